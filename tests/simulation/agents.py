@@ -14,12 +14,13 @@ from archon.agent.task import TaskContext
 from archon.agent.values import Answer, Item, Question
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, BudgetExhausted
+from archon.errors import ArchonError, BudgetExhausted, InvalidArgument
 from archon.propagation import PropagationPolicy
 from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
 from tests.simulation.loop import Process
+from tests.simulation.plans import failing, reply_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -115,7 +116,11 @@ class SimAgent:
         self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))
         if dice.fault("agent's own failure", 0.01):
             raise RuntimeError("it broke")
+        if failing(task, dice):
+            raise InvalidArgument("the step cannot be done")
         task.write("And ends.")
+        if task.plan_request is not None:
+            return Answer(reply_of(task, dice))
         text = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
         items = [Item(f"{policy} of {task.task_id}", policy) for policy in task.publish_policies]
         return Answer(text, new_history=turn_of(task) if task.remembers else None, items=items)

@@ -12,6 +12,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
 from archon_mesh.core.run.types import Budget, Edge, SessionContextRef, Submission, Target
 from tests.simulation.check import Book, Check, must
+from tests.simulation.plans import planned_submission, random_edit
 from tests.simulation.replica import Batch, Replica
 from tests.simulation.world import World
 
@@ -39,6 +40,8 @@ class Clients:
         goal = run_pb2.Submitted()
         goal.goal.add(text=f"goal {number}")
         timeout = SHORT_TIMEOUT if self._world.dice.fault("run of a short time", 0.04) else RUN_TIMEOUT
+        if self._world.plans and random.random() < 0.8:
+            return planned_submission(number, roles, timeout)
         submission = Submission("", "default", f"q{number}", "", "pipeline", roles, self._edges, timeout, goal)
         if self._world.stateful:
             submission = replace(submission, session_id=f"t{number % SESSIONS}")
@@ -77,7 +80,7 @@ class Clients:
         results = [proto for proto in fork.protos if proto.HasField("result") and not proto.task.attempt]
         self._world.dice.fired["answer reused by a fork"] += len(results)
         for proto in results:
-            task = source.state.tasks[source.state.by_role[proto.result.role]]
+            task = next(task for task in source.state.roots() if task.role == proto.result.role)
             same = task.result_seq and source.protos[task.result_seq - 1].result.output == proto.result.output
             must("V11", bool(same), f"{proto.run_id} reuses another answer of {proto.result.role}")
 
@@ -141,6 +144,18 @@ class Clients:
                 await self._order(replica, run_id, orders.cancel, "by the simulation")
             elif dice.fault("run paused", 0.08):
                 await self._order(replica, run_id, orders.pause)
+
+    async def edit(self, until: float) -> None:
+        """Edits the plans of random runs."""
+        world, random = self._world, self._world.dice.random
+        while world.loop.now < until:
+            await asyncio.sleep(random.uniform(0.1, 0.5))
+            replica, runs = self._replica(), sorted(self.acknowledged.values())
+            if replica is None or not runs:
+                continue
+            run_id = random.choice(runs)
+            if (request := random_edit(random, world.check.books[run_id], run_id)) is not None:
+                await self._order(replica, run_id, replica.commands.plans.edit, request)
 
     async def answer(self) -> None:
         """Answers questions and resumes paused runs, at the latest when faults have ended."""

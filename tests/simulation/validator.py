@@ -66,7 +66,7 @@ def _validate(
     run = _decided_again(inputs, events, times)
     must("V6", folded == run and open_effects(folded) == open_effects(run), "folded and decided again differ")
     if run.state is TaskState.COMPLETED:
-        for task in run.roots():
+        for task in run.roots() if run.plan is None else ():
             must("V8", task.result_seq > 0, f"{task.task_id} has no result in a completed run")
     must("V7", all(task.ended for task in run.tasks.values()), f"run {protos[0].run_id} ended before its tasks")
     must("V13", not open_effects(run), f"run {protos[0].run_id} has ended with open effects")
@@ -98,11 +98,10 @@ def _attempts(events: Sequence[Any]) -> None:
             must("V3", event.task_id not in results, f"{event.task_id} was dispatched after its result")
             must("V3", event.task_id not in asking, f"{event.task_id} was dispatched before its question was answered")
             for context in event.context:
+                source = events[context.seq - 1] if context.seq else None
                 must(
                     "V11",
-                    not context.seq
-                    or context.role in completed
-                    or isinstance(events[context.seq - 1], ev.ItemPublished),
+                    source is None or isinstance(source, ev.ItemPublished) or source.task_id in completed,
                     f"{event.role} began before {context.role} had completed",
                 )
             current[event.task_id], ended[event.task_id] = event.attempt, False
@@ -131,7 +130,7 @@ def _attempts(events: Sequence[Any]) -> None:
             asking.discard(event.task_id)
             ended[event.task_id] = True
             if event.state is TaskState.COMPLETED:
-                completed.add(event.role)
+                completed.add(event.task_id)
 
 
 def _reused(event: ev.ResultReceived, *, forked: bool) -> bool:

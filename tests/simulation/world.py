@@ -21,9 +21,10 @@ from tests.simulation.store import WALL, SharedStore
 class World:
     """A simulated mesh. `check` receives all that is stored and sent."""
 
-    def __init__(self, dice: Dice, loop: VirtualLoop, *, stateful: bool = False) -> None:
+    def __init__(self, dice: Dice, loop: VirtualLoop, *, stateful: bool = False, plans: bool = False) -> None:
         self.dice = dice
         self.stateful = stateful
+        self.plans = plans
         self.loop = loop
         self.check = Check(loop)
         self.store = SharedStore(self.check)

@@ -14,10 +14,11 @@ __all__ = ["MemoryItem", "PropagationPolicy"]
 
 @dataclass(frozen=True, slots=True)
 class MemoryItem:
-    """The last answer of one role.
+    """The last answer of one role, or of one of its tasks.
 
     `timestamp` is in seconds since the Unix epoch; `version` counts from 1 per role; `ttl` is in seconds from
-    `timestamp`, None for no expiry. `metadata` is copied.
+    `timestamp`, None for no expiry. `metadata` is copied. `task_id` is the task that gave the answer, empty if it
+    comes from no task.
 
     Raises InvalidArgument if the source is empty, the version is below 1, or the ttl is not positive.
     """
@@ -29,6 +30,7 @@ class MemoryItem:
     policy: PropagationPolicy = PropagationPolicy.FINAL_RESPONSE_ONLY
     metadata: Mapping[str, object] = field(default_factory=dict)
     ttl: float | None = None
+    task_id: str = ""
 
     def __post_init__(self) -> None:
         if not self.source_id:

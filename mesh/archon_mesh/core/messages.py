@@ -50,32 +50,36 @@ def with_shared_context(messages: Sequence[ChatMessage], items: Iterable[MemoryI
     """Inserts one system message per item after the agent's own system prompt.
 
     The items keep their order, which should be the dependency order. A newer version replaces the message of the same
-    source, so inserting the same items again changes nothing; a source without an item keeps its message.
+    source and task, so inserting the same items again changes nothing; a source without an item keeps its message.
     """
-    shared: dict[object, ChatMessage] = {}
+    shared: dict[tuple[object, object], ChatMessage] = {}
     others: list[ChatMessage] = []
     for message in messages:
-        if message.role == "system" and message.metadata.get("shared_memory") is True:
-            shared[message.metadata.get("shared_memory_source")] = message
+        metadata = message.metadata
+        if message.role == "system" and metadata.get("shared_memory") is True:
+            shared[metadata.get("shared_memory_source"), metadata.get("shared_memory_task", "")] = message
         else:
             others.append(message)
-    current: dict[object, ChatMessage] = {}
+    current: dict[tuple[object, object], ChatMessage] = {}
     for item in items:
-        earlier = current.get(item.source_id) or shared.pop(item.source_id, None)
+        source = item.source_id, item.task_id
+        earlier = current.get(source) or shared.pop(source, None)
         newer = _shared_message(item)
-        current[item.source_id] = newer if earlier is None or _version(earlier) < item.version else earlier
+        current[source] = newer if earlier is None or _version(earlier) < item.version else earlier
     prompt = 1 if others and others[0].role == "system" else 0
     return [*others[:prompt], *shared.values(), *current.values(), *others[prompt:]]
 
 
 def _shared_message(item: MemoryItem) -> ChatMessage:
+    task = f" ({item.task_id})" if item.task_id else ""
     return ChatMessage(
         role="system",
-        content=f"{SHARED_CONTEXT_PREFIX}{item.source_id}:\n{item.content}",
+        content=f"{SHARED_CONTEXT_PREFIX}{item.source_id}{task}:\n{item.content}",
         metadata={
             "shared_memory": True,
             "shared_memory_source": item.source_id,
             "shared_memory_version": item.version,
+            **({"shared_memory_task": item.task_id} if item.task_id else {}),
         },
     )
 

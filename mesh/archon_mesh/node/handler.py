@@ -23,6 +23,7 @@ from archon_mesh.node.role import Role
 from archon_mesh.node.session_history import TurnRecorder, load_history
 from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared_storage
 from archon_mesh.node.task_hooks import TaskMiddleware
+from archon_mesh.tools.registry import ToolRegistry
 
 TaskHandler = Callable[[TaskContext], Awaitable[Answer]]
 
@@ -36,6 +37,9 @@ def agent_handler(
     resumes after the last reply whose tool calls were made, and repeats no model call. An error of the agent becomes
     the task's failure. If `asks_credentials` is set, a person who follows the run is asked for the credentials that a
     tool lacks; the answers are known to that attempt alone.
+
+    A task that names the only tools it may use has no others: neither further tools of the agent nor sub-agents. The
+    agent's own policy holds all the same.
 
     `memory` is the host:port of the memory service, None for ARCHON_MEMORY. If there is one, the fork's storage is the
     run's working memory, as SharedStorage describes; an agent that has a `global_storage` of its own keeps it.
@@ -57,6 +61,8 @@ def agent_handler(
         for target in task.delegation_targets if delegates else ():
             if target.role not in fork.sub_agents:
                 fork.register_agent(RemoteAgent(target.role, description=target.description))
+        if task.allowed_tools:
+            _allow_only(fork, task.allowed_tools)
         if asks_credentials:
             fork.engine = fork.engine.asking(partial(_ask_credential, task))
         resume_from = decode_checkpoint(task.checkpoint)
@@ -66,11 +72,22 @@ def agent_handler(
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
-            text = await run_query(fork, task.text, {"task": task}, Emitter(), resume_from)
+            text = await run_query(fork, _query(task), {"task": task}, Emitter(), resume_from)
         new_history = recorder.new_messages() if recorder is not None else None
         return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items)
 
     return handle
+
+
+def _allow_only(fork: Agent, names: tuple[str, ...]) -> None:
+    """Leaves the agent with these tools only."""
+    fork.tools = ToolRegistry.of(each for each in fork.tools.registrations if each.name in names)
+    fork.engine = fork.engine.for_registry(fork.tools)
+
+
+def _query(task: TaskContext) -> str:
+    """Returns the input of the task, with what is expected of the answer."""
+    return f"{task.text}\n\nExpected output: {task.expected_output}" if task.expected_output else task.text
 
 
 async def _ask_credential(task: TaskContext, tool_name: str, credential: str) -> str:

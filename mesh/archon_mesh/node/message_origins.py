@@ -17,7 +17,7 @@ class Origin(StrEnum):
     AWARENESS = "awareness"
     """The dependencies among the roles that the agent can delegate to."""
     SHARED_CONTEXT = "shared_context"
-    """The answer of another role; recorded with `role` and `version`."""
+    """The answer of another role; recorded with `role` and `version`, and with `step` if it is that of a step."""
     SESSION_HISTORY = "session_history"
     """A message of an earlier run of the session."""
     SUMMARY = "summary"
@@ -58,7 +58,9 @@ def _origin(message: ChatMessage, index: int, system_prompt: str, run_id: str, t
         return {"kind": metadata[ORIGIN]}
     if metadata.get("shared_memory") is True:
         role, version = metadata.get("shared_memory_source"), metadata.get("shared_memory_version")
-        return {"kind": Origin.SHARED_CONTEXT, "role": role, "version": version}
+        origin = {"kind": Origin.SHARED_CONTEXT, "role": role, "version": version}
+        step = metadata.get("shared_memory_task")
+        return {**origin, "step": step} if step else origin
     if metadata.get("orchestrator_awareness") is True:
         return {"kind": Origin.AWARENESS}
     if metadata.get("summary") is True:

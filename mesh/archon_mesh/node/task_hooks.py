@@ -98,6 +98,8 @@ class TaskMiddleware(Middleware):
         hook.params.messages[:] = with_context(
             hook.params.messages, [to_memory_item(item) for item in self._task.context], self._awareness
         )
+        if allowed := self._task.allowed_tools:  # a source of tools may have connected since the run began
+            hook.params.tools = [tool for tool in hook.params.tools if tool.name in allowed]
         hook.params.timeout = context.timeout(hook.params.timeout)
 
     @override
@@ -211,7 +213,8 @@ def to_memory_item(item: ContextItem) -> MemoryItem:
         source_id=item.role,
         content=item.text,
         timestamp=to_seconds(item.proto.publish_time),
-        version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per role
+        version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per task
         policy=item.policy,
         metadata=item.metadata,
+        task_id=item.proto.step_id,  # the answers of two steps of one role stand side by side
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from archon.errors import FailedPrecondition, PermissionDenied
-from archon_mesh.core.plan import Task
+from archon import errors
+from archon.errors import PermissionDenied
+from archon_mesh.core.plan import SubTaskStatus, Task
 from archon_mesh.llm.text_format import ParsingError
 
 MAX_SHOWN = 300
@@ -24,14 +25,18 @@ class PlanNotApproved(PermissionDenied):
         self.task = task
 
 
-class PlanFailed(FailedPrecondition):
-    """A plan failed, and so did the plans that were made in its place.
+class PlanFailed(errors.PlanFailed):
+    """A plan failed in this process, and so did the plans that were made in its place.
 
     `plans` has them all as they ended, the first one first; `suggestion` is a simpler query that may succeed.
     """
 
     def __init__(self, message: str, plans: Sequence[Task] = (), suggestion: str = "") -> None:
         hint = f" A simpler goal may succeed: {suggestion}" if suggestion else ""
-        super().__init__(message + hint, metadata={"suggestion": suggestion} if suggestion else {})
+        metadata = {"suggestion": suggestion} if suggestion else {}
+        if plans:
+            failed = [subtask.id for subtask in plans[-1].subtasks if subtask.status is SubTaskStatus.FAILED]
+            metadata["failed_steps"] = ", ".join(failed)
+        super().__init__(message + hint, metadata=metadata)
         self.plans = tuple(plans)
         self.suggestion = suggestion

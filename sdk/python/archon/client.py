@@ -42,10 +42,14 @@ def answer_text(run: run_pb2.Run) -> str:
             reason="MESSAGE_TOO_LARGE",
             metadata={"run_id": run.run_id},
         )
-    texts = [(answer.role, text_of(answer.parts)) for answer in run.answers]
+    texts = [(_author(answer), text_of(answer.parts)) for answer in run.answers]
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"{role}:\n{text}" for role, text in texts)
+
+
+def _author(answer: run_pb2.Answer) -> str:
+    return f"{answer.role} ({answer.step_id})" if answer.step_id else answer.role
 
 
 class RunHandle:
@@ -110,6 +114,7 @@ class Client:
         capabilities: Sequence[str] = (),
         versions: Mapping[str, str] | None = None,
         strategy: str = "",
+        planner: str = "",
         budget: common_pb2.Budget | None = None,
         session_id: str = "",
         request_id: str = "",
@@ -119,7 +124,9 @@ class Client:
     ) -> RunHandle:
         """Submits a run, which is durable when this returns.
 
-        `strategy` is `pipeline` or `agent`; by default a single role is run as an agent, none or several as a pipeline.
+        `strategy` is `pipeline`, `agent` or `plan`; by default a single role is run as an agent, none or several as a
+        pipeline. With `plan` the role `planner` (by default `planner`) makes a plan, whose steps go to `roles`, or to
+        all other roles with an instance.
         `budget` limits what the run may spend. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
         `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
         end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
@@ -134,6 +141,7 @@ class Client:
             capabilities=capabilities,
             versions=versions,
             strategy=strategy,
+            planner=planner,
             budget=budget,
             session_id=session_id,
             request_id=request_id,
@@ -254,6 +262,7 @@ def submit_request(
     capabilities: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
     strategy: str = "",
+    planner: str = "",
     budget: common_pb2.Budget | None = None,
     session_id: str = "",
     request_id: str = "",
@@ -270,6 +279,7 @@ def submit_request(
         capabilities=capabilities,
         versions=versions,
         strategy=_strategy(strategy),
+        planner=planner,
         budget=budget,
         session_id=session_id,
         metadata=metadata,

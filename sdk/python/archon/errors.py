@@ -28,6 +28,7 @@ ArchonError
   |   + SessionAlreadyOpen
   |   + WrongInstance
   |   + RunExpired
+  |   + PlanFailed
   |   + DelegationLoop
   |   + DelegationTooDeep
   + Aborted                       ABORTED
@@ -298,6 +299,13 @@ class RunExpired(FailedPrecondition):
     """The run's events were deleted at the end of their retention."""
 
     default_reason = "RUN_EXPIRED"
+
+
+class PlanFailed(FailedPrecondition):
+    """No plan leads to the goal: steps failed after every replan, or the planner's reply is no plan. `field_violations`
+    has the faults of a reply, `metadata["failed_steps"]` the steps."""
+
+    default_reason = "PLAN_FAILED"
 
 
 class DelegationLoop(FailedPrecondition):

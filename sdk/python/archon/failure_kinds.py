@@ -77,7 +77,7 @@ CATALOGUE: Final = {
         FailureKind("planning.cycle", _HIGH, _NEVER),
         FailureKind("planning.over_decomposition", _MEDIUM, _NEVER, detected=False),
         FailureKind("planning.under_decomposition", _MEDIUM, _NEVER, detected=False),
-        FailureKind("planning.deadlock", _HIGH, _NEVER, detected=False),
+        FailureKind("planning.deadlock", _HIGH, _NEVER),
         FailureKind("planning.context_loss", _MEDIUM, _NEVER, detected=False),
         FailureKind("planning.misread_goal", _HIGH, _NEVER, detected=False),
         FailureKind("memory.retrieval", _MEDIUM, _LATER),
@@ -167,6 +167,7 @@ _REASONS: Final = {
     ),
     "model.reasoning_degradation": ("ITERATION_LIMIT",),
     "planning.cycle": ("CYCLE",),
+    "planning.deadlock": ("PLAN_FAILED",),
     "memory.corruption": ("DATA_LOSS",),
     "collaboration.delegation_loop": (
         "DELEGATION_LOOP",

@@ -42,12 +42,14 @@ class RunRequest:
     budget: common_pb2.Budget | None = None
     request_id: str = ""
     """Empty for a new one."""
+    planner: str = ""
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Client.submit` besides the goal."""
         return {
             "roles": self.roles,
             "strategy": self.strategy,
+            "planner": self.planner,
             "budget": self.budget,
             "session_id": self.session_id,
             "timeout": self.timeout,

@@ -121,6 +121,38 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_contract_rule_8_delegations_of_a_task_are_bounded"],
         ),
         Limit(
+            "Steps of a plan; their dependencies together",
+            "{archon_mesh.core.plan.faults:MAX_PLAN_SUBTASKS}; "
+            "{archon_mesh.core.run.decide.plan_reply:MAX_DEPENDENCIES}",
+            "The reply is refused once; then steps are merged, and dependencies dropped.",
+            ["test_a_plan_is_bounded"],
+        ),
+        Limit(
+            "Faults that the refusal of a plan names",
+            "{archon_mesh.core.run.decide.plan_reply:MAX_FAULTS}",
+            "Further ones are left out.",
+            ["test_a_plan_is_bounded"],
+        ),
+        Limit(
+            "Replans of a run",
+            "{archon_mesh.core.plan.replan:MAX_REPLANS}",
+            "The run fails: `PLAN_FAILED`.",
+            ["test_after_the_last_replan_the_run_fails_and_names_the_steps"],
+        ),
+        Limit(
+            "Request to a planner: roles with their tools; results of the plan before",
+            "{archon_services.orchestrator.convert.plan:MAX_TARGETS_BYTES|bytes}; "
+            "{archon_services.orchestrator.convert.plan:MAX_RESULT_BYTES|bytes}",
+            "Schemas, then descriptions, are left out; further results are left out.",
+            ["test_the_targets_of_a_planner_are_bounded", "test_the_results_for_a_replan_are_bounded"],
+        ),
+        Limit(
+            "Text of an edited plan",
+            "{archon_services.orchestrator.api.validation:MAX_PLAN_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`",
+            ["test_an_edited_plan_is_bounded"],
+        ),
+        Limit(
             "Depth of delegations",
             "{archon_mesh.core.run.decide.budget:MAX_DEPTH}, or the budget's `max_depth`",
             "The delegation fails: `DELEGATION_TOO_DEEP`.",
@@ -503,6 +535,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon_services.memory.domain.publishing:MAX_METADATA} entries",
             "`RESOURCE_EXHAUSTED`",
             ["test_merged_metadata_is_bounded"],
+        ),
+        Limit(
+            "Items of the tasks of a role in a scope",
+            "the last {archon_services.memory.domain.publishing:MAX_VERSIONS} versions",
+            "Older ones are deleted when the role publishes.",
+            ["test_the_items_of_a_roles_tasks_are_bounded"],
         ),
         Limit(
             "Items in one response",

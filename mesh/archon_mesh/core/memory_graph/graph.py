@@ -22,10 +22,11 @@ def _system_clock() -> float:
 
 
 class SharedMemoryGraph:
-    """Roles, their dependencies, and the last item of each role and policy. Thread-safe.
+    """Roles, their dependencies, and the last item of each role, policy and task. Thread-safe.
 
     Of each role an edge delivers the newest item that its policy lets through: what a role publishes for wider edges
-    does not hide its last final answer from the others.
+    does not hide its last final answer from the others. Items of different tasks of a role stay side by side, and do
+    not share metadata.
 
     `clock` returns seconds since the Unix epoch; it sets the timestamps of items and decides which have expired.
     """
@@ -34,7 +35,7 @@ class SharedMemoryGraph:
         self._clock = clock
         self._lock = RLock()
         self._graph: nx.DiGraph[str] = nx.DiGraph()
-        self._items: dict[str, dict[PropagationPolicy, MemoryItem]] = {}
+        self._items: dict[str, dict[tuple[PropagationPolicy, str], MemoryItem]] = {}
         # Kept apart from the items, so that versions never decrease, even after a clear or an expiry.
         self._versions: dict[str, int] = {}
         self._order: dict[str, int] | None = None
@@ -75,18 +76,20 @@ class SharedMemoryGraph:
         *,
         policy: PropagationPolicy = _FINAL,
         ttl: float | None = None,
+        task_id: str = "",
     ) -> MemoryItem | None:
-        """Replaces the role's item of this policy by one of the role's next version, with the metadata of the role's
-        newest item merged, and returns it.
+        """Replaces the item of this role, policy and task by one of the role's next version, with the metadata of the
+        newest item of this role and task merged, and returns it.
 
         Blank `content` changes nothing and returns None. `policy` is the kind of content: an edge lets the item through
-        if its own policy includes it. `ttl` is in seconds, None for no expiry. Raises InvalidArgument if the name is
-        empty or the ttl is not positive.
+        if its own policy includes it. `ttl` is in seconds, None for no expiry; `task_id` is the task that publishes,
+        empty for none. Raises InvalidArgument if the name is empty or the ttl is not positive.
         """
         if not content.strip():
             return None
         with self._lock:
-            earlier = self._live(node_id)
+            own = (item for item in reversed(self._all_live(node_id)) if item.task_id == task_id)
+            earlier = next(own, None)
             item = MemoryItem(
                 source_id=node_id,
                 content=content,
@@ -95,6 +98,7 @@ class SharedMemoryGraph:
                 policy=PropagationPolicy(policy),
                 metadata={**(earlier.metadata if earlier else {}), **(metadata or {})},
                 ttl=ttl,
+                task_id=task_id,
             )
             self.restore(item)
             return replace(item)
@@ -104,7 +108,7 @@ class SharedMemoryGraph:
         with self._lock:
             self.add_agent(item.source_id)
             if item.version >= self._versions.get(item.source_id, 0):
-                self._items.setdefault(item.source_id, {})[item.policy] = replace(item)
+                self._items.setdefault(item.source_id, {})[item.policy, item.task_id] = replace(item)
                 self._versions[item.source_id] = item.version
 
     def pull_for(self, node_id: str) -> list[MemoryItem]:
@@ -184,6 +188,7 @@ class SharedMemoryGraph:
                         "policy": item.policy.value,
                         "metadata": dict(item.metadata),
                         "ttl": item.ttl,
+                        **({"task_id": item.task_id} if item.task_id else {}),
                     }
                     for item in items
                 ],

@@ -11,13 +11,16 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.plan_text import plan_from_json, plan_to_json
 from archon_mesh.core.run.types import (
     Amount,
     Budget,
     Edge,
     Failure,
     Item,
+    PlanTarget,
     Requirement,
     SessionContextRef,
     Submission,
@@ -37,7 +40,9 @@ _TYPES: dict[str, type] = {
         inp.ReusedAnswer,
         inp.Claim,
         inp.SlotFound,
+        inp.InputMissing,
         inp.ResultIn,
+        inp.PlanIn,
         inp.DelegateIn,
         inp.CancelDelegationIn,
         inp.BudgetRequestIn,
@@ -54,6 +59,7 @@ _TYPES: dict[str, type] = {
         inp.Respond,
         inp.Pause,
         inp.Resume,
+        inp.EditPlan,
         inp.Tick,
         inp.JournalFull,
         Submission,
@@ -63,10 +69,12 @@ _TYPES: dict[str, type] = {
         SessionContextRef,
         Requirement,
         Target,
+        PlanTarget,
         Amount,
         Budget,
     )
 }
+_PLAN = "Plan"
 _OPAQUE = frozenset({"payload", "goal"})
 _NAMES = {cls: [field.name for field in fields(cls) if field.name not in _OPAQUE] for cls in _TYPES.values()}
 _LEFT_OUT = {cls: {f.name: None for f in fields(cls) if f.name in _OPAQUE} for cls in _TYPES.values()}
@@ -83,10 +91,12 @@ def _getter(names: list[str]) -> Callable[[Any], Sequence[Any]]:
 _VALUES = {cls: _getter(names) for cls, names in _NAMES.items()}
 
 
-def _pack(value: Any) -> dict[str, Sequence[Any]]:
+def _pack(value: Any) -> dict[str, Any]:
     """An object is {its class: [its fields, in order]}; a tuple is a list; an enum its number, as JSON writes it
-    anyway."""
+    anyway; a plan a text of its own, since it has objects in its arguments."""
     cls = type(value)
+    if cls is Plan:
+        return {_PLAN: plan_to_json(value)}
     return {_TAG_OF[cls]: _VALUES[cls](value)}
 
 
@@ -112,11 +122,13 @@ def _unpack(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ((name, packed),) = value.items()
+    if name == _PLAN:
+        return plan_from_json(packed)
     cls = _TYPES[name]
     if len(packed) > len(_NAMES[cls]):
         raise ValueError(f"an input has more than is known of {name}")
     # What an earlier revision wrote ends earlier: what came since has its default.
     given = {field: _unpack(held) for field, held in zip(_NAMES[cls], packed, strict=False)}
-    if cls is inp.ResultIn:
+    if issubclass(cls, inp.ResultIn):
         given["state"] = TaskState(given["state"])
     return cls(**given, **_LEFT_OUT[cls])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import ContextRef, Submission
+from archon_mesh.core.run.types import ContextRef, Submission, TaskState
 
 
 def context_of(run: RunState, task: Task) -> tuple[ContextRef, ...]:
@@ -41,6 +41,8 @@ def _of_predecessors(run: RunState, task: Task) -> tuple[ContextRef, ...]:
     assert run.submission is not None
     if not task.predecessors:
         return ()
+    if task.step_id:
+        return _of_step(run, task)
     if task.role not in run.submission.all_ancestors:
         answers: list[ContextRef] = []
         for name in task.predecessors:
@@ -52,6 +54,12 @@ def _of_predecessors(run: RunState, task: Task) -> tuple[ContextRef, ...]:
             return tuple(answers)
     policies = _policies(run.submission, task.role)
     return _newest(run.roots(), policies, run.submission.roles)
+
+
+def _of_step(run: RunState, task: Task) -> tuple[ContextRef, ...]:
+    """A step receives the answers of the tasks that it depends on, each of its own, whatever their roles."""
+    upstream = (run.tasks[task_id] for task_id in task.predecessors)
+    return tuple(ContextRef(other.role, other.result_seq) for other in upstream if other.state is TaskState.COMPLETED)
 
 
 def _of_child(run: RunState, task: Task) -> tuple[ContextRef, ...]:

@@ -178,6 +178,8 @@ _LOCAL = frozenset(
     {
         ev.Submitted,
         ev.TaskCreated,
+        ev.Planned,
+        ev.TaskEnded,
         ev.Dispatched,
         ev.Delegated,
         ev.ResultReceived,
@@ -199,15 +201,26 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
     for event in events:
         if type(event) not in _LOCAL:
             return False
+        if type(event) is ev.TaskEnded and not _is_end_of_idle_step(run, event):
+            return False
         if type(event) is ev.ResultReceived and event.attempt and type(events[-1]) is not ev.RunEnded:
             task = run.tasks[event.task_id]
-            if task.stopping or (not task.parent and (event.state is not TaskState.COMPLETED or _is_last(run, task))):
+            if task.stopping or (not task.parent and _may_end(run, task, event)):
                 return False  # the run begins to end, and other attempts have to stop
     return True
 
 
-def _is_last(run: RunState, task: Task) -> bool:
-    return all(root is task or root.state is TaskState.COMPLETED for root in run.roots())
+def _is_end_of_idle_step(run: RunState, event: ev.TaskEnded) -> bool:
+    """Whether the task executes a step that is not in progress, so that its end has no effect but on other steps."""
+    task = run.tasks[event.task_id]
+    return run.plan is not None and bool(task.step_id) and not task.live
+
+
+def _may_end(run: RunState, task: Task, event: ev.ResultReceived) -> bool:
+    """Whether the run may begin to end with the result of a task that was not delegated."""
+    if run.plan is None:
+        return event.state is not TaskState.COMPLETED or run.incomplete == 1
+    return not task.step_id or run.plan.sinks == (task.step_id,)
 
 
 def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
@@ -219,7 +232,7 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
     for event in events:
         if (add := _EFFECTS.get(type(event))) is not None:
             add(run, event, effects)
-    if len(run.tasks) > len(run.by_role):
+    if len(run.tasks) > len(run.root_ids):
         effects += _updates(run, events)
     return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
 

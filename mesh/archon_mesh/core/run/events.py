@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import (
     NO_LIMIT,
     NOTHING,
@@ -38,11 +39,34 @@ class Claimed:
 
 @value
 class TaskCreated:
-    """A task of one role was created: by the run, or by the delegation of the task `parent`."""
+    """A task of one role was created: by the run, or by the delegation of the task `parent`.
+
+    `predecessors` are the tasks that it waits for, and `step_id` is the step of a plan that it executes. A task of a
+    pipeline has neither: its predecessors follow from the edges of the submission.
+    """
 
     task_id: str
     role: str
     parent: str = ""
+    predecessors: tuple[str, ...] = ()
+    step_id: str = ""
+
+
+@value
+class Planned:
+    """The plan of the run changed: the planner's task `task_id` made it, or `identity` edited it by the edit `edit_id`.
+
+    Steps that have completed, and those in progress whose ids the plan has, keep their tasks; the other tasks of the
+    plan before were ended by the events before this one, and the events after it create those of the new steps.
+    `changes` are the repairs that the plan needed.
+    """
+
+    task_id: str
+    revision: int
+    plan: Plan
+    changes: tuple[str, ...] = ()
+    identity: str = ""
+    edit_id: str = ""
 
 
 @value
@@ -298,6 +322,7 @@ Event = (
     Submitted
     | Claimed
     | TaskCreated
+    | Planned
     | Dispatched
     | Delegated
     | DelegationCancelled

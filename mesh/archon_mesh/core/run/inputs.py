@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import (
     NO_LIMIT,
     NOTHING,
@@ -57,6 +58,15 @@ class SlotFound:
 
 
 @value
+class InputMissing:
+    """The input of a step cannot be made of the results that it depends on."""
+
+    task_id: str
+    attempt: int
+    failure: Failure
+
+
+@value
 class ResultIn:
     """An agent sent the result of an attempt. `records` is the number of call records that came with it."""
 
@@ -81,6 +91,15 @@ class ResultIn:
     """True if the journal refused the turn: another one was stored first."""
     items: tuple[Item, ...] = ()
     """What the task publishes right after its answer."""
+
+
+@value
+class PlanIn(ResultIn):
+    """The result of the planner's task: with the plan in its text, or, if there is no plan, with the faults of the
+    text, each a pair of the step (empty: the whole) and a description."""
+
+    plan: Plan | None = None
+    faults: tuple[tuple[str, str], ...] = ()
 
 
 @value
@@ -260,6 +279,17 @@ class Resume:
 
 
 @value
+class EditPlan:
+    """Replace the part of the plan that has not begun, if event `expected_seq` changed the plan last. `edit_id` is
+    unique."""
+
+    identity: str
+    edit_id: str
+    expected_seq: int
+    plan: Plan
+
+
+@value
 class JournalFull:
     """The journal of the run has `size` bytes, more than the `limit`."""
 
@@ -272,14 +302,16 @@ class Tick:
     """Check deadlines: time has passed."""
 
 
-Command = Cancel | Respond | Pause | Resume
+Command = Cancel | Respond | Pause | Resume | EditPlan
 """The inputs that callers send."""
 
 Input = (
     Submit
     | Claim
     | SlotFound
+    | InputMissing
     | ResultIn
+    | PlanIn
     | DelegateIn
     | CancelDelegationIn
     | BudgetRequestIn
@@ -296,6 +328,7 @@ Input = (
     | Respond
     | Pause
     | Resume
+    | EditPlan
     | Tick
     | JournalFull
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from archon_mesh.core.run.plan_state import PlanState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import NOTHING, Amount, Failure, Submission, TaskState
 
@@ -22,8 +23,16 @@ class RunState:
     epoch: int = 0
     state: TaskState = TaskState.UNSPECIFIED
     tasks: dict[str, Task] = field(default_factory=dict)
-    by_role: dict[str, str] = field(default_factory=dict)
-    """The ids of the tasks that were not delegated, by role."""
+    root_ids: list[str] = field(default_factory=list)
+    """The ids of the tasks that were not delegated, in the order of their creation."""
+    incomplete: int = 0
+    """How many of them have not completed."""
+    live_ids: dict[str, None] = field(default_factory=dict)
+    """The ids of the tasks with a live attempt."""
+    answer_tasks: dict[int, str] = field(default_factory=dict)
+    """The tasks of the events with a result or an item, by sequence number."""
+    plan: PlanState | None = None
+    """The plan of a run with strategy `plan`; None with any other."""
     spent: Amount = NOTHING
     paused: bool = False
     clock_stopped_since: float = 0.0
@@ -69,10 +78,7 @@ class RunState:
             return False
         if task.live or self.ending is not None or task.state.final or task.question:
             return False
-        for name in task.predecessors:  # noqa: SIM110 - hot path: runs in every step
-            if self.tasks[name].state is not TaskState.COMPLETED:
-                return False
-        return True
+        return not task.missing
 
     def remember(self, failure: Failure) -> None:
         """Adds a failure to the last ones."""
@@ -92,16 +98,15 @@ class RunState:
 
     def live_tasks(self) -> list[Task]:
         """The tasks with a live attempt."""
-        return [task for task in self.tasks.values() if task.live]
+        return [self.tasks[task_id] for task_id in self.live_ids]
 
     def roots(self) -> list[Task]:
         """The tasks that were not delegated, in topological order."""
-        return [task for task in self.tasks.values() if not task.parent]
+        return [self.tasks[task_id] for task_id in self.root_ids]
 
     def sinks(self) -> list[Task]:
         """The roots without a dependent, in order: their answers are the answers of the run."""
-        upstream = {name for task in self.tasks.values() for name in task.predecessors}
-        return [task for task in self.roots() if task.task_id not in upstream]
+        return [task for task in self.roots() if not task.successors]
 
     def lineage(self, task: Task) -> list[Task]:
         """The chain of parents from the outermost down to the task itself."""
@@ -112,6 +117,8 @@ class RunState:
 
     def descendants(self, task: Task) -> list[Task]:
         """All tasks that were delegated by the task, directly or indirectly, in the order of creation."""
+        if not task.children:
+            return []
         ids = {task.task_id}
         for other in self.tasks.values():  # a child is created after its parent
             if other.parent in ids:

@@ -44,6 +44,9 @@ class PublishedItem:
 class Task:
     """The work of one role in a run. `attempt` counts dispatches, `losses` the attempts whose instance was lost.
 
+    `predecessors` are the tasks that must complete first, `missing` is how many of them have not; `successors` are the
+    tasks that wait for this one. `step_id` is the step of a plan that it executes, empty if none.
+
     A task with a `parent` was delegated by it: `payload_in` is its input, `timeout` its time in seconds and `deadline`
     its end in wall seconds (0: the end of the run). `children` maps memo keys to the tasks that this one delegated.
     `delegations`, `requests`, `answers` and `applied` (the sequence number of the agent's last frame that is journaled)
@@ -54,6 +57,9 @@ class Task:
     role: str
     predecessors: tuple[str, ...] = ()
     parent: str = ""
+    step_id: str = ""
+    missing: int = 0
+    successors: list[str] = field(default_factory=list)
     capability: str = ""
     payload_in: Payload = field(default=None, compare=False)
     timeout: float = 0.0
@@ -67,6 +73,8 @@ class Task:
     dispatch_epoch: int = 0
     abandoned: tuple[tuple[int, str], ...] = ()
     """Attempts that no longer count but may still be running, with their instances."""
+    faults: tuple[str, ...] = ()
+    """What was wrong with the plan that an earlier attempt replied."""
     conversation_version: int | None = None
     """The version of the role's conversation that the attempt received; None if it received none."""
     version_conflicts: int = 0
@@ -105,6 +113,11 @@ class Task:
     memory_version: int = 0
     start_time: float = 0.0
     end_time: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """What people read for the task: its role, and its step if it has one."""
+        return f"{self.role} ({self.step_id})" if self.step_id else self.role
 
     @property
     def ended(self) -> bool:

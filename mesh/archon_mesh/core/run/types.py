@@ -133,6 +133,14 @@ class Target:
 
 
 @value
+class PlanTarget(Target):
+    """A role that the steps of a plan may go to, with the ids of its capabilities and the names of its tools."""
+
+    capabilities: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+
+@value
 class Amount:
     """An amount of budget: tokens, and cost in millionths of a US dollar."""
 
@@ -172,6 +180,12 @@ GIVEN_BACK = "given_back"
 CONVERSATION_MOVED = "CONVERSATION_MOVED"
 """The failure reason of an attempt whose turn of a conversation conflicts with one that was stored first."""
 
+PLAN_FAILED = "PLAN_FAILED"
+"""The failure reason of a run whose plan cannot be completed, and of a reply of its planner that is no plan."""
+
+PLAN = "plan"
+"""The strategy of a run whose planner makes a plan."""
+
 
 @value
 class Submission:
@@ -191,7 +205,8 @@ class Submission:
     all_ancestors: tuple[str, ...] = ()
     """The roles that receive the answers of all their ancestors."""
     targets: tuple[Target, ...] = ()
-    """The roles that can be delegated to, in topological order; empty if no role of the run is a coordinator."""
+    """The roles that can be delegated to, in topological order; empty if no role of the run is a coordinator. With
+    strategy `plan` the roles that steps may go to, each a PlanTarget; `roles` is the planner alone."""
     budget: Budget = NO_LIMIT
     session_context: tuple[SessionContextRef, ...] = ()
     """Earlier answers of the session at the time of the submission, each role's upstream in dependency order."""

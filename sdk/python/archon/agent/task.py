@@ -161,6 +161,27 @@ class TaskContext:
         return self._assigned.expected_output
 
     @property
+    def step_id(self) -> str:
+        """The step of the plan that the task executes; empty if it executes none."""
+        return self._assigned.step_id
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...]:
+        """The only tools that the task may use, by name; empty if it may use any."""
+        return tuple(self._assigned.allowed_tools)
+
+    @property
+    def tool_args_json(self) -> str:
+        """The arguments of the step's tool as one JSON object; empty if there are none."""
+        return self._assigned.tool_args_json
+
+    @property
+    def plan_request(self) -> agent_pb2.PlanRequest | None:
+        """What the planner of a run is asked for, None for any other task. The answer to it is a plan as one JSON
+        object; if it says `synthesise`, the answer of the run."""
+        return self._assigned.plan_request if self._assigned.HasField("plan_request") else None
+
+    @property
     def trace(self) -> common_pb2.TraceContext:
         """The task's place in a trace (W3C Trace Context)."""
         return self._assigned.trace
@@ -242,7 +263,8 @@ class TaskContext:
     def update(self, items: Iterable[common_pb2.ContextItem]) -> None:
         """Adds newer answers to the context. The server calls it."""
         for item in items:
-            known = [number for number, old in enumerate(self._context) if old.ref.role == item.ref.role]
+            source = item.ref.role, item.step_id
+            known = [number for number, old in enumerate(self._context) if (old.ref.role, old.step_id) == source]
             place = known[0] if known else len(self._context)
             self._context = (*self._context[:place], item, *self._context[place + 1 :])
 

@@ -52,6 +52,7 @@ def item_from_proto(message: memory_pb2.MemoryItem) -> MemoryItem:
         ttl=ttl,
         run_id=message.origin.run_id,
         seq=message.origin.seq,
+        task_id=message.task_id,
     )
 
 

@@ -10,11 +10,11 @@ from archon.propagation import PropagationPolicy
 
 @dataclass(frozen=True, slots=True)
 class MemoryItem:
-    """The last answer of one role in a scope.
+    """The last answer of one role in a scope, or of one of its tasks.
 
     `timestamp` is in seconds since the Unix epoch; `version` counts from 1 per scope and role and never goes back;
     `ttl` is in seconds from `timestamp`, None means forever. `run_id` and `seq` name the event that published the item;
-    they are empty and 0 if no run did.
+    they are empty and 0 if no run did. `task_id` is the task that gave the answer, empty if none did.
     """
 
     source_id: str
@@ -26,6 +26,7 @@ class MemoryItem:
     ttl: float | None = None
     run_id: str = ""
     seq: int = 0
+    task_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

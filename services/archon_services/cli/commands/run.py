@@ -28,6 +28,7 @@ class StrategyName(StrEnum):
 
     PIPELINE = "pipeline"
     AGENT = "agent"
+    PLAN = "plan"
 
 
 def run(
@@ -44,9 +45,13 @@ def run(
         StrategyName | None,
         typer.Option(
             help="pipeline: all roles in the order of their dependencies. agent: one role, by default the coordinator, "
-            "which may delegate to others. By default agent if there is exactly one --role, else pipeline.",
+            "which may delegate to others. plan: a planner makes a plan, whose steps go to the roles. By default agent "
+            "if there is exactly one --role, else pipeline.",
         ),
     ] = None,
+    planner: Annotated[
+        str, typer.Option(metavar="ROLE", help="The role that plans, with --strategy plan; by default planner.")
+    ] = "",
     session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the run uses.")] = "",
     timeout: Annotated[
         float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of the run; by default 1 h.")
@@ -89,6 +94,8 @@ def run(
             hint="Omit --role for the coordinator, or use --strategy pipeline.",
             code=USAGE,
         )
+    if planner and strategy is not StrategyName.PLAN:
+        raise CliError("--planner needs --strategy plan", code=USAGE)
     from archon_services.cli.follow_run import RunRequest, submit_only
     from archon_services.cli.text_input import read_text
 
@@ -100,6 +107,7 @@ def run(
         str(strategy or ""),
         budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth),
         request_id,
+        planner,
     )
     if detach:
         print(asyncio.run(submit_only(find_target(orchestrator), request)))

@@ -152,7 +152,7 @@ def _messages(request: Mapping[str, Any]) -> Iterator[PromptMessage]:
         kind = str(origin.get("kind", UNKNOWN))
         content, removed = message.get("content"), redaction(message.get("content"))
         text = "" if removed is not None else str(content or "")
-        body = text.removeprefix(f"{SHARED_CONTEXT_PREFIX}{origin.get('role')}:\n")
+        body = text.removeprefix(f"{SHARED_CONTEXT_PREFIX}{_source(origin)}:\n")
         yield PromptMessage(
             number,
             str(message.get("role", "")),
@@ -164,6 +164,12 @@ def _messages(request: Mapping[str, Any]) -> Iterator[PromptMessage]:
             _size(content, "chars"),
             str(origin.get("role") or "") if kind == "shared_context" else "",
         )
+
+
+def _source(origin: Mapping[str, Any]) -> str:
+    """Returns the role of shared context, and its step if it has one."""
+    step = origin.get("step")
+    return f"{origin.get('role')} ({step})" if step else str(origin.get("role"))
 
 
 def _derived(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,7 +185,7 @@ def _derived(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _label(message: Mapping[str, Any], origin: Mapping[str, Any], kind: str, names: Mapping[str, str]) -> str:
     if kind == "shared_context":
-        return f"shared context v{origin.get('version')} of {origin.get('role')}"
+        return f"shared context v{origin.get('version')} of {_source(origin)}"
     if kind == "tool_result":
         call_id = str(message.get("tool_call_id") or "")
         return f"result of {origin.get('tool') or names.get(call_id) or 'an unknown call'} ({call_id})"

@@ -13,7 +13,7 @@ from archon_services.cli.render.output import cost_text, duration, local_time
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
-from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, is_reused, state_name
+from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import children_of, in_order
 
 GOAL_SHOWN: Final = 240
@@ -92,13 +92,13 @@ def _question_lines(question: PendingQuestion, flag: str) -> Iterator[Line]:
 
 
 def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
-    width = max((4 * depth + len(task.role) for depth, task in in_order(run.tasks)), default=0)
+    width = max((4 * depth + len(task_label(task)) for depth, task in in_order(run.tasks)), default=0)
     children = children_of(run.tasks)
 
     def branch(tasks: Sequence[run_pb2.Task], indent: str) -> Iterator[Line]:
         for number, task in enumerate(tasks, start=1):
             last = number == len(tasks)
-            text = "  ".join([f"{task.role:<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
+            text = "  ".join([f"{task_label(task):<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
             yield f"{indent}{'└──' if last else '├──'} {text}", state_name(task.state)
             inner = indent + ("    " if last else "│   ")
             delegated = children.get(task.task_id, []) if task.task_id else []
@@ -153,8 +153,11 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Itera
         yield f"tokens {usage}"
     if task.memory_version:
         yield f"memory v{task.memory_version}"
-    in_pipeline = run.strategy != run_pb2.STRATEGY_AGENT and not task.parent_task_id
-    if in_pipeline and (upstream := [edge.upstream for edge in run.edges if edge.downstream == task.role]):
+    labels = {other.task_id: task_label(other) for other in run.tasks} if task.predecessors else {}
+    upstream = [labels.get(task_id, task_id) for task_id in task.predecessors]
+    if not upstream and run.strategy != run_pb2.STRATEGY_AGENT and not task.parent_task_id:
+        upstream = [edge.upstream for edge in run.edges if edge.downstream == task.role]
+    if upstream:
         yield f"after {', '.join(upstream)}"
 
 

@@ -12,7 +12,7 @@ from archon.client import answer_text
 from archon_services.cli.render.incidents import incident_text
 from archon_services.cli.render.output import console, cost_text, duration, is_terminal, print_table, strip_controls
 from archon_services.cli.render.rerun import rerun_hint
-from archon_services.cli.render.run_view import is_reused, state_name
+from archon_services.cli.render.run_view import is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import in_order
 from archon_services.cli.wrapping import wrapped
 
@@ -47,7 +47,7 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
     orchestrator."""
     rows = [
         (
-            "  " * depth + task.role,
+            "  " * depth + task_label(task),
             "reused" if is_reused(task) else state_name(task.state),
             duration(_span(task)) if task.HasField("start_time") and task.HasField("end_time") else "-",
             str(task.attempt),
@@ -65,7 +65,7 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
         print()
     for task in run.tasks:
         if task.failure.message:
-            print(wrapped(f"{task.role}: {strip_controls(task.failure.message)}"))
+            print(wrapped(f"{task_label(task)}: {strip_controls(task.failure.message)}"))
             if incident := incident_text(task.failure):
                 print(wrapped(f"  {strip_controls(incident)}"))
     failure = f": {strip_controls(run.failure.message)}" if run.failure.message else ""

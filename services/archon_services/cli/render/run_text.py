@@ -107,6 +107,8 @@ def run_event_text(view: RunView, event: run_pb2.RunEvent) -> str:
             return f"resumed{_by(event.resumed.identity)}"
         case "submitted":
             return " ".join(filter(None, (view.state, degraded_text(view))))
+        case "planned":
+            return _planned_text(event.planned)
         case "run_state" if view.ended:
             return view.state
     return ""
@@ -139,6 +141,14 @@ def budget_text(budget: common_pb2.Budget) -> str:
 
 def _by(identity: str) -> str:
     return f" by {identity}" if identity and identity != ANONYMOUS else ""
+
+
+def _planned_text(planned: run_pb2.Planned) -> str:
+    plan = planned.plan
+    verb = f"edited{_by(planned.identity)}" if planned.identity else "made"
+    steps = "1 step" if len(plan.steps) == 1 else f"{len(plan.steps):,} steps"
+    changes = f", repaired: {truncate('; '.join(plan.changes))}" if plan.changes else ""
+    return f"plan {plan.revision} {verb}: {steps}{changes}"
 
 
 def _delegated_text(delegated: run_pb2.Delegated, *, repeated: bool) -> str:

@@ -45,6 +45,11 @@ def is_reused(task: run_pb2.Task) -> bool:
     return task.state == common_pb2.TASK_STATE_COMPLETED and not task.attempt
 
 
+def task_label(task: run_pb2.Task) -> str:
+    """Returns the display name of a task: its role, and its step if it executes one of a plan."""
+    return _label(task.role, task.step_id)
+
+
 @dataclass(slots=True)
 class TaskView:
     """One task. Times are those of the events, in seconds since the epoch; 0 if the event has not occurred."""
@@ -52,6 +57,10 @@ class TaskView:
     task_id: str
     role: str
     parent_task_id: str = ""
+    step_id: str = ""
+    """The step of the plan that the task executes; empty if none."""
+    predecessors: tuple[str, ...] = ()
+    """Ids of the tasks that must complete first, as the task's own event names them."""
     state: str = "submitted"
     attempt: int = 0
     instance: str = ""
@@ -86,6 +95,11 @@ class TaskView:
     """Size of the last checkpoint."""
     reused: bool = False
     """Whether the answer was taken over from a forked run."""
+
+    @property
+    def label(self) -> str:
+        """The display name: the role, and the step if there is one."""
+        return _label(self.role, self.step_id)
 
     @property
     def final(self) -> bool:
@@ -163,14 +177,19 @@ class RunView:
             children = [self.tasks[child] for child in dict.fromkeys(task.delegations.values()) if child in self.tasks]
             roles = dict.fromkeys(child.role for child in children if not child.final)
             return f"waiting for {' and '.join(roles)}" if roles else ""
-        completed = {
-            other.role for other in self.tasks.values() if not other.parent_task_id and other.state == "completed"
-        }
-        edges = () if task.parent_task_id else self.edges
-        missing = [upstream for upstream, role in edges if role == task.role and upstream not in completed]
-        if missing:
+        if missing := self._missing(task):
             return f"waiting for {' and '.join(missing)}"
         return "waiting for the run to be resumed" if self.paused else f"waiting for an instance of {task.role}"
+
+    def _missing(self, task: TaskView) -> list[str]:
+        """The tasks that must complete before this one: those that it names, else those of the roles upstream."""
+        if task.predecessors:
+            upstream = [self.tasks[task_id] for task_id in task.predecessors if task_id in self.tasks]
+            return [other.label for other in upstream if other.state != "completed"]
+        roots = [other for other in self.tasks.values() if not other.parent_task_id and not other.step_id]
+        completed = {other.role for other in roots if other.state == "completed"}
+        edges = () if task.parent_task_id or task.step_id else self.edges
+        return [upstream for upstream, role in edges if role == task.role and upstream not in completed]
 
     def is_repeated_delegation(self, event: run_pb2.RunEvent) -> bool:
         """Whether a `delegated` event that is not applied yet refers to a task that was already delegated."""
@@ -229,9 +248,15 @@ class RunView:
             return None
         if task_id not in self.tasks:
             payload = getattr(event, kind)
-            parent_task_id = payload.parent_task_id if kind == "task_state" else ""
-            self.tasks[task_id] = TaskView(task_id, getattr(payload, "role", ""), parent_task_id)
+            task = self.tasks[task_id] = TaskView(task_id, getattr(payload, "role", ""))
+            if kind == "task_state":
+                task.parent_task_id, task.step_id = payload.parent_task_id, payload.step_id
+                task.predecessors = tuple(payload.predecessors)
         return self.tasks[task_id]
+
+
+def _label(role: str, step_id: str) -> str:
+    return f"{role} ({step_id})" if step_id else role
 
 
 def rejected_delegation_text(delegated: run_pb2.Delegated) -> str:

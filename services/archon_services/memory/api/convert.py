@@ -32,6 +32,7 @@ def new_item(message: memory_pb2.PublishItem) -> NewItem:
         run_id=message.run_id,
         epoch=message.epoch,
         seq=message.seq,
+        task_id=message.task_id,
     )
 
 
@@ -58,6 +59,7 @@ def stored_item(scope: str, stored: StoredItem) -> memory_pb2.MemoryItem:
         origin=common_pb2.MemoryRef(
             scope=scope, role=item.source_id, version=item.version, run_id=stored.run_id, seq=stored.seq
         ),
+        task_id=item.task_id,
     )
     if item.ttl is not None:
         message.expire_time.CopyFrom(timestamp(item.timestamp + item.ttl))

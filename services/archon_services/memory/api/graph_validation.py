@@ -66,8 +66,10 @@ def _check_item(item: memory_pb2.PublishItem, field: str, violations: Violations
     if item.run_id:
         violations.check(item.seq > 0, f"{field}.seq", "must be the sequence number of an event of the run, from 1")
         violations.check(item.epoch >= 0, f"{field}.epoch", "must be the epoch of the run's owner, at least 0")
+        violations.check(len(item.task_id) <= MAX_ID, f"{field}.task_id", f"must be at most {MAX_ID} characters")
     else:
-        violations.check(not item.seq and not item.epoch, f"{field}.run_id", "must be set if epoch or seq is set")
+        unset = not item.seq and not item.epoch and not item.task_id
+        violations.check(unset, f"{field}.run_id", "must be set if epoch, seq or task_id is set")
 
 
 def _check_size(size: int, limit: int, field: str, what: str) -> None:

@@ -12,8 +12,8 @@ from archon_mesh.core.memory_item import MemoryItem, PropagationPolicy
 class NewItem:
     """An item to publish. `ttl` is in seconds, None for no expiry.
 
-    For an item that comes from a run, (epoch, seq) of its event is the fencing token against stale writers. For any
-    other item, `run_id`, `epoch` and `seq` are unset.
+    For an item that comes from a run, (epoch, seq) of its event is the fencing token against stale writers, and
+    `task_id` is the task that gave it. For any other item, `run_id`, `epoch`, `seq` and `task_id` are unset.
     """
 
     role: str
@@ -24,6 +24,7 @@ class NewItem:
     run_id: str = ""
     epoch: int = 0
     seq: int = 0
+    task_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

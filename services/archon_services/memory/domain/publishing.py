@@ -20,6 +20,10 @@ FENCE_RETENTION: Final = 31 * 86_400.0
 MAX_METADATA: Final = 64
 """Entries of an item's metadata, including those merged from earlier items."""
 
+MAX_VERSIONS: Final = 100
+"""Versions of a role that are kept: an item goes when its role has published so many further ones, the last of them
+under the same policy. It bounds the items of a role whose run has many tasks."""
+
 
 class Rows(Protocol):
     """The stored rows of one tenant and scope. `expires_at` is in seconds since the Unix epoch."""
@@ -36,11 +40,14 @@ class Rows(Protocol):
         """Returns the highest (epoch, seq) of a run that a role has published."""
         ...
 
-    def items(self, role: str) -> list[tuple[int, StoredItem | None]]:
-        """Returns (last version, current item) of each policy under which a role has ever published."""
+    def items(self, role: str, task_id: str) -> list[tuple[int, StoredItem | None]]:
+        """Returns (version, item) of each row of a role; the item only of the rows of this task."""
         ...
 
-    def put_item(self, stored: StoredItem) -> None: ...
+    def put_item(self, stored: StoredItem) -> None:
+        """Stores an item in place of those of its role and policy that are of the same task, of another run, or older
+        by MAX_VERSIONS."""
+        ...
 
     def put_event(self, new: NewItem, version: int, expires_at: float, earlier_expire_at: float) -> None:
         """Stores an event of a run, and lets earlier events of the same role expire at `earlier_expire_at`."""
@@ -99,14 +106,14 @@ def _published_before(rows: Rows, new: NewItem) -> Published | None:
 def _store(rows: Rows, new: NewItem, now: float) -> StoredItem | None:
     """Publishes an item through the pure graph, which determines version and metadata. Returns None if its text is
     blank."""
-    stored_rows = rows.items(new.role)
+    stored_rows = rows.items(new.role, new.task_id)
     current = sorted((row[1].item for row in stored_rows if row[1] is not None), key=lambda item: item.version)
     versions = {new.role: max(version for version, _ in stored_rows)} if stored_rows else {}
     graph = SharedMemoryGraph.from_dict(
         {"nodes": [], "edges": [], "items": [asdict(item) for item in current], "versions": versions},
         clock=lambda: now,
     )
-    item = graph.publish(new.role, new.content, new.metadata, policy=new.policy, ttl=new.ttl)
+    item = graph.publish(new.role, new.content, new.metadata, policy=new.policy, ttl=new.ttl, task_id=new.task_id)
     if item is None:
         return None
     _check_metadata(item)

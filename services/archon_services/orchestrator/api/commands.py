@@ -13,17 +13,20 @@ from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
-from archon_mesh.core.run.types import Submission
+from archon_mesh.core.run.types import PLAN, Submission
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
-from archon_services.orchestrator.api.validation import check_submit, payload_hash, time_of, wants_agent
+from archon_services.orchestrator.api.plans import RunPlans
+from archon_services.orchestrator.api.validation import check_submit, payload_hash, strategy_of, time_of
 from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.budget import budget_from_proto
+from archon_services.orchestrator.convert.plan import plan_target, target_from_proto, within_size
 from archon_services.orchestrator.convert.run import session_context_from_proto
 from archon_services.orchestrator.convert.run_view import Standing, row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
 from archon_services.orchestrator.tracing.context import begin_trace
@@ -49,6 +52,7 @@ class Commands:
     ) -> None:
         """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances."""
         self.control = RunControl(runs, journal, now)
+        self.plans = RunPlans(runs, self.control, self.watch, now)
         self._forks = RunForks(runs, journal)
         self._runs = runs
         self._journal = journal
@@ -117,9 +121,15 @@ class Commands:
             await self.wait(run_id, wait)  # another replica has taken it over
         return run_id, created
 
+    async def plan(self, request: pb.SubmitRunRequest) -> pb.PlanRunResponse:
+        """Returns the tasks that a submit would create, without creating a run. Raises what a submit raises about its
+        request."""
+        check_submit(request)
+        return self.plans.tasks_of(await self._submission(request))
+
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
-        agent = wants_agent(request)
-        chosen = await self._roles.choose(request.roles, request.capabilities, request.versions, agent=agent)
+        strategy = strategy_of(request)
+        chosen = await self._choose(request, strategy)
         goal = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
         run_id = self._runs.new_id()
         begin_trace(goal, run_id, request.trace if request.HasField("trace") else None)
@@ -127,22 +137,31 @@ class Commands:
             goal.budget.CopyFrom(request.budget)
         if request.session_id and chosen.readers and self._recall is not None:
             await self._recall.recall(goal, request.session_id, chosen, self._roles.selection.graph.roles)
+        if chosen.plan_targets:
+            goal.plan_targets.extend(within_size([plan_target(instance) for instance in chosen.plan_targets]))
         return Submission(
             run_id=run_id,
             tenant=_tenant(),
             request_id=request.request_id,
             session_id=request.session_id,
-            strategy="agent" if agent else "pipeline",
+            strategy=strategy,
             roles=chosen.roles,
             edges=chosen.edges,
             timeout=time_of(request),
             goal=goal,
             requirements=chosen.requirements,
             all_ancestors=chosen.all_ancestors,
-            targets=chosen.targets,
+            targets=tuple(target_from_proto(target) for target in goal.plan_targets) or chosen.targets,
             budget=budget_from_proto(request.budget),
             session_context=session_context_from_proto(goal.session_context),
             pause_timeout=self._runs.limits.pause_timeout,
+        )
+
+    async def _choose(self, request: pb.SubmitRunRequest, strategy: str) -> Participants:
+        if strategy == PLAN:
+            return await self._roles.choose_plan(request.planner, request.roles, request.capabilities, request.versions)
+        return await self._roles.choose(
+            request.roles, request.capabilities, request.versions, agent=strategy == "agent"
         )
 
     def drives(self, run_id: str, tail: Tail) -> bool:

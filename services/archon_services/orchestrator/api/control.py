@@ -69,6 +69,12 @@ class RunControl:
         _check_not_ended(row)
         await self._deliver(row.run_id, inp.Resume(context.current().identity))
 
+    async def edit_plan(self, row: RunRow, edit: inp.EditPlan) -> None:
+        """Delivers an edit, which the engine may still refuse. Raises FailedPrecondition if the run has ended, or
+        Unavailable."""
+        _check_not_ended(row)
+        await self._deliver(row.run_id, edit)
+
     async def respond(self, row: RunRow, request: pb.RespondRequest) -> None:
         """Answers an open question. Raises InvalidArgument if the answer is empty or does not match the schema,
         MessageTooLarge, FailedPrecondition if the question is not open, RequestIdReused, or Unavailable."""

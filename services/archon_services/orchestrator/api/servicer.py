@@ -13,6 +13,7 @@ from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
+from archon_services.orchestrator.api.validation import check_edit
 from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.run_view import bounded, row_to_proto, trimmed
 from archon_services.orchestrator.journal import Journal
@@ -111,4 +112,12 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         run_id, _ = await self._commands.fork(request)
         return pb.ForkRunResponse(run=trimmed(await self._commands.run(run_id)))
 
-    PlanRun = EditPlan = RateRun = _not_served
+    async def PlanRun(self, request: pb.PlanRunRequest, context: Any) -> pb.PlanRunResponse:
+        return await self._commands.plan(request.submit)
+
+    async def EditPlan(self, request: pb.EditPlanRequest, context: Any) -> pb.EditPlanResponse:
+        check_edit(request)
+        await self._commands.plans.edit(await self._commands.row(request.run_id), request)
+        return pb.EditPlanResponse(run=trimmed(await self._commands.run(request.run_id)))
+
+    RateRun = _not_served

@@ -10,7 +10,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
 from archon.errors import EmptyGoal, FieldViolation, InvalidArgument, MessageTooLarge, Unimplemented
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
-from archon_mesh.core.run.types import quantize
+from archon_mesh.core.run.types import PLAN, quantize
 
 DEFAULT_TIMEOUT = 3600.0
 MAX_TIMEOUT = 24 * 3600.0
@@ -20,15 +20,15 @@ MAX_ROLES = 200
 MAX_METADATA = 64
 MAX_METADATA_LENGTH = 4096
 MAX_DEPTH = 32
+MAX_PLAN_BYTES = 1024 * 1024
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}(\.\*)?")
 
 
 def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
     """Raises EmptyGoal, MessageTooLarge, Unimplemented if the strategy is not served, or InvalidArgument with all field
     violations."""
-    if request.strategy not in (run_pb2.STRATEGY_UNSPECIFIED, run_pb2.STRATEGY_PIPELINE, run_pb2.STRATEGY_AGENT):
-        known = request.strategy in run_pb2.Strategy.values()
-        name = run_pb2.Strategy.Name(request.strategy) if known else str(request.strategy)
+    if request.strategy not in run_pb2.Strategy.values():
+        name = str(request.strategy)
         raise Unimplemented(f"strategy {name} is not served by this orchestrator", metadata={"strategy": name})
     check_goal(request)
     violations = list(_violations(request))
@@ -36,6 +36,17 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
         raise InvalidArgument(
             "; ".join(f"{violation.field}: {violation.description}" for violation in violations),
             field_violations=violations,
+        )
+
+
+def check_edit(request: orchestrator_service_pb2.EditPlanRequest) -> None:
+    """Raises MessageTooLarge if the plan is too large."""
+    size = request.ByteSize()
+    if size > MAX_PLAN_BYTES:
+        raise MessageTooLarge(
+            f"message too large: the plan has {size:,} bytes, at most {MAX_PLAN_BYTES:,} are allowed",
+            metadata={"size": str(size), "limit": str(MAX_PLAN_BYTES)},
+            field_violations=[FieldViolation("plan_json", "too large")],
         )
 
 
@@ -66,6 +77,8 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[
     for name, text in (("request_id", request.request_id), ("session_id", request.session_id)):
         if len(text) > MAX_ID:
             yield FieldViolation(name, f"longer than {MAX_ID} characters")
+    if request.planner and request.strategy != run_pb2.STRATEGY_PLAN:
+        yield FieldViolation("planner", "only strategy PLAN has a planner")
     if request.roles or request.capabilities or request.versions:
         yield from _role_violations(request)
     if request.HasField("budget"):
@@ -110,11 +123,13 @@ def _budget_violations(budget: common_pb2.Budget) -> Iterator[FieldViolation]:
         yield FieldViolation("budget.max_time", f"must be above 0 and at most {MAX_TIMEOUT:g} s")
 
 
-def wants_agent(request: orchestrator_service_pb2.SubmitRunRequest) -> bool:
-    """Whether the goal goes to one role: by the strategy, or, without a strategy, because one role is named."""
+def strategy_of(request: orchestrator_service_pb2.SubmitRunRequest) -> str:
+    """Returns the strategy of a run: without one, `agent` if exactly one role is named, else `pipeline`."""
     if request.strategy == run_pb2.STRATEGY_UNSPECIFIED:
-        return len(request.roles) + len(request.capabilities) == 1
-    return request.strategy == run_pb2.STRATEGY_AGENT
+        return "agent" if len(request.roles) + len(request.capabilities) == 1 else "pipeline"
+    if request.strategy == run_pb2.STRATEGY_PLAN:
+        return PLAN
+    return "agent" if request.strategy == run_pb2.STRATEGY_AGENT else "pipeline"
 
 
 def time_of(request: orchestrator_service_pb2.SubmitRunRequest) -> float:

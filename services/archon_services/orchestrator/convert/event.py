@@ -12,7 +12,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon.wire import to_seconds
 from archon_mesh.core.run import events as ev
-from archon_services.orchestrator.convert import budget, delegation, human_input, run, task
+from archon_services.orchestrator.convert import budget, delegation, human_input, plan, run, task
 
 
 def event_from_proto(event: run_pb2.RunEvent) -> ev.Event:
@@ -53,6 +53,7 @@ _READ: Final[dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]]] = {
     "claimed": run.read_claimed,
     "cancel_requested": run.read_cancel_requested,
     "run_state": run.read_run_state,
+    "planned": plan.read_planned,
     "task_state": task.read_task_state,
     "dispatched": task.read_dispatched,
     "result": task.read_result,
@@ -79,6 +80,7 @@ _WRITE: Final[dict[type, Callable[[run_pb2.RunEvent, Any], None]]] = {
     ev.CancelRequested: run.write_cancel_requested,
     ev.RunEnded: run.write_run_state,
     ev.TaskCreated: task.write_task_created,
+    ev.Planned: plan.write_planned,
     ev.TaskStopping: task.write_task_stopping,
     ev.TaskEnded: task.write_task_ended,
     ev.Dispatched: task.write_dispatched,

@@ -8,7 +8,7 @@ from typing import Final
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Edge, Requirement, SessionContextRef, Submission, Target
+from archon_mesh.core.run.types import Edge, PlanTarget, Requirement, SessionContextRef, Submission, Target
 from archon_services.orchestrator.convert.budget import budget_from_proto
 from archon_services.orchestrator.convert.failures import (
     failure_to_proto,
@@ -16,6 +16,7 @@ from archon_services.orchestrator.convert.failures import (
     reason_from_proto,
     reason_to_proto,
 )
+from archon_services.orchestrator.convert.plan import target_from_proto
 from archon_services.orchestrator.convert.task import state_from_proto, state_to_proto
 
 STRATEGIES: Final = {
@@ -47,13 +48,19 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
             Requirement(requirement.role, requirement.capability, requirement.version) for requirement in source.wants
         ),
         all_ancestors=tuple(source.all_ancestors),
-        targets=tuple(Target(target.role, target.description, target.coordinator) for target in source.targets),
+        targets=_targets_from_proto(source),
         budget=budget_from_proto(source.budget),
         session_context=session_context_from_proto(source.session_context),
         pause_timeout=to_seconds(source.pause_timeout),
         parent_run_id=source.parent_run_id,
     )
     return ev.Submitted(submission, source.owner, source.epoch)
+
+
+def _targets_from_proto(source: run_pb2.Submitted) -> tuple[Target, ...]:
+    if source.plan_targets:
+        return tuple(target_from_proto(target) for target in source.plan_targets)
+    return tuple(Target(target.role, target.description, target.coordinator) for target in source.targets)
 
 
 def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
@@ -72,7 +79,8 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
         target.wants.add(role=requirement.role, capability=requirement.capability, version=requirement.version)
     target.all_ancestors.extend(source.all_ancestors)
     for delegate in source.targets:
-        target.targets.add(role=delegate.role, description=delegate.description, coordinator=delegate.coordinator)
+        if not isinstance(delegate, PlanTarget):  # those are in the goal's message, with all that a planner sees
+            target.targets.add(role=delegate.role, description=delegate.description, coordinator=delegate.coordinator)
     if source.budget.limited:
         budget = target.budget
         budget.max_tokens, budget.max_cost_micro_usd = source.budget.tokens, source.budget.cost

@@ -16,6 +16,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.effects import want_of
 from archon_mesh.core.run.types import Requirement, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
+from archon_services.orchestrator.convert.plan import write_plan
 from archon_services.orchestrator.convert.run import STRATEGIES
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.journal import RunRow
@@ -57,6 +58,8 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
     for edge in submission.edges:
         out.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
     set_seconds(out.create_time, run.create_time)
+    if run.plan is not None and run.plan.steps:
+        write_plan(run, out.plan)
     if run.ended:
         set_seconds(out.end_time, run.end_time)
         if run.failure is not None:
@@ -68,7 +71,8 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
         if isinstance(task.payload, agent_pb2.TaskResult):
             _add(out.usage, task.payload)
             if task.result_seq in run.answer_seqs:
-                out.answers.add(role=task.role).parts.MergeFrom(task.payload.output)
+                answer = out.answers.add(role=task.role, task_id=task.task_id, step_id=task.step_id)
+                answer.parts.MergeFrom(task.payload.output)
 
 
 def _write_question(task: Task, out: run_pb2.Run) -> None:
@@ -88,6 +92,9 @@ def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing
     out.task_id, out.role, out.state = task.task_id, task.role, state_to_proto(task.state)
     out.attempt, out.instance_id, out.parent_task_id = task.attempt, task.instance_id, task.parent
     out.result_seq, out.memory_version = task.result_seq, task.memory_version
+    if task.step_id:
+        out.step_id = task.step_id
+        out.predecessors.extend(task.predecessors)
     if waiting_for := _waiting_for(run, task, standing):
         out.waiting_for = waiting_for
     if task.start_time:
@@ -110,11 +117,11 @@ def _waiting_for(run: RunState, task: Task, standing: Standing | None) -> str:
         return "the run to be resumed"
     if task.live:
         children = [run.tasks[call.child] for call in task.delegations.values() if call.child and not call.cancelled]
-        roles = sorted({child.role for child in children if not child.answered})
+        roles = sorted({child.label for child in children if not child.answered})
         return f"the answer of {', '.join(roles)}" if roles else ""
     for name in task.predecessors:
         if run.tasks[name].state is not TaskState.COMPLETED:
-            return f"the answer of {run.tasks[name].role}"
+            return f"the answer of {run.tasks[name].label}"
     assert run.submission is not None
     want = want_of(run.submission, task)
     capability = f" that has {want.capability}" if want.capability else ""
@@ -166,7 +173,7 @@ def trimmed(run: run_pb2.Run, limit: int = MAX_RUN_BYTES) -> run_pb2.Run:
     out = run_pb2.Run()
     out.CopyFrom(run)
     out.truncated = True
-    for field in ("goal", "answers", "metadata", "questions", "tasks", "edges"):
+    for field in ("goal", "answers", "metadata", "questions", "tasks", "plan", "edges"):
         out.ClearField(field)
         if out.ByteSize() <= limit:
             break

@@ -16,6 +16,7 @@ from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.dispatch.context import write_context_item
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
+from archon_services.orchestrator.dispatch.step import write_plan_request, write_step
 from archon_services.orchestrator.tracing.context import write_attempt_trace
 
 MAX_RESUME_BYTES = 1024 * 1024
@@ -29,11 +30,11 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     submitted = run.submission.goal
     assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
     if isinstance(submitted, run_pb2.Submitted):
-        _set_input(task, submitted, assigned)
+        _set_input(run, task, submitted, assigned)
     write_attempt_trace(run, task, assigned)
     if (task.parent or run.submission.budget.limited) and any(limits(run, task)):
         amount_to_proto(task.reserved, assigned.budget)
-    if run.submission.session_id:
+    if run.submission.session_id and not task.step_id:  # steps of one role share no conversation
         assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
     if task.conversation_version is not None:
         assigned.conversation_version = task.conversation_version
@@ -55,12 +56,17 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     return assigned
 
 
-def _set_input(task: Task, submitted: run_pb2.Submitted, assigned: agent_pb2.AssignTask) -> None:
-    """The goal of the run, or the input of a delegated task."""
+def _set_input(run: RunState, task: Task, submitted: run_pb2.Submitted, assigned: agent_pb2.AssignTask) -> None:
+    """The goal of the run, or the input of a step or of a delegated task."""
     if submitted.metadata:
         assigned.metadata.update(submitted.metadata)
+    if task.step_id:
+        write_step(run, task, assigned)
+        return
     delegated = task.payload_in if isinstance(task.payload_in, run_pb2.Delegated) else None
     assigned.input.MergeFrom(submitted.goal if delegated is None else delegated.input)
+    if run.plan is not None and not task.parent:
+        write_plan_request(run, task, assigned)
 
 
 def _set_targets(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:

@@ -36,12 +36,12 @@ def update_memory(run: RunState, context: ContextRef) -> session_pb2.Orchestrato
 def _write_answer(run: RunState, context: ContextRef, item: common_pb2.ContextItem) -> int:
     """Writes the result of event `context.seq` and returns its version in the shared memory, -1 if it has none; 0 if
     the event is not a result."""
-    task = run.tasks.get(run.by_role.get(context.role, ""))
-    if task is None or task.result_seq != context.seq:
-        task = next((other for other in run.tasks.values() if other.result_seq == context.seq), None)
-    if task is None:
+    task = run.tasks[run.answer_tasks[context.seq]]
+    if task.result_seq != context.seq:
         return 0
     set_seconds(item.publish_time, task.end_time)
+    if task.step_id:
+        item.step_id = task.step_id
     result = task.payload
     if isinstance(result, agent_pb2.TaskResult):
         item.parts.MergeFrom(result.output)
@@ -51,16 +51,10 @@ def _write_answer(run: RunState, context: ContextRef, item: common_pb2.ContextIt
 
 
 def _write_published(run: RunState, context: ContextRef, item: common_pb2.ContextItem) -> int:
-    """Writes the item of event `context.seq`, or of the next event of its role that has replaced it; returns its
+    """Writes the item of event `context.seq`, or of the next event of its task that has replaced it; returns its
     version as `_write_answer` does."""
-    later = [
-        published
-        for task in run.tasks.values()
-        if task.role == context.role
-        for published in task.items
-        if published.seq >= context.seq
-    ]
-    published = min(later, key=lambda entry: entry.seq)
+    task = run.tasks[run.answer_tasks[context.seq]]
+    published = min((item for item in task.items if item.seq >= context.seq), key=lambda entry: entry.seq)
     payload = published.item.payload
     item.policy = common_pb2.PropagationPolicy.ValueType(published.item.policy)
     item.ref.seq = published.seq

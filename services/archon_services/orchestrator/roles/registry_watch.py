@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 REFRESH_TIMEOUT = 3.0
 RETRY_DELAY = 1.0
+_MISSING = (UnknownRole, UnknownCapability, FailedPrecondition, Unavailable)
+"""Errors of a selection that an instance which has just registered may resolve."""
 
 
 class RegistryWatch:
@@ -62,12 +64,26 @@ class RegistryWatch:
         choose = self.selection.choose_agent if agent else self.selection.choose
         try:
             return choose(roles, capabilities, versions)
-        except (UnknownRole, UnknownCapability, FailedPrecondition, Unavailable):
-            try:
-                await self._refresh()
-            except ArchonError as error:
-                _log.info("the registry cannot be read: %s", error)
+        except _MISSING:
+            await self._try_refresh()
             return choose(roles, capabilities, versions)
+
+    async def choose_plan(
+        self, planner: str, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str]
+    ) -> Participants:
+        """Selects roles as `RoleSelection.choose_plan` does; reads the registry again as `choose` does."""
+        choose_plan = self.selection.choose_plan
+        try:
+            return choose_plan(planner, roles, capabilities, versions)
+        except _MISSING:
+            await self._try_refresh()
+            return choose_plan(planner, roles, capabilities, versions)
+
+    async def _try_refresh(self) -> None:
+        try:
+            await self._refresh()
+        except ArchonError as error:
+            _log.info("the registry cannot be read: %s", error)
 
     async def _refresh(self) -> None:
         timeout = context.timeout(REFRESH_TIMEOUT)

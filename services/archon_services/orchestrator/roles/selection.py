@@ -25,6 +25,9 @@ from archon_services.orchestrator.roles.membership import GRACE, Membership, Off
 MAX_CACHED: Final = 1_000
 """Selections kept per version of the membership."""
 
+PLANNER: Final = "planner"
+"""The role that plans, unless a submit names another one."""
+
 _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
 
 
@@ -35,7 +38,7 @@ class Participants:
     `roles` are those that it starts with, in topological order; `edges` those among all participants; `requirements`
     what instances need beside the role; `all_ancestors` the roles that receive the answers of all their ancestors;
     `targets` the roles that can be delegated to; `readers` the roles with an upstream role that the run does not start
-    with, whose answers may come from the session.
+    with, whose answers may come from the session; `plan_targets` an instance of each role that steps may go to.
     """
 
     roles: tuple[str, ...]
@@ -44,6 +47,7 @@ class Participants:
     all_ancestors: tuple[str, ...]
     targets: tuple[Target, ...] = ()
     readers: tuple[str, ...] = ()
+    plan_targets: tuple[Registration, ...] = ()
 
 
 class RoleSelection:
@@ -97,6 +101,47 @@ class RoleSelection:
         Raises as `choose` does, and FailedPrecondition if no role is named and there is not exactly one coordinator.
         """
         return self._cached(self._agent, roles, capabilities, versions)
+
+    def choose_plan(
+        self, planner: str, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]
+    ) -> Participants:
+        """The planner, and the roles that steps may go to: those named, directly or by a capability, or all with an
+        instance but the planner.
+
+        Raises as `choose` does, UnknownRole also if a role has no instance, and FailedPrecondition if there is no role
+        for steps.
+        """
+        planner = planner or PLANNER
+        _, capability_of = self._named_roles((planner, *roles), tuple(capabilities))
+        newest = self._newest_instances()
+        wanted = {*roles, *capability_of} or {*newest} - {planner}
+        for role in (planner, *sorted(wanted)):
+            if role not in newest:
+                available = _listed(newest)
+                message = f"no instance of the role {role!r}; roles with an instance: {available}"
+                raise UnknownRole(message, metadata={"role": role})
+        if not wanted:
+            raise FailedPrecondition(f"no role but {planner!r} has an instance: steps of a plan have nowhere to go")
+        for role in sorted(set(versions) - {planner, *wanted}):
+            raise InvalidArgument(
+                f"a version is given for {role!r}, which takes no part in the run",
+                field_violations=[FieldViolation("versions", f"{role!r} takes no part")],
+            )
+        requirements = tuple(
+            Requirement(role, "" if role == planner else capability_of.get(role, ""), versions.get(role, ""))
+            for role in sorted({*capability_of, *versions} & {planner, *wanted})
+        )
+        instances = tuple(newest[role] for role in sorted(wanted))
+        return Participants((planner,), (), requirements, (), plan_targets=instances)
+
+    def _newest_instances(self) -> dict[str, Registration]:
+        """An instance of the newest version of each role; of those, the one with the first id."""
+        newest: dict[str, Registration] = {}
+        for instance in self._membership.instances.values():
+            current = newest.get(instance.role)
+            if current is None or _precedence(instance) > _precedence(current):
+                newest[instance.role] = instance
+        return newest
 
     def _cached(
         self,
@@ -223,6 +268,11 @@ class RoleSelection:
                 metadata={"capability": capability},
             )
         return min(roles)
+
+
+def _precedence(instance: Registration) -> tuple[object, ...]:
+    """The newer the version, the higher; of the same version, the same instance whatever the order."""
+    return version_key(instance.version), instance.instance_id
 
 
 def _listed(names: Iterable[str]) -> str:

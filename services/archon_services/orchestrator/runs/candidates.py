@@ -12,22 +12,21 @@ from archon_mesh.core.run import events as ev
 class Candidates:
     """At first all tasks."""
 
-    __slots__ = ("_successors", "_task_ids")
+    __slots__ = ("_task_ids",)
 
     def __init__(self) -> None:
         self._task_ids: dict[str, None] | None = None
-        self._successors: dict[str, list[str]] = {}
 
     def reset(self) -> None:
         """Any task may be ready: the next call of `take` returns all."""
         self._task_ids = None
 
-    def note(self, event: ev.Event) -> None:
-        """Adds the tasks that a local event may have made ready."""
+    def note(self, run: RunState, event: ev.Event) -> None:
+        """Adds the tasks that a local event may have made ready; `run` is the state after it."""
         if self._task_ids is None:
             return
-        if type(event) is ev.ResultReceived:
-            for task_id in self._successors.get(event.task_id, ()):
+        if type(event) is ev.ResultReceived or type(event) is ev.TaskEnded:
+            for task_id in run.tasks[event.task_id].successors:
                 self._task_ids[task_id] = None
         elif type(event) is ev.TaskCreated:
             self._task_ids[event.task_id] = None
@@ -42,9 +41,4 @@ class Candidates:
         task_ids, self._task_ids = self._task_ids, {}
         if task_ids is not None:
             return [run.tasks[task_id] for task_id in (*task_ids, *further)]
-        tasks = list(run.tasks.values())
-        self._successors = {}
-        for task in tasks:
-            for predecessor in task.predecessors:
-                self._successors.setdefault(predecessor, []).append(task.task_id)
-        return tasks
+        return list(run.tasks.values())

@@ -33,3 +33,6 @@ class Decision:
     """Effects of the events before that input."""
 
     step: Step | None = None
+
+    failed_input: bool = False
+    """Whether a step failed because its input cannot be made, since the candidates were last looked at."""

@@ -28,7 +28,8 @@ from archon_mesh.core.run import (
 )
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.core.run.types import Failure, TaskState
+from archon_services.orchestrator.dispatch.step import input_failure
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, SameRequest, Step, StepResult
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
 from archon_services.orchestrator.runs.candidates import Candidates
@@ -37,6 +38,7 @@ from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 from archon_services.orchestrator.runs.load import load_run, load_run_since
 from archon_services.orchestrator.runs.placement import Placement
+from archon_services.orchestrator.runs.plan_reply import with_plan
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
 from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
@@ -314,6 +316,8 @@ class RunDriver:
             if source and not self._is_dispatched_to(source, given):
                 decision.discarded[number] = "ABORTED"
                 continue
+            if self.state.plan is not None:
+                given = with_plan(self.state, given)
             decision.inputs.append(given)
             for event in self._apply(decide(self.state, given, decision.now), decision):
                 if type(event) is ev.Discarded:
@@ -330,7 +334,7 @@ class RunDriver:
             self._candidates.reset()
         for event in events:
             apply(run, event, decision.now)
-            self._candidates.note(event)
+            self._candidates.note(run, event)
         decision.events += events
         return events
 
@@ -338,17 +342,30 @@ class RunDriver:
         """Finds instances for the tasks that are ready, within the same step: one step holds a result and the
         dispatches that it makes possible."""
         run, placement = self.state, self._placement
-        for task in self._candidates.take(run, placement.woken):
-            if not run.ready(task):
-                continue
-            place = place_of(run, task)
-            if place.not_before > decision.now:
-                self._timer.advance(place.not_before)
-            elif self._history.waits(run, place):
-                self._candidates.keep(task.task_id)
-            elif (instance_id := placement.find(place)) is not None:
-                self._dispatch(place, instance_id, decision)
+        candidates = self._candidates.take(run, placement.woken)
+        while candidates:
+            for task in candidates:
+                if not run.ready(task):
+                    continue
+                place = place_of(run, task)
+                if place.not_before > decision.now:
+                    self._timer.advance(place.not_before)
+                elif task.step_id and (failure := input_failure(run, task)) is not None:
+                    self._fail_input(place, failure, decision)
+                elif self._history.waits(run, place):
+                    self._candidates.keep(task.task_id)
+                elif (instance_id := placement.find(place)) is not None:
+                    self._dispatch(place, instance_id, decision)
+            # A step whose input cannot be made fails at once, which may make others ready.
+            candidates = self._candidates.take(run, ()) if decision.failed_input else []
+            decision.failed_input = False
         placement.pass_on()
+
+    def _fail_input(self, place: Place, failure: Failure, decision: Decision) -> None:
+        given = inp.InputMissing(place.task_id, place.attempt, failure)
+        if self._apply(decide(self.state, given, decision.now), decision):
+            decision.inputs.append(given)
+            decision.failed_input = True
 
     def _dispatch(self, place: Place, instance_id: str, decision: Decision) -> None:
         key = place.task_id, place.attempt

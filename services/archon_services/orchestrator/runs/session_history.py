@@ -85,7 +85,7 @@ class SessionHistory:
         """Returns whether the task cannot be dispatched yet: it is not its turn, or its conversation is not read."""
         assert run.submission is not None
         session = run.submission.session_id
-        if not session:
+        if not session or run.tasks[place.task_id].step_id:  # steps of one role would wait for each other
             return False
         role = run.tasks[place.task_id].role
         if not self._stateful(role):

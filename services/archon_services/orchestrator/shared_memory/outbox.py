@@ -153,7 +153,12 @@ def _item(row: OutboxRow) -> memory_pb2.PublishItem:
         raise row.damage
     publication = row.publication
     item = memory_pb2.PublishItem(
-        role=publication.role, content=row.content or "", run_id=row.run_id, epoch=row.epoch, seq=publication.seq
+        role=publication.role,
+        content=row.content or "",
+        run_id=row.run_id,
+        epoch=row.epoch,
+        seq=publication.seq,
+        task_id=publication.task_id,
     )
     for event in events_of(row.data, row.run_id) if row.content is None else ():
         if event.seq == publication.seq and event.HasField("item_published"):

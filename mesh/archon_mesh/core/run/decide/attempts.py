@@ -7,7 +7,8 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.context import context_of
 from archon_mesh.core.run.decide.budget import first_slice
 from archon_mesh.core.run.decide.recovery import Kind, next_try, raised, recovery_exhausted
-from archon_mesh.core.run.decide.termination import fail, then_end
+from archon_mesh.core.run.decide.task_end import fail
+from archon_mesh.core.run.decide.termination import then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import DRAINING, GIVEN_BACK, Failure, TaskState, quantize
@@ -34,6 +35,14 @@ def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]
             slot.conversation_version,
         )
     ]
+
+
+def input_missing(run: RunState, missing: inp.InputMissing, now: float) -> list[ev.Event]:
+    """Fails a step whose input cannot be made, unless it is no longer ready."""
+    task = run.tasks.get(missing.task_id)
+    if task is None or run.ended or task.attempt + 1 != missing.attempt or not run.ready(task):
+        return []
+    return fail(run, task, [], raised(run, missing.failure))
 
 
 def reject(run: RunState, rejection: inp.RejectIn, now: float) -> list[ev.Event]:

@@ -43,7 +43,7 @@ def _bounds(run: RunState, task: Task) -> list[tuple[str, Budget, Amount]]:
     """The budgets of the run (under an empty name), of the task's ancestors and its own (under their roles), with what
     is spent or reserved of each."""
     assert run.submission is not None
-    bounds = [("", run.submission.budget, run.spent + _sum(other.reserved for other in run.tasks.values()))]
+    bounds = [("", run.submission.budget, run.spent + _sum(other.reserved for other in run.live_tasks()))]
     for ancestor in run.lineage(task):
         family = [ancestor, *run.descendants(ancestor)]
         bounds.append((ancestor.role, ancestor.budget, _sum(member.spent + member.reserved for member in family)))
@@ -107,7 +107,7 @@ def usage(run: RunState, task: Task, spent: Amount) -> list[ev.Event]:
 def _overspent(run: RunState, task: Task, spent: Amount) -> bool:
     """Whether the run exceeds its budget if the task's attempt has spent this amount."""
     assert run.submission is not None
-    reserved = _sum(other.reserved for other in run.tasks.values() if other is not task)
+    reserved = _sum(other.reserved for other in run.live_tasks() if other is not task)
     return _exceeds(run.submission.budget, run.spent + reserved + spent)
 
 

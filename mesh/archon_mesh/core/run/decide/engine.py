@@ -11,12 +11,13 @@ from typing import Any
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.attempts import lost, reject, slot_found
+from archon_mesh.core.run.decide.attempts import input_missing, lost, reject, slot_found
 from archon_mesh.core.run.decide.budget import grant, usage
 from archon_mesh.core.run.decide.delegation import cancel_delegation, delegate
 from archon_mesh.core.run.decide.event_limit import journal_full, limit_events
 from archon_mesh.core.run.decide.fork import reused_results
 from archon_mesh.core.run.decide.human_input import ask, pause, respond, resume
+from archon_mesh.core.run.decide.plan_edit import edit_plan
 from archon_mesh.core.run.decide.results import result
 from archon_mesh.core.run.decide.termination import then_end
 from archon_mesh.core.run.decide.timeouts import tick
@@ -142,7 +143,9 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.Submit: _submit,
     inp.Claim: _claim,
     inp.SlotFound: slot_found,
+    inp.InputMissing: input_missing,
     inp.ResultIn: result,
+    inp.PlanIn: result,
     inp.DelegateIn: _delegate,
     inp.CancelDelegationIn: _cancel_delegation,
     inp.BudgetRequestIn: _budget_request,
@@ -159,6 +162,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.Respond: respond,
     inp.Pause: pause,
     inp.Resume: resume,
+    inp.EditPlan: edit_plan,
     inp.Tick: tick,
     inp.JournalFull: journal_full,
 }

@@ -15,7 +15,9 @@ REUSED_ATTEMPT = 0
 
 def reusable(source: RunState, publishes: Callable[[int], bool]) -> tuple[inp.ReusedAnswer, ...]:
     """The answers of the completed tasks that were not delegated, in topological order. `publishes` tells whether the
-    result event with a sequence number is published."""
+    result event with a sequence number is published. None of a run with a plan: its fork is planned anew."""
+    if source.plan is not None:
+        return ()
     return tuple(
         inp.ReusedAnswer(
             task.role,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.termination import fail
+from archon_mesh.core.run.decide.task_end import fail
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure

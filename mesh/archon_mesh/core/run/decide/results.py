@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.human_input import question_id, refusal
+from archon_mesh.core.run.decide.plan_reply import AcceptedPlan, judge
 from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
-from archon_mesh.core.run.decide.termination import orphans, then_end
+from archon_mesh.core.run.decide.task_end import end_with_result
+from archon_mesh.core.run.decide.termination import then_end
 from archon_mesh.core.run.decide.timeouts import delegation_timeout
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import CONVERSATION_MOVED, Failure, TaskState
+from archon_mesh.core.run.types import CONVERSATION_MOVED, PLAN_FAILED, Failure, TaskState
 
 
 def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
@@ -25,13 +29,28 @@ def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
         return then_end(run, [*recorded, _stopped(run, task, result)], {task.task_id})
     if task.stopping:
         return [*recorded, _stopped(run, task, result)]
+    accepted: AcceptedPlan | None = None
+    if run.plan is not None and task.task_id == run.plan.planner and result.state is TaskState.COMPLETED:
+        result, accepted = _judged(run, task, result)
     event = _question(task, result) or _outcome(run, task, result, now)
     if not isinstance(event, ev.ResultReceived):
         return [*recorded, event]
     events = [*recorded, event]
     if result.items and event.publish:
         events += [ev.ItemPublished(task.task_id, task.attempt, task.role, 0, item) for item in result.items]
-    return _end_task(run, task, events, event)
+    return end_with_result(run, task, events, event, accepted if event.state is TaskState.COMPLETED else None)
+
+
+def _judged(run: RunState, task: Task, result: inp.ResultIn) -> tuple[inp.ResultIn, AcceptedPlan | None]:
+    """The planner's result with its plan; a reply that is refused is a failed result."""
+    if isinstance(result, inp.PlanIn):
+        verdict = judge(run, task, result)
+    else:
+        verdict = Failure("FAILED_PRECONDITION", PLAN_FAILED, "the planner's reply holds no plan")
+    if isinstance(verdict, AcceptedPlan):
+        return result, verdict
+    failed = replace(result, state=TaskState.FAILED, failure=verdict)
+    return failed, None
 
 
 def _repeated(run: RunState, result: inp.ResultIn) -> bool:
@@ -87,17 +106,6 @@ def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.
         result.spent,
         stores_turn and completed,
     )
-
-
-def _end_task(run: RunState, task: Task, decided: list[ev.Event], result: ev.ResultReceived) -> list[ev.Event]:
-    """Ends the run if the task has failed or was the last one; otherwise stops what the task had delegated."""
-    if task.parent:
-        return [*decided, *orphans(run, task)]
-    if result.state is not TaskState.COMPLETED:
-        return then_end(run, decided, {task.task_id}, TaskState.FAILED, result.failure)
-    if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
-        return [*decided, *orphans(run, task)]
-    return then_end(run, decided, {task.task_id}, TaskState.COMPLETED)
 
 
 def _conflicts(run: RunState, task: Task, result: inp.ResultIn) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.plan_progress import answer_task
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, TaskState
@@ -59,19 +60,13 @@ def then_end(
     return [*decided, *cancelled, ev.RunEnded(state, failure, answers)]
 
 
-def fail(run: RunState, task: Task, before: list[ev.Event], failure: Failure) -> list[ev.Event]:
-    """Fails the task for good. A delegated task leaves the failure to its parent; any other fails the run."""
-    ended = ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.FAILED, failure)
-    if task.parent:
-        return [*before, ended, *orphans(run, task)]
-    return then_end(run, [*before, ended], {task.task_id}, TaskState.FAILED, failure)
-
-
 def _answers(run: RunState, decided: list[ev.Event]) -> tuple[int, ...]:
-    """The events with the answers of the sinks, those among `decided` included."""
+    """The events with the answers of the sinks, or of the one task that answers for a plan; those among `decided`
+    included."""
     new = {
         event.task_id: seq
         for seq, event in enumerate(decided, run.last_seq + 1)
         if isinstance(event, ev.ResultReceived)
     }
-    return tuple(new.get(sink.task_id, sink.result_seq) for sink in run.sinks())
+    sinks = run.sinks() if run.plan is None else [answer_task(run, decided)]
+    return tuple(new.get(sink.task_id, sink.result_seq) for sink in sinks)

@@ -28,6 +28,7 @@ _FOLD: dict[type, Callable[[RunState, Any, float], None]] = {
     ev.Submitted: creation.submitted,
     ev.Claimed: creation.claimed,
     ev.TaskCreated: creation.task_created,
+    ev.Planned: termination.planned,
     ev.Dispatched: attempts.dispatched,
     ev.Delegated: delegation.delegated,
     ev.DelegationCancelled: delegation.delegation_cancelled,

@@ -5,14 +5,24 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
+from archon_mesh.core.run.fold.plan import attempt_failed
 from archon_mesh.core.run.state import RunState
-from archon_mesh.core.run.task import PublishedItem
-from archon_mesh.core.run.types import CONVERSATION_MOVED, DRAINING, GIVEN_BACK, NOTHING, Failure, TaskState
+from archon_mesh.core.run.task import PublishedItem, Task
+from archon_mesh.core.run.types import (
+    CONVERSATION_MOVED,
+    DRAINING,
+    GIVEN_BACK,
+    NOTHING,
+    PLAN_FAILED,
+    Failure,
+    TaskState,
+)
 
 
 def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     task = run.tasks[event.task_id]
     task.attempt, task.live, task.state = event.attempt, True, TaskState.WORKING
+    run.live_ids[event.task_id] = None
     task.instance_id, task.dispatch_epoch, task.context = event.instance_id, event.epoch, event.context
     task.start_time, task.conversation_version = time, event.conversation_version
     if event.reserved is not None:
@@ -29,13 +39,14 @@ def item_published(run: RunState, event: ev.ItemPublished, time: float) -> None:
     task = run.tasks[event.task_id]
     others = [known for known in task.items if known.item.policy != event.item.policy]
     task.items = (*others, PublishedItem(event.item, run.last_seq, time))
+    run.answer_tasks[run.last_seq] = event.task_id
     task.applied = max(task.applied, event.sequence)
 
 
 def lost(run: RunState, event: ev.Lost, time: float) -> None:
     task = run.tasks[event.task_id]
     task.abandon()
-    task.wait_again()
+    _wait_again(run, task)
     task.losses += 1
     run.recovered += 1
     run.remember(event.failure)
@@ -45,7 +56,7 @@ def lost(run: RunState, event: ev.Lost, time: float) -> None:
 def retried(run: RunState, event: ev.Retried, time: float) -> None:
     task = run.tasks[event.task_id]
     withdraw(run, task, time)
-    task.wait_again()
+    _wait_again(run, task)
     task.not_before = event.not_before
     settle(run, task, event.spent)
     task.failures = (*task.failures, event.payload)
@@ -55,6 +66,10 @@ def retried(run: RunState, event: ev.Retried, time: float) -> None:
         if not task.questions:  # starts over with the new conversation, unless people would be asked again
             task.checkpoint = None
         return
+    attempt_failed(run, task)
+    if event.failure.reason == PLAN_FAILED:
+        task.faults = tuple(description for _, description in event.failure.violations)
+        task.checkpoint = None
     task.retries += 1
     run.recovered += 1
 
@@ -68,9 +83,14 @@ def rejected(run: RunState, event: ev.Rejected, time: float) -> None:
     if is_given_back(event.failure):
         task.abandon()
         settle(run, task, task.reserved)  # the amount really spent is unknown
-    task.wait_again()
+    _wait_again(run, task)
     task.reserved = NOTHING
     task.not_before = event.not_before
+
+
+def _wait_again(run: RunState, task: Task) -> None:
+    run.live_ids.pop(task.task_id, None)
+    task.wait_again()
 
 
 def is_given_back(failure: Failure) -> bool:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.fold.plan import task_added, waits_for
+from archon_mesh.core.run.plan_state import PlanState
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.core.run.types import PLAN, TaskState
 
 
 def submitted(run: RunState, event: ev.Submitted, time: float) -> None:
     run.submission, run.owner, run.epoch = event.submission, event.owner, event.epoch
     run.state, run.create_time = TaskState.WORKING, time
+    if event.submission.strategy == PLAN:
+        run.plan = PlanState()
 
 
 def claimed(run: RunState, event: ev.Claimed, time: float) -> None:
@@ -23,11 +27,27 @@ def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     assert run.submission is not None
     if event.parent:
         return  # the Delegated event before has created it
-    upstream = [edge.upstream for edge in run.submission.edges if edge.downstream == event.role]
-    by_role = run.by_role
-    predecessors = tuple([by_role[role] for role in run.submission.roles if role in upstream]) if upstream else ()
-    run.tasks[event.task_id] = Task(event.task_id, event.role, predecessors)
-    run.by_role[event.role] = event.task_id
+    predecessors = event.predecessors or _along_edges(run, event.role)
+    task = Task(event.task_id, event.role, predecessors, step_id=event.step_id)
+    for task_id in predecessors:
+        predecessor = run.tasks[task_id]
+        predecessor.successors.append(event.task_id)
+        task.missing += waits_for(run, task, predecessor)
+    run.tasks[event.task_id] = task
+    run.root_ids.append(event.task_id)
+    run.incomplete += 1
+    if run.plan is not None:
+        task_added(run, task)
+
+
+def _along_edges(run: RunState, role: str) -> tuple[str, ...]:
+    """The tasks of the roles upstream of this one: a pipeline's tasks are created in topological order."""
+    assert run.submission is not None
+    upstream = [edge.upstream for edge in run.submission.edges if edge.downstream == role]
+    if not upstream:
+        return ()
+    tasks = run.tasks
+    return tuple([task_id for task_id in run.root_ids if tasks[task_id].role in upstream])
 
 
 def published(run: RunState, event: ev.Published, time: float) -> None:

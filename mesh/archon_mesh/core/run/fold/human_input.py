@@ -21,6 +21,7 @@ def input_requested(run: RunState, event: ev.InputRequested, time: float) -> Non
         task.applied = max(task.applied, event.sequence)
         return
     task.live = False
+    run.live_ids.pop(task.task_id, None)
     settle(run, task, event.spent)
 
 

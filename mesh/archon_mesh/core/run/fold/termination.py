@@ -5,9 +5,12 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
+from archon_mesh.core.run.fold.plan import planned as plan_changed
+from archon_mesh.core.run.fold.plan import step_ended
+from archon_mesh.core.run.plan_progress import is_over, plan_failure
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Failure, TaskState
+from archon_mesh.core.run.types import PLAN_FAILED, Failure, TaskState
 
 _CODES = {
     "RUN_TIMEOUT": "DEADLINE_EXCEEDED",
@@ -15,6 +18,7 @@ _CODES = {
     "TOO_MANY_EVENTS": "RESOURCE_EXHAUSTED",
     "RUN_TOO_LARGE": "RESOURCE_EXHAUSTED",
     "BUDGET_EXHAUSTED": "RESOURCE_EXHAUSTED",
+    PLAN_FAILED: "FAILED_PRECONDITION",
 }
 
 
@@ -24,14 +28,38 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
         run.remember(event.failure)
     _end_task(run, task, event.state, event.failure, time)
     task.result_seq, task.payload = run.last_seq, event.payload
+    run.answer_tasks[run.last_seq] = event.task_id
     settle(run, task, event.spent)
     if event.stores_turn and task.conversation_version is not None:
         run.conversation_versions[task.role] = task.conversation_version + 1
     if task.parent:
         return
-    if event.state is not TaskState.COMPLETED:
+    if event.state is TaskState.COMPLETED:
+        run.incomplete -= 1
+        for task_id in task.successors:
+            run.tasks[task_id].missing -= 1
+    if run.plan is not None:
+        _end_task_of_plan(run, task, time)
+    elif event.state is not TaskState.COMPLETED:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
-    elif all(root.state is TaskState.COMPLETED for root in run.roots()):
+    elif not run.incomplete:
+        _begin_ending(run, TaskState.COMPLETED, None, time)
+
+
+def planned(run: RunState, event: ev.Planned, time: float) -> None:
+    plan_changed(run, event, time)
+    if is_over(run):
+        _begin_ending(run, TaskState.COMPLETED, None, time)
+
+
+def _end_task_of_plan(run: RunState, task: Task, time: float) -> None:
+    """A step that fails is the plan's to judge; without its planner's plan or synthesis, the run fails."""
+    if task.step_id:
+        step_ended(run, task)
+    elif task.state is not TaskState.COMPLETED:
+        _begin_ending(run, TaskState.FAILED, task.failure, time)
+        return
+    if task.state is TaskState.COMPLETED and is_over(run):
         _begin_ending(run, TaskState.COMPLETED, None, time)
 
 
@@ -53,14 +81,18 @@ def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
         task.abandon()
         settle(run, task, task.reserved)
     _end_task(run, task, event.state, event.failure, time)
-    if event.state is TaskState.FAILED and not task.parent:
+    if task.step_id and run.plan is not None:
+        step_ended(run, task)
+    elif event.state is TaskState.FAILED and not task.parent:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
 
 
 def cancel_requested(run: RunState, event: ev.CancelRequested, time: float) -> None:
     code = _CODES.get(event.cause, "CANCELLED")
     state = TaskState.CANCELED if code == "CANCELLED" else TaskState.FAILED
-    _begin_ending(run, state, Failure(code, event.cause, event.reason), time)
+    plan_failed = event.cause == PLAN_FAILED
+    failure = plan_failure(run, event.reason) if plan_failed else Failure(code, event.cause, event.reason)
+    _begin_ending(run, state, failure, time)
 
 
 def run_ended(run: RunState, event: ev.RunEnded, time: float) -> None:
@@ -72,6 +104,7 @@ def _end_task(run: RunState, task: Task, state: TaskState, failure: Failure | No
     if task.question:
         withdraw(run, task, time)
     task.live, task.stopping, task.state, task.end_time = False, False, state, time
+    run.live_ids.pop(task.task_id, None)
     task.failure = failure or task.failure
 
 

@@ -24,10 +24,9 @@ class IdleTimes:
         self._task = task
         self._asked: list[_Interval] = [(each.start, each.end or end) for each in task.questions]
         self._paused: list[_Interval] = [(begin, until or end) for begin, until in timeline.pauses]
-        upstream = [] if task.parent_task_id else [name for name, role in timeline.edges if role == task.role]
-        self._predecessors = list(dict.fromkeys(upstream))
-        roots = {each.role: each for each in timeline.tasks.values() if not each.parent_task_id}
-        known = [roots[name] for name in self._predecessors if name in roots]
+        known = [timeline.tasks[task_id] for task_id in timeline.predecessors(task.task_id)]
+        by_edges = not task.step_id and not task.parent_task_id
+        self._predecessors = timeline.upstream_roles(task.role) if by_edges else [each.label for each in known]
         self._ready = max((_completed(each, end) for each in known), default=task.created)
 
     def between(self, start: float, end: float, previous: AttemptTimes | None) -> Iterator[Span]:
@@ -42,7 +41,7 @@ class IdleTimes:
             if spans and (spans[-1].kind, spans[-1].detail) == (kind, reason):
                 spans[-1].end = until
             else:
-                spans.append(Span(kind, self._task.role, begin, until, "", reason, self._task.task_id))
+                spans.append(Span(kind, self._task.label, begin, until, "", reason, self._task.task_id))
         yield from spans
 
     def _reason(self, time: float, retry_time: float) -> tuple[SpanKind, str]:

@@ -36,6 +36,7 @@ def _task(task: run_pb2.Task, timeline: Timeline) -> TaskTimes:
     created = started if task.parent_task_id and started else timeline.started
     times = TaskTimes(task.task_id, task.role, task.parent_task_id, created, ended, state, task.failure.message)
     times.reused = is_reused(task)
+    times.step_id, times.named_predecessors = task.step_id, tuple(task.predecessors)
     if started and not times.reused:
         usage: common_pb2.Usage = task.usage
         status = state if state in FINAL else ("canceled" if timeline.ended else state)

@@ -74,6 +74,15 @@ class TaskTimes:
     reused: bool = False
     attempts: list[AttemptTimes] = field(default_factory=list)
     questions: list[QuestionTimes] = field(default_factory=list)
+    step_id: str = ""
+    """The step of the plan that the task executes; empty if none."""
+    named_predecessors: tuple[str, ...] = ()
+    """Ids of the tasks that must complete first, as the task's own event names them."""
+
+    @property
+    def label(self) -> str:
+        """The display name: the role, and the step if there is one."""
+        return f"{self.role} ({self.step_id})" if self.step_id else self.role
 
     def current(self, number: int) -> AttemptTimes | None:
         """Returns the attempt of this number; the last one for 0; None if there is no such attempt."""
@@ -115,6 +124,20 @@ class Timeline:
             self._apply_delegation(task, event, kind, now)
         else:
             _apply_to_task(task, event, kind, now)
+
+    def predecessors(self, task_id: str) -> list[str]:
+        """Returns the ids of the tasks that a task waits for: those that it names, else those of the roles upstream."""
+        task = self.tasks[task_id]
+        if task.named_predecessors:
+            return [name for name in task.named_predecessors if name in self.tasks]
+        if task.parent_task_id or task.step_id:
+            return []
+        roots = {each.role: each.task_id for each in self.tasks.values() if not each.parent_task_id}
+        return [roots[role] for role in self.upstream_roles(task.role) if role in roots]
+
+    def upstream_roles(self, role: str) -> list[str]:
+        """Returns the roles that a role waits for along the run's edges."""
+        return list(dict.fromkeys(upstream for upstream, downstream in self.edges if downstream == role))
 
     def _apply_to_run(self, event: run_pb2.RunEvent, kind: str, now: float) -> None:
         match kind:
@@ -161,8 +184,10 @@ class Timeline:
         task_id = event.task.task_id
         if task_id not in self.tasks:
             payload = getattr(event, kind)
-            parent_task_id = payload.parent_task_id if kind == "task_state" else ""
-            self.tasks[task_id] = TaskTimes(task_id, getattr(payload, "role", ""), parent_task_id, now)
+            task = self.tasks[task_id] = TaskTimes(task_id, getattr(payload, "role", ""), "", now)
+            if kind == "task_state":
+                task.parent_task_id, task.step_id = payload.parent_task_id, payload.step_id
+                task.named_predecessors = tuple(payload.predecessors)
         return self.tasks[task_id]
 
     def _apply_delegation(self, task: TaskTimes, event: run_pb2.RunEvent, kind: str, now: float) -> None:

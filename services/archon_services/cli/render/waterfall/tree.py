@@ -65,12 +65,8 @@ class _Builder:
 
     def predecessors(self) -> dict[str, list[str]]:
         """Returns the ids of the tasks that a task waits for, by task id."""
-        ids = {task.role: task.task_id for task in self._timeline.tasks.values() if not task.parent_task_id}
-        predecessors: dict[str, list[str]] = defaultdict(list)
-        for upstream, role in self._timeline.edges:
-            if upstream in ids and role in ids:
-                predecessors[ids[role]].append(ids[upstream])
-        return predecessors
+        timeline = self._timeline
+        return {task_id: found for task_id in timeline.tasks if (found := timeline.predecessors(task_id))}
 
     def notes(self) -> Iterator[str]:
         """Yields what is missing and what was corrected."""
@@ -89,7 +85,7 @@ class _Builder:
 
     def _phases(self, task: TaskTimes) -> list[Span]:
         if task.reused:
-            return [Span(SpanKind.ATTEMPT, task.role, task.created, task.created, "reused", "", task.task_id)]
+            return [Span(SpanKind.ATTEMPT, task.label, task.created, task.created, "reused", "", task.task_id)]
         idle = IdleTimes(self._timeline, task, self._end)
         phases: list[Span] = []
         since, previous = task.created, None
@@ -103,7 +99,7 @@ class _Builder:
 
     def _attempt(self, task: TaskTimes, attempt: AttemptTimes) -> Span:
         end = max(attempt.start, attempt.end or task.ended or self._end)
-        span = Span(SpanKind.ATTEMPT, task.role, attempt.start, end, attempt.status, attempt.detail, task.task_id)
+        span = Span(SpanKind.ATTEMPT, task.label, attempt.start, end, attempt.status, attempt.detail, task.task_id)
         span.attempt, span.instance = attempt.number, attempt.instance
         calls = self._moved(self._calls.get((task.task_id, attempt.number), []), span)
         span.spent = attempt.spent if attempt.spent is not None else sum((call.spent for call in calls), Spent())

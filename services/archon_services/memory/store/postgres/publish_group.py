@@ -22,12 +22,12 @@ class PublishGroup:
         self.events: dict[Key, tuple[int, float]] = {}
         self.earlier: dict[Key, float] = {}
         self.last: dict[Key, tuple[int, int]] = {}
-        self.items: dict[Key, dict[str, tuple[int, StoredItem | None]]] = {}
-        """(last version, current item) by policy, by (tenant, scope, role)."""
+        self.items: dict[Key, dict[tuple[str, str], tuple[int, StoredItem | None]]] = {}
+        """(last version, current item) by policy and task, by (tenant, scope, role)."""
         self.new_requests: set[Key] = set()
         self.new_events: set[Key] = set()
         self.new_items: dict[Key, StoredItem] = {}
-        """By (tenant, scope, role, policy), in the order of the last publish of each."""
+        """By (tenant, scope, role, policy, task), in the order of the last publish of each."""
 
     @property
     def has_changes(self) -> bool:
@@ -48,11 +48,13 @@ class PublishGroup:
             self.last[tuple(row[:4])] = (row[7], row[8])
 
     def load_items(self, rows: Iterable[Any], now: float) -> None:
-        """Loads the rows of ITEMS. Expired items count as deleted."""
+        """Loads the rows of ITEMS. Expired items count as deleted. A row comes once for each task that publishes."""
         for row in rows:
             is_current = row[5] is not None and (row[2] is None or row[2] > now)
-            policies = self.items.setdefault((row[0], row[1], row[3]), {})
-            policies[row[7]] = (row[4], read_item(row[3:]) if is_current else None)
+            of_role = self.items.setdefault((row[0], row[1], row[3]), {})
+            key = row[7], row[12]
+            if is_current or key not in of_role:
+                of_role[key] = (row[4], read_item(row[3:]) if is_current else None)
 
     def write_arguments(self) -> list[list[Any]]:
         """Returns the arguments of WRITE but the first."""
@@ -64,7 +66,7 @@ class PublishGroup:
             *columns([(*key, expires_at) for key, expires_at in self.earlier.items()], 5),
             *columns([(*key, *self.events[key]) for key in self.new_events], 8),
             *columns(requests, 5),
-            *columns([_item_row(key, stored) for key, stored in self.new_items.items()], 12),
+            *columns([_item_row(key, stored) for key, stored in self.new_items.items()], 13),
         ]
 
 
@@ -95,13 +97,16 @@ class GroupRows:
         key = (self.tenant, self.scope, run_id, role)
         return self._last.get(key) or self.group.last.get(key)
 
-    def items(self, role: str) -> list[tuple[int, StoredItem | None]]:
+    def items(self, role: str, task_id: str) -> list[tuple[int, StoredItem | None]]:
         key = (self.tenant, self.scope, role)
-        own = {each[3]: (stored.item.version, stored) for each, stored in self._items.items() if each[:3] == key}
-        return list({**self.group.items.get(key, {}), **own}.values())
+        own = {each[3:]: (stored.item.version, stored) for each, stored in self._items.items() if each[:3] == key}
+        rows = {**self.group.items.get(key, {}), **own}
+        return [(version, stored if each[1] == task_id else None) for each, (version, stored) in rows.items()]
 
     def put_item(self, stored: StoredItem) -> None:
-        key = (self.tenant, self.scope, stored.item.source_id, stored.item.policy.value)
+        item = stored.item
+        key = (self.tenant, self.scope, item.source_id, item.policy.value, item.task_id)
+        _drop_other_runs(self._items, key, stored)
         self._items.pop(key, None)  # the order is that of the last publish
         self._items[key] = stored
 
@@ -131,28 +136,39 @@ class GroupRows:
         group.new_requests |= self._requests.keys()
         group.new_events |= self._events.keys()
         for key, stored in self._items.items():
-            group.items.setdefault(key[:3], {})[key[3]] = (stored.item.version, stored)
+            group.items.setdefault(key[:3], {})[key[3:]] = (stored.item.version, stored)
+            _drop_other_runs(group.new_items, key, stored)
             group.new_items.pop(key, None)
             group.new_items[key] = stored
+
+
+def _drop_other_runs(items: dict[Key, StoredItem], key: Key, stored: StoredItem) -> None:
+    """Drops what another run has published under the same role and policy."""
+    for other in [each for each, held in items.items() if each[:4] == key[:4] and held.run_id != stored.run_id]:
+        del items[other]
 
 
 def read_arguments(publishes: Sequence[tuple[Publish, float]]) -> tuple[list[Any], list[Any], list[Any]]:
     """Returns the arguments of REQUESTS, EVENTS and ITEMS for publishes and their times."""
     requests = {(request.tenant, request.request_id, now) for request, now in publishes if request.request_id}
-    items = {(request.tenant, request.scope, new.role) for request, _ in publishes for new in request.items}
+    items = {
+        (request.tenant, request.scope, new.role, new.task_id) for request, _ in publishes for new in request.items
+    }
     events = {
         (request.tenant, request.scope, new.run_id, new.role, new.epoch, new.seq)
         for request, _ in publishes
         for new in request.items
         if new.run_id
     }
-    return columns(requests, 3), columns(events, 6), columns(items, 3)
+    return columns(requests, 3), columns(events, 6), columns(items, 4)
 
 
 def read_item(row: Any) -> StoredItem:
     """Decodes a row of the columns ITEM."""
-    role, version, content, metadata, policy, timestamp, ttl, run_id, seq = row
-    item = MemoryItem(role, content.decode(), timestamp, version, PropagationPolicy(policy), json.loads(metadata), ttl)
+    role, version, content, metadata, policy, timestamp, ttl, run_id, seq, task_id = row
+    item = MemoryItem(
+        role, content.decode(), timestamp, version, PropagationPolicy(policy), json.loads(metadata), ttl, task_id
+    )
     return StoredItem(item, run_id, seq)
 
 
@@ -169,6 +185,7 @@ def _item_row(key: Key, stored: StoredItem) -> tuple[Any, ...]:
         None if item.ttl is None else item.timestamp + item.ttl,
         stored.run_id,
         stored.seq,
+        item.task_id,
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-ITEM: Final = "role, version, content, metadata, policy, timestamp, ttl, run_id, seq"
+from archon_services.memory.domain.publishing import MAX_VERSIONS
+
+ITEM: Final = "role, version, content, metadata, policy, timestamp, ttl, run_id, seq, task_id"
 
 REQUESTS: Final = """
 SELECT tenant, request_id, payload_hash, answer
@@ -23,13 +25,32 @@ CROSS JOIN LATERAL (
   ORDER BY p.epoch DESC, p.seq DESC LIMIT 1
 ) AS last
 """
+_OWN: Final = ", ".join(
+    "CASE WHEN i.task_id = g.task_id THEN i.content END" if name == "content" else f"i.{name}"
+    for name in ITEM.split(", ")
+)
+# The texts of other tasks are not read: a row of them only carries its version.
 ITEMS: Final = f"""
-SELECT i.tenant, i.scope, i.expires_at, {", ".join(f"i.{name}" for name in ITEM.split(", "))}
-FROM archon_memory.items AS i JOIN unnest($1::text[], $2::text[], $3::text[]) AS g (tenant, scope, role)
-USING (tenant, scope, role)
+SELECT i.tenant, i.scope, i.expires_at, {_OWN}
+FROM archon_memory.items AS i JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[])
+  AS g (tenant, scope, role, task_id) USING (tenant, scope, role)
 """
-WRITE: Final = """
-WITH written AS (
+WRITE: Final = f"""
+WITH new AS MATERIALIZED (
+  SELECT * FROM unnest(
+    $20::text[], $21::text[], $22::text[], $23::bigint[], $24::bytea[], $25::text[], $26::text[], $27::float8[],
+    $28::float8[], $29::float8[], $30::text[], $31::bigint[], $32::text[]
+  ) WITH ORDINALITY AS i
+    (tenant, scope, role, version, content, metadata, policy, timestamp, ttl, expires_at, run_id, seq, task_id, n)
+), replaced AS (
+  DELETE FROM archon_memory.items AS i USING new AS g
+  WHERE i.tenant = g.tenant AND i.scope = g.scope AND i.role = g.role AND i.policy = g.policy
+    AND (i.run_id <> g.run_id OR i.version <= g.version - {MAX_VERSIONS})
+    AND NOT EXISTS (
+      SELECT FROM new AS w WHERE w.tenant = i.tenant AND w.scope = i.scope AND w.role = i.role
+        AND w.policy = i.policy AND w.task_id = i.task_id
+    )
+), written AS (
   INSERT INTO archon_memory.meta VALUES ('last_group', $1) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value
 ), earlier AS (
   UPDATE archon_memory.publications AS p SET expires_at = least(p.expires_at, e.expires_at)
@@ -48,15 +69,10 @@ WITH written AS (
   SET payload_hash = EXCLUDED.payload_hash, answer = EXCLUDED.answer, expires_at = EXCLUDED.expires_at
 )
 INSERT INTO archon_memory.items
-  (tenant, scope, role, version, content, metadata, policy, timestamp, ttl, expires_at, run_id, seq)
-SELECT tenant, scope, role, version, content, metadata, policy, timestamp, ttl, expires_at, run_id, seq
-FROM unnest(
-  $20::text[], $21::text[], $22::text[], $23::bigint[], $24::bytea[], $25::text[], $26::text[], $27::float8[],
-  $28::float8[], $29::float8[], $30::text[], $31::bigint[]
-) WITH ORDINALITY AS i
-  (tenant, scope, role, version, content, metadata, policy, timestamp, ttl, expires_at, run_id, seq, n)
-ORDER BY n
-ON CONFLICT (tenant, scope, role, policy) DO UPDATE
+  (tenant, scope, role, version, content, metadata, policy, timestamp, ttl, expires_at, run_id, seq, task_id)
+SELECT tenant, scope, role, version, content, metadata, policy, timestamp, ttl, expires_at, run_id, seq, task_id
+FROM new ORDER BY n
+ON CONFLICT (tenant, scope, role, policy, task_id) DO UPDATE
 SET version = EXCLUDED.version, content = EXCLUDED.content, metadata = EXCLUDED.metadata,
     timestamp = EXCLUDED.timestamp, ttl = EXCLUDED.ttl, expires_at = EXCLUDED.expires_at, run_id = EXCLUDED.run_id,
     seq = EXCLUDED.seq, place = DEFAULT

@@ -8,7 +8,7 @@ from typing import Final
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_memory", folder=Path(__file__).parent / "migrations", head="0003", lock=0x6172_6368_6D65_6D6F
+    "archon_memory", folder=Path(__file__).parent / "migrations", head="0004", lock=0x6172_6368_6D65_6D6F
 )
 
 PUBLISH_LOCK: Final = f"SELECT pg_advisory_xact_lock({SCHEMA.lock + 1})"

@@ -8,10 +8,10 @@ from typing import Final
 
 from archon_mesh.core.memory_item import MemoryItem, PropagationPolicy
 from archon_services.memory.domain.items import NewItem, Publish, Published, PublishOutcome, StoredItem
-from archon_services.memory.domain.publishing import apply_publish
+from archon_services.memory.domain.publishing import MAX_VERSIONS, apply_publish
 
 _PURGE_BATCH: Final = 100
-_ITEM: Final = "role, version, content, metadata, policy, timestamp, ttl, run_id, seq"
+_ITEM: Final = "role, version, content, metadata, policy, timestamp, ttl, run_id, seq, task_id"
 _EVENT: Final = "tenant = ? AND scope = ? AND run_id = ? AND role = ?"
 
 
@@ -71,16 +71,22 @@ class SqliteRows:
         ).fetchone()
         return last
 
-    def items(self, role: str) -> list[tuple[int, StoredItem | None]]:
+    def items(self, role: str, task_id: str) -> list[tuple[int, StoredItem | None]]:
+        own = _ITEM.replace("content", "CASE task_id WHEN ? THEN content END")  # the texts of other tasks are not read
         rows = self._db.execute(
-            f"SELECT {_ITEM} FROM items WHERE tenant = ? AND scope = ? AND role = ?", (*self._key, role)
+            f"SELECT {own} FROM items WHERE tenant = ? AND scope = ? AND role = ?", (task_id, *self._key, role)
         )
         return [(row[1], _read_item(row) if row[2] is not None else None) for row in rows]
 
     def put_item(self, stored: StoredItem) -> None:
         item = stored.item
         self._db.execute(
-            "INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "DELETE FROM items WHERE tenant = ? AND scope = ? AND role = ? AND policy = ?"
+            " AND (task_id = ? OR run_id <> ? OR version <= ?)",
+            (*self._key, item.source_id, item.policy.value, item.task_id, stored.run_id, item.version - MAX_VERSIONS),
+        )
+        self._db.execute(
+            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *self._key,
                 item.source_id,
@@ -93,6 +99,7 @@ class SqliteRows:
                 None if item.ttl is None else item.timestamp + item.ttl,
                 stored.run_id,
                 stored.seq,
+                item.task_id,
             ),
         )
 
@@ -124,7 +131,7 @@ def _purge(db: sqlite3.Connection, now: float) -> None:
     )
 
 
-def _read_item(row: tuple[str, int, str, str, str, float, float | None, str, int]) -> StoredItem:
-    role, version, content, metadata, policy, timestamp, ttl, run_id, seq = row
-    item = MemoryItem(role, content, timestamp, version, PropagationPolicy(policy), json.loads(metadata), ttl)
+def _read_item(row: tuple[str, int, str, str, str, float, float | None, str, int, str]) -> StoredItem:
+    role, version, content, metadata, policy, timestamp, ttl, run_id, seq, task_id = row
+    item = MemoryItem(role, content, timestamp, version, PropagationPolicy(policy), json.loads(metadata), ttl, task_id)
     return StoredItem(item, run_id, seq)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 3
+VERSION: Final = 4
 
-# items: a row for each policy under which a role has published. It stays after its item is deleted (content NULL),
-# because it carries the version.
+# items: a row for each policy and task under which a role has published. It stays after its item is deleted (content
+# NULL), because it carries the version.
 # publications: published events of runs, with the version of each.
 # working_values: a key's row stays after its value is deleted (value_json NULL), because it carries the version.
 _ITEMS: Final = """
 CREATE TABLE IF NOT EXISTS items (
   tenant TEXT NOT NULL, scope TEXT NOT NULL, role TEXT NOT NULL,
   version INTEGER NOT NULL, content TEXT, metadata TEXT NOT NULL, policy TEXT NOT NULL, timestamp REAL NOT NULL,
-  ttl REAL, expires_at REAL, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
-  PRIMARY KEY (tenant, scope, role, policy)
+  ttl REAL, expires_at REAL, run_id TEXT NOT NULL, seq INTEGER NOT NULL, task_id TEXT NOT NULL,
+  PRIMARY KEY (tenant, scope, role, policy, task_id)
 );
 CREATE INDEX IF NOT EXISTS items_expiring ON items (expires_at) WHERE expires_at IS NOT NULL;
 """
@@ -46,13 +46,14 @@ CREATE TABLE IF NOT EXISTS working_values (
 );
 """
 
-# From versions 1 and 2, which kept one item of each role. The tables that version 1 lacks exist by now.
+# From versions 1 and 2, which kept one item of each role, and 3, which kept one of each role and policy. The tables
+# that version 1 lacks exist by now.
 UPGRADE: Final = f"""
 BEGIN IMMEDIATE;
 ALTER TABLE items RENAME TO items_of_roles;
 DROP INDEX items_expiring;
 {_ITEMS}
-INSERT INTO items SELECT * FROM items_of_roles ORDER BY rowid;
+INSERT INTO items SELECT *, '' FROM items_of_roles ORDER BY rowid;
 DROP TABLE items_of_roles;
 UPDATE meta SET value = '{VERSION}' WHERE key = 'version';
 COMMIT;

@@ -12,6 +12,7 @@ import pytest
 from archon.errors import Aborted, RequestIdReused, ResourceExhausted, Unavailable
 from archon_mesh.core.memory_item import PropagationPolicy
 from archon_services.memory.domain.items import NewItem, Published
+from archon_services.memory.domain.publishing import MAX_VERSIONS
 from archon_services.memory.store.port import MemoryStore
 from archon_services.memory.store.postgres import PostgresStore
 from archon_services.memory.store.sql_store import MAX_PUBLISHES, item_feed
@@ -117,6 +118,37 @@ async def test_one_item_is_kept_for_each_policy_of_a_role(store: MemoryStore, cl
     assert await kept() == [("newer answer", 3, final), ("more results", 4, tools)]
     clock.now += 10
     assert [each.version for each in await publish(store, NewItem("a", "last answer", {}, final))] == [5]
+
+
+def of_task(number: int, content: str, seq: int, *, run_id: str = "r", metadata: str = "") -> NewItem:
+    labels = {"k": metadata} if metadata else {}
+    return NewItem("a", content, labels, run_id=run_id, epoch=1, seq=seq, task_id=f"{run_id}.{number}")
+
+
+async def test_each_task_of_a_run_keeps_its_item(store: MemoryStore) -> None:
+    async def kept() -> list[tuple[str, int, str]]:
+        items = [stored.item for stored in await store.items("t", "s")]
+        return [(item.content, item.version, item.task_id) for item in items]
+
+    await publish(store, of_task(1, "one", 1, metadata="1"), of_task(2, "two", 2))
+    assert await kept() == [("one", 1, "r.1"), ("two", 2, "r.2")]
+    await publish(store, of_task(1, "one again", 3))
+    assert await kept() == [("two", 2, "r.2"), ("one again", 3, "r.1")]
+    two, one = (stored.item.metadata for stored in await store.items("t", "s"))
+    assert (one, two) == ({"k": "1"}, {}), "metadata is merged within a task"
+    await publish(store, of_task(1, "of another run", 1, run_id="q"))
+    assert await kept() == [("of another run", 4, "q.1")], "those of the role's earlier run are replaced"
+    await asyncio.gather(publish(store, of_task(1, "x", 5, run_id="p")), publish(store, of_task(1, "y", 6, run_id="o")))
+    assert [(content, version) for content, version, _ in await kept()] == [("y", 6)]
+
+
+async def test_the_items_of_a_roles_tasks_are_bounded(store: MemoryStore) -> None:
+    items = [of_task(number, f"answer {number}", number) for number in range(1, MAX_VERSIONS + 3)]
+    for first in range(0, len(items), 50):
+        await publish(store, *items[first : first + 50])
+    await publish(store, of_task(999, "last", 999))
+    kept = [stored.item.version for stored in await store.items("t", "s")]
+    assert kept == list(range(4, MAX_VERSIONS + 4))
 
 
 async def test_clear_counts_items_that_had_not_expired(store: MemoryStore, clock: Clock) -> None:

@@ -158,6 +158,24 @@ def test_edge_delivers_the_newest_item_that_it_lets_through() -> None:
     assert seen() == ["newer answer"] * 3
 
 
+def test_tasks_of_a_role_keep_an_item_each() -> None:
+    graph = graph_of(("a", "b"))
+    graph.publish("a", "first", {"k": 1}, task_id="t1")
+    graph.publish("a", "second", task_id="t2")
+    items = graph.to_dict()["items"]
+    assert [(item["task_id"], item["content"]) for item in items] == [("t1", "first"), ("t2", "second")]
+    assert [item.content for item in graph.pull_for("b")] == ["second"], "an edge delivers the newest"
+    newest = graph.publish("a", "first again", task_id="t1")
+    assert newest is not None
+    assert (newest.version, newest.metadata) == (3, {"k": 1}), "metadata is merged within a task"
+    assert [item.content for item in graph.pull_for("b")] == ["first again"]
+    second = graph.publish("a", "second again", task_id="t2")
+    assert second is not None
+    assert second.metadata == {}
+    copy = SharedMemoryGraph.from_dict(graph.to_dict(), clock=Clock())
+    assert copy.to_dict() == graph.to_dict()
+
+
 def test_policies_from_are_those_of_outgoing_edges() -> None:
     graph = graph_of(("a", "b"))
     graph.add_edge("a", "c", FULL)

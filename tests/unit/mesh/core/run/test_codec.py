@@ -8,6 +8,8 @@ from typing import get_args
 
 import pytest
 
+from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import VERSION, decode_inputs, encode_inputs
 from archon_mesh.core.run.types import (
@@ -16,6 +18,7 @@ from archon_mesh.core.run.types import (
     Edge,
     Failure,
     Item,
+    PlanTarget,
     Requirement,
     SessionContextRef,
     Submission,
@@ -41,7 +44,22 @@ WHOLE = Submission(
     (SessionContextRef("x", 3, ("a", "b")),),
     86_400.0,
 )
+PLAN = Plan(
+    "t",
+    "query",
+    "goal",
+    (
+        SubTask("a", "does", "output", "tool", {"x": {"y": [1, 2.5, None, "{b}"]}}, ("b",), critical=True, role="r"),
+        SubTask("b", "does", capability="able", partial_input=True, confidence=0.5, estimated_seconds=2.0),
+    ),
+    {"k": {"Plan": "v"}},
+)
 INPUTS: list[inp.Input] = [
+    inp.Submit(replace(WHOLE, targets=(PlanTarget("c", "does", False, ("able",), ("tool",)),)), "o", 1),
+    inp.InputMissing("r.1", 1, GONE),
+    inp.PlanIn("r.1", 1, TaskState.COMPLETED, None, plan=PLAN),
+    inp.PlanIn("r.1", 1, TaskState.COMPLETED, None, faults=(("a", "is wrong"), ("", "is no plan"))),
+    inp.EditPlan("me", "q", 7, PLAN),
     inp.Submit(WHOLE, "o", 1),
     inp.Submit(Submission("r", "default", "", "", "pipeline", ("a",), (), 1.0, None), "o", 1),
     inp.Submit(replace(WHOLE, parent_run_id="p"), "o", 1, (inp.ReusedAnswer("a", None, False),)),

@@ -36,7 +36,7 @@ class Run:
         return events
 
     def task(self, role: str) -> str:
-        return self.state.by_role[role]
+        return next(task.task_id for task in self.state.roots() if task.role == role)
 
     def place(self, role: str, instance: str = "i") -> list[ev.Event]:
         return self.feed(inp.SlotFound(self.task(role), instance))

@@ -30,7 +30,7 @@ def source(*completed: str, failed: str = "") -> RunState:
     run = RunState()
     feed(run, inp.Submit(submission("old"), "owner", 1))
     for role in (*completed, *failed):
-        task_id = run.by_role[role]
+        task_id = next(task.task_id for task in run.roots() if task.role == role)
         feed(run, inp.SlotFound(task_id, "i"))
         if role == failed:
             feed(run, inp.ResultIn(task_id, 1, TaskState.FAILED, None, BROKEN))

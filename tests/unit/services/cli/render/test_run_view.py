@@ -159,3 +159,38 @@ def test_thinking_is_shown_until_text_or_a_tool_call_follows() -> None:
     assert 0 < len(task.thinking) < 10_000
     view.apply(event("requirements", 1, tool_event=run_pb2.ToolActivity(call_id="1", tool_name="look")))
     assert (task.thinking, task.tool_calls) == ("", {"1": "look"})
+
+
+def created(task: str, role: str, step: str, *predecessors: str) -> run_pb2.RunEvent:
+    state = run_pb2.TaskStateChanged(
+        role=role, state=common_pb2.TASK_STATE_SUBMITTED, step_id=step, predecessors=predecessors
+    )
+    return event(task, 0, task_state=state)
+
+
+def test_steps_of_one_role_are_told_apart() -> None:
+    view = RunView()
+    for each in (
+        created("t1", "writer", "draft"),
+        created("t2", "writer", "title"),
+        created("t3", "writer", "all", "t1"),
+    ):
+        view.apply(each)
+    assert [task.label for task in view.tasks.values()] == ["writer (draft)", "writer (title)", "writer (all)"]
+    assert view.waiting_for(view.tasks["t3"]) == "waiting for writer (draft)"
+    view.apply(event("t2", 1, result=run_pb2.ResultReceived(role="writer", state=COMPLETED)))
+    assert view.waiting_for(view.tasks["t3"]) == "waiting for writer (draft)", "another step of the role has completed"
+    view.apply(event("t1", 1, result=run_pb2.ResultReceived(role="writer", state=COMPLETED)))
+    assert view.waiting_for(view.tasks["t3"]) == "waiting for an instance of writer"
+
+
+def test_a_plan_is_one_line() -> None:
+    planned = run_pb2.Planned()
+    planned.plan.revision = 2
+    planned.plan.changes.append("a cycle is broken")
+    for name in ("a", "b"):
+        planned.plan.steps.add(step_id=name)
+    made = event("r.1", 1, planned=planned)
+    assert run_event_text(RunView(), made) == "plan 2 made: 2 steps, repaired: a cycle is broken"
+    planned.identity = "ann"
+    assert run_event_text(RunView(), event("", 0, planned=planned)).startswith("plan 2 edited by ann: 2 steps")

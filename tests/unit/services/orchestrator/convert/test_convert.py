@@ -13,6 +13,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon.failure_kinds import RetryAdvice
 from archon.wire import timestamp
+from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
@@ -56,12 +58,27 @@ SUBMISSION = Submission(
     (Target("c", "does", True), Target("d")),
     Budget(800, 80, 3),
 )
+PLAN = Plan(
+    "",
+    "",
+    "goal",
+    (
+        SubTask("a", "does", "a list", "tool", {"x": [1, {"y": "{b}"}]}, ("b",), role="r", critical=True),
+        SubTask("b", "does", role="r", capability="able", partial_input=True, confidence=0.5, estimated_seconds=2.5),
+    ),
+    {"key": "value"},
+)
 DELEGATED = ev.Delegated("r.1", 2, "d1", "r.2", "a", "key", 4, "able", 0.25)
 EVENTS: list[ev.Event] = [
     ev.Submitted(SUBMISSION, "o", 1),
     ev.Claimed("o", 3),
     ev.TaskCreated("r.1", "a"),
     ev.TaskCreated("r.2", "a", "r.1"),
+    ev.TaskCreated("r.3", "a", "", ("r.1", "r.2"), "step"),
+    ev.TaskCreated("r.4", "planner", "", ("r.3",)),
+    ev.Planned("r.1", 1, PLAN, ("a change", "another")),
+    ev.Planned("", 2, PLAN, (), "me", "e1"),
+    ev.CancelRequested("", "a step failed", "PLAN_FAILED"),
     ev.Dispatched("r.1", 1, 3, "a", "i", (ContextRef("b", 5),), None),
     ev.Dispatched("r.1", 1, 3, "a", "i", (ContextRef("x", 0, 7, "s"), ContextRef("b", 5)), None),
     ev.Dispatched("r.1", 1, 3, "a", "i", (), Amount(100, 10)),

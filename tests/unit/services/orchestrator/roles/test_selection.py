@@ -108,3 +108,37 @@ def test_the_number_of_kept_selections_is_bounded(world: World, monkeypatch: pyt
     for number in range(10):
         world.selection.choose(["a"], [], {"a": str(number)})
         assert len(world.selection._cache) <= 3
+
+
+def test_a_plan_goes_to_all_roles_but_the_planner(world: World) -> None:
+    world.snapshot(instance("a"), instance("b"), instance("planner"))
+    chosen = world.selection.choose_plan("", [], [], {"a": "1.*"})
+    assert chosen.roles == ("planner",)
+    assert [target.role for target in chosen.plan_targets] == ["a", "b"]
+    assert [(each.role, each.version) for each in chosen.requirements] == [("a", "1.*")]
+    assert not chosen.edges
+
+
+def test_a_plan_goes_to_the_roles_that_are_named(world: World) -> None:
+    world.snapshot(instance("a"), instance("b", capabilities=(Capability("able"),)), instance("thinker"))
+    chosen = world.selection.choose_plan("thinker", ["a"], ["able"], {})
+    assert (chosen.roles, [target.role for target in chosen.plan_targets]) == (("thinker",), ["a", "b"])
+
+
+def test_a_plan_needs_a_planner_and_a_role_with_instances(world: World) -> None:
+    with pytest.raises(UnknownRole, match="planner"):
+        world.selection.choose_plan("", [], [], {})
+    world.snapshot(instance("planner"))
+    with pytest.raises(UnknownRole, match="'a'"):
+        world.selection.choose_plan("", ["a"], [], {})
+    with pytest.raises(FailedPrecondition):
+        world.selection.choose_plan("", [], [], {})
+    world.snapshot(instance("planner"), instance("a"))
+    with pytest.raises(InvalidArgument):
+        world.selection.choose_plan("", ["a"], [], {"b": "1.0"})
+
+
+def test_the_newest_version_of_a_role_is_what_a_planner_sees(world: World) -> None:
+    old, new = Registration("a", instance_id="a1", version="1.9"), Registration("a", instance_id="a0", version="1.10")
+    world.snapshot(new, old, instance("planner"))
+    assert [target.version for target in world.selection.choose_plan("", [], [], {}).plan_targets] == ["1.10"]

@@ -5,6 +5,7 @@ isort:skip_file
 
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
+from archon.api.common.v1 import plan_pb2 as _plan_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
@@ -89,6 +90,10 @@ class AssignTask(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     DELEGATION_TARGETS_FIELD_NUMBER: _builtins.int
     PUBLISH_POLICIES_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    ALLOWED_TOOLS_FIELD_NUMBER: _builtins.int
+    TOOL_ARGS_JSON_FIELD_NUMBER: _builtins.int
+    PLAN_REQUEST_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
@@ -99,6 +104,10 @@ class AssignTask(_message.Message):
     """Id of the conversation (session, role): the key of a stateful role's history."""
     conversation_version: _builtins.int
     """Version of the history below."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes; empty if it executes none."""
+    tool_args_json: _builtins.str
+    """Arguments of the tool of the step, with all templates filled: one JSON object; empty if there are none."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The task's input."""
@@ -147,6 +156,14 @@ class AssignTask(_message.Message):
         an item for each.
         """
 
+    @_builtins.property
+    def allowed_tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The only tools that the task may use, by name; empty: any."""
+
+    @_builtins.property
+    def plan_request(self) -> Global___PlanRequest:
+        """What the planner of a run is asked for; absent for every other task."""
+
     def __init__(
         self,
         *,
@@ -166,14 +183,77 @@ class AssignTask(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         delegation_targets: _abc.Iterable[Global___DelegationTarget] | None = ...,
         publish_policies: _abc.Iterable[_common_pb2.PropagationPolicy.ValueType] | None = ...,
+        step_id: _builtins.str = ...,
+        allowed_tools: _abc.Iterable[_builtins.str] | None = ...,
+        tool_args_json: _builtins.str = ...,
+        plan_request: Global___PlanRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "plan_request", b"plan_request", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "publish_policies", b"publish_policies", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssignTask: _TypeAlias = AssignTask  # noqa: Y015
+
+@_typing.final
+class PlanRequest(_message.Message):
+    """What the planner of a run is asked for: a plan, or, with synthesise, the answer of the run.
+
+    The text of the result is a plan as one JSON object:
+    {"goal", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role",
+    "capability", "critical", "partial_input"}]}.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGETS_FIELD_NUMBER: _builtins.int
+    MAX_STEPS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    PREVIOUS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    FAULTS_FIELD_NUMBER: _builtins.int
+    SYNTHESISE_FIELD_NUMBER: _builtins.int
+    max_steps: _builtins.int
+    """Maximum number of steps, without those that have ended."""
+    revision: _builtins.int
+    """Number of the plan to make, from 1."""
+    reason: _builtins.str
+    """Why the plan is to be made anew; empty for the first plan."""
+    synthesise: _builtins.bool
+    """True: no plan is asked for, but one answer to the goal, from the results in the context."""
+    @_builtins.property
+    def targets(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.PlanTarget]:
+        """The roles that steps may go to, in the order of their names."""
+
+    @_builtins.property
+    def previous(self) -> _plan_pb2.Plan:
+        """The plan to replace, with the states, results and failures of its steps; absent before the first plan. With
+        synthesise, the plan that was executed; the results to combine are in the context.
+        """
+
+    @_builtins.property
+    def faults(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is wrong with the reply of the previous attempt, a line per fault."""
+
+    def __init__(
+        self,
+        *,
+        targets: _abc.Iterable[_plan_pb2.PlanTarget] | None = ...,
+        max_steps: _builtins.int = ...,
+        revision: _builtins.int = ...,
+        previous: _plan_pb2.Plan | None = ...,
+        reason: _builtins.str = ...,
+        faults: _abc.Iterable[_builtins.str] | None = ...,
+        synthesise: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["previous", b"previous"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["faults", b"faults", "max_steps", b"max_steps", "previous", b"previous", "reason", b"reason", "revision", b"revision", "synthesise", b"synthesise", "targets", b"targets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanRequest: _TypeAlias = PlanRequest  # noqa: Y015
 
 @_typing.final
 class DelegationTarget(_message.Message):

@@ -272,8 +272,11 @@ class ContextItem(_message.Message):
     PUBLISH_TIME_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
     policy: Global___PropagationPolicy.ValueType
     """The propagation policy of the item: what of the role's work it is."""
+    step_id: _builtins.str
+    """The step of the plan that gave the answer; empty if none did. A role may have given the answers of several steps."""
     @_builtins.property
     def ref(self) -> Global___MemoryRef:
         """Reference to the answer. TaskResult.used names the answers that a result used by these references."""
@@ -298,10 +301,11 @@ class ContextItem(_message.Message):
         publish_time: _timestamp_pb2.Timestamp | None = ...,
         policy: Global___PropagationPolicy.ValueType = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        step_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["publish_time", b"publish_time", "ref", b"ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "parts", b"parts", "policy", b"policy", "publish_time", b"publish_time", "ref", b"ref"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "parts", b"parts", "policy", b"policy", "publish_time", b"publish_time", "ref", b"ref", "step_id", b"step_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -144,6 +144,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The journal of the run has reached its maximum size."""
     ERROR_REASON_PAUSE_EXPIRED: _ErrorReason.ValueType  # 55
     """The run was paused, or waited for a person, for longer than it may."""
+    ERROR_REASON_PLAN_FAILED: _ErrorReason.ValueType  # 56
+    """No plan leads to the goal: steps failed after every replan, or the planner's reply is no plan. field_violations has
+    the faults of a reply, metadata["failed_steps"] the steps.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -268,6 +272,10 @@ ERROR_REASON_RUN_TOO_LARGE: ErrorReason.ValueType  # 54
 """The journal of the run has reached its maximum size."""
 ERROR_REASON_PAUSE_EXPIRED: ErrorReason.ValueType  # 55
 """The run was paused, or waited for a person, for longer than it may."""
+ERROR_REASON_PLAN_FAILED: ErrorReason.ValueType  # 56
+"""No plan leads to the goal: steps failed after every replan, or the planner's reply is no plan. field_violations has
+the faults of a reply, metadata["failed_steps"] the steps.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

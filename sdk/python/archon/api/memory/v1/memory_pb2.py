@@ -27,7 +27,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/memory/v1/memory.proto\x12\x14\x61rchon.api.memory.v1\x1a!archon/api/common/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\x03\n\nMemoryItem\x12\x13\n\x0bsource_role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x30\n\x0cpublish_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x37\n\x06policy\x18\x05 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12@\n\x08metadata\x18\x06 \x03(\x0b\x32..archon.api.memory.v1.MemoryItem.MetadataEntry\x12/\n\x06origin\x18\x07 \x01(\x0b\x32\x1f.archon.api.common.v1.MemoryRef\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"[\n\tFoundItem\x12.\n\x04item\x18\x01 \x01(\x0b\x32 .archon.api.memory.v1.MemoryItem\x12\x0f\n\x07passage\x18\x02 \x01(\t\x12\r\n\x05score\x18\x03 \x01(\x01\"\xad\x02\n\x0bPublishItem\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x41\n\x08metadata\x18\x03 \x03(\x0b\x32/.archon.api.memory.v1.PublishItem.MetadataEntry\x12\x37\n\x06policy\x18\x04 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12&\n\x03ttl\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06run_id\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\x03\x12\x0b\n\x03seq\x18\x08 \x01(\x03\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\tPublished\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x17\n\x0frepeated_before\x18\x03 \x01(\x08\"\xa1\x01\n\nScopeGraph\x12\r\n\x05scope\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\x12)\n\x05\x65\x64ges\x18\x03 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\x12/\n\x05items\x18\x04 \x03(\x0b\x32 .archon.api.memory.v1.MemoryItem\x12\x19\n\x11registry_revision\x18\x05 \x01(\x03\"q\n\x0cWorkingValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nvalue_json\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12/\n\x0bupdate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa8\x03\n\rLongTermEntry\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x43\n\x08metadata\x18\x03 \x03(\x0b\x32\x31.archon.api.memory.v1.LongTermEntry.MetadataEntry\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05score\x18\x05 \x01(\x01\x12\x12\n\nimportance\x18\x06 \x01(\x01\x12\x11\n\tuse_count\x18\x07 \x01(\x03\x12\x31\n\rlast_use_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cuseful_count\x18\t \x01(\x03\x12\x18\n\x10not_useful_count\x18\n \x01(\x03\x12\x10\n\x08\x61rchived\x18\x0b \x01(\x08\x12\x10\n\x08\x65mbedder\x18\x0c \x01(\t\x12\x10\n\x08\x63hecksum\x18\r \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\rLongTermStats\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\x03\x12\x10\n\x08\x61rchived\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x04 \x01(\x03\x12\x0f\n\x07waiting\x18\x05 \x01(\x03\x12\x15\n\rcontent_bytes\x18\x06 \x01(\x03*\x8b\x01\n\x0fRetrievalSource\x12 \n\x1cRETRIEVAL_SOURCE_UNSPECIFIED\x10\x00\x12\x1b\n\x17RETRIEVAL_SOURCE_HYBRID\x10\x01\x12\x1c\n\x18RETRIEVAL_SOURCE_KEYWORD\x10\x02\x12\x1b\n\x17RETRIEVAL_SOURCE_RECENT\x10\x03\x42Y\n\x18\x64\x65v.archon.api.memory.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/memory/v1;memoryv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/memory/v1/memory.proto\x12\x14\x61rchon.api.memory.v1\x1a!archon/api/common/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x03\n\nMemoryItem\x12\x13\n\x0bsource_role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x30\n\x0cpublish_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x37\n\x06policy\x18\x05 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12@\n\x08metadata\x18\x06 \x03(\x0b\x32..archon.api.memory.v1.MemoryItem.MetadataEntry\x12/\n\x06origin\x18\x07 \x01(\x0b\x32\x1f.archon.api.common.v1.MemoryRef\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07task_id\x18\t \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"[\n\tFoundItem\x12.\n\x04item\x18\x01 \x01(\x0b\x32 .archon.api.memory.v1.MemoryItem\x12\x0f\n\x07passage\x18\x02 \x01(\t\x12\r\n\x05score\x18\x03 \x01(\x01\"\xbe\x02\n\x0bPublishItem\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x41\n\x08metadata\x18\x03 \x03(\x0b\x32/.archon.api.memory.v1.PublishItem.MetadataEntry\x12\x37\n\x06policy\x18\x04 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12&\n\x03ttl\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06run_id\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\x03\x12\x0b\n\x03seq\x18\x08 \x01(\x03\x12\x0f\n\x07task_id\x18\t \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\tPublished\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x17\n\x0frepeated_before\x18\x03 \x01(\x08\"\xa1\x01\n\nScopeGraph\x12\r\n\x05scope\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\x12)\n\x05\x65\x64ges\x18\x03 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\x12/\n\x05items\x18\x04 \x03(\x0b\x32 .archon.api.memory.v1.MemoryItem\x12\x19\n\x11registry_revision\x18\x05 \x01(\x03\"q\n\x0cWorkingValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nvalue_json\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12/\n\x0bupdate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa8\x03\n\rLongTermEntry\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x43\n\x08metadata\x18\x03 \x03(\x0b\x32\x31.archon.api.memory.v1.LongTermEntry.MetadataEntry\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05score\x18\x05 \x01(\x01\x12\x12\n\nimportance\x18\x06 \x01(\x01\x12\x11\n\tuse_count\x18\x07 \x01(\x03\x12\x31\n\rlast_use_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cuseful_count\x18\t \x01(\x03\x12\x18\n\x10not_useful_count\x18\n \x01(\x03\x12\x10\n\x08\x61rchived\x18\x0b \x01(\x08\x12\x10\n\x08\x65mbedder\x18\x0c \x01(\t\x12\x10\n\x08\x63hecksum\x18\r \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\rLongTermStats\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\x03\x12\x10\n\x08\x61rchived\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x04 \x01(\x03\x12\x0f\n\x07waiting\x18\x05 \x01(\x03\x12\x15\n\rcontent_bytes\x18\x06 \x01(\x03*\x8b\x01\n\x0fRetrievalSource\x12 \n\x1cRETRIEVAL_SOURCE_UNSPECIFIED\x10\x00\x12\x1b\n\x17RETRIEVAL_SOURCE_HYBRID\x10\x01\x12\x1c\n\x18RETRIEVAL_SOURCE_KEYWORD\x10\x02\x12\x1b\n\x17RETRIEVAL_SOURCE_RECENT\x10\x03\x42Y\n\x18\x64\x65v.archon.api.memory.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/memory/v1;memoryv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,28 +41,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PUBLISHITEM_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_LONGTERMENTRY_METADATAENTRY']._loaded_options = None
   _globals['_LONGTERMENTRY_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_RETRIEVALSOURCE']._serialized_start=1847
-  _globals['_RETRIEVALSOURCE']._serialized_end=1986
+  _globals['_RETRIEVALSOURCE']._serialized_start=1881
+  _globals['_RETRIEVALSOURCE']._serialized_end=2020
   _globals['_MEMORYITEM']._serialized_start=160
-  _globals['_MEMORYITEM']._serialized_end=547
-  _globals['_MEMORYITEM_METADATAENTRY']._serialized_start=500
-  _globals['_MEMORYITEM_METADATAENTRY']._serialized_end=547
-  _globals['_FOUNDITEM']._serialized_start=549
-  _globals['_FOUNDITEM']._serialized_end=640
-  _globals['_PUBLISHITEM']._serialized_start=643
-  _globals['_PUBLISHITEM']._serialized_end=944
-  _globals['_PUBLISHITEM_METADATAENTRY']._serialized_start=500
-  _globals['_PUBLISHITEM_METADATAENTRY']._serialized_end=547
-  _globals['_PUBLISHED']._serialized_start=946
-  _globals['_PUBLISHED']._serialized_end=1013
-  _globals['_SCOPEGRAPH']._serialized_start=1016
-  _globals['_SCOPEGRAPH']._serialized_end=1177
-  _globals['_WORKINGVALUE']._serialized_start=1179
-  _globals['_WORKINGVALUE']._serialized_end=1292
-  _globals['_LONGTERMENTRY']._serialized_start=1295
-  _globals['_LONGTERMENTRY']._serialized_end=1719
-  _globals['_LONGTERMENTRY_METADATAENTRY']._serialized_start=500
-  _globals['_LONGTERMENTRY_METADATAENTRY']._serialized_end=547
-  _globals['_LONGTERMSTATS']._serialized_start=1721
-  _globals['_LONGTERMSTATS']._serialized_end=1844
+  _globals['_MEMORYITEM']._serialized_end=564
+  _globals['_MEMORYITEM_METADATAENTRY']._serialized_start=517
+  _globals['_MEMORYITEM_METADATAENTRY']._serialized_end=564
+  _globals['_FOUNDITEM']._serialized_start=566
+  _globals['_FOUNDITEM']._serialized_end=657
+  _globals['_PUBLISHITEM']._serialized_start=660
+  _globals['_PUBLISHITEM']._serialized_end=978
+  _globals['_PUBLISHITEM_METADATAENTRY']._serialized_start=517
+  _globals['_PUBLISHITEM_METADATAENTRY']._serialized_end=564
+  _globals['_PUBLISHED']._serialized_start=980
+  _globals['_PUBLISHED']._serialized_end=1047
+  _globals['_SCOPEGRAPH']._serialized_start=1050
+  _globals['_SCOPEGRAPH']._serialized_end=1211
+  _globals['_WORKINGVALUE']._serialized_start=1213
+  _globals['_WORKINGVALUE']._serialized_end=1326
+  _globals['_LONGTERMENTRY']._serialized_start=1329
+  _globals['_LONGTERMENTRY']._serialized_end=1753
+  _globals['_LONGTERMENTRY_METADATAENTRY']._serialized_start=517
+  _globals['_LONGTERMENTRY_METADATAENTRY']._serialized_end=564
+  _globals['_LONGTERMSTATS']._serialized_start=1755
+  _globals['_LONGTERMSTATS']._serialized_end=1878
 # @@protoc_insertion_point(module_scope)

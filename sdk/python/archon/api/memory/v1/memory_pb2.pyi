@@ -52,7 +52,9 @@ Global___RetrievalSource: _TypeAlias = RetrievalSource  # noqa: Y015
 
 @_typing.final
 class MemoryItem(_message.Message):
-    """A role's published answer in a scope. Only the newest of each role is kept."""
+    """A role's published answer in a scope. The newest of each task of the role's last run is kept; of them a role that
+    depends on this one receives the newest.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -84,6 +86,7 @@ class MemoryItem(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
     source_role: _builtins.str
     """The role that published the item."""
     content: _builtins.str
@@ -92,6 +95,8 @@ class MemoryItem(_message.Message):
     """The item's version, from 1, per scope and role. It never decreases, also not after ClearItems."""
     policy: _common_pb2.PropagationPolicy.ValueType
     """The policy that an edge must have for the item to pass it."""
+    task_id: _builtins.str
+    """The task that the item comes from; empty if it comes from none."""
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
         """The time at which the item was published."""
@@ -119,10 +124,11 @@ class MemoryItem(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         origin: _common_pb2.MemoryRef | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        task_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "origin", b"origin", "publish_time", b"publish_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "expire_time", b"expire_time", "metadata", b"metadata", "origin", b"origin", "policy", b"policy", "publish_time", b"publish_time", "source_role", b"source_role", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "expire_time", b"expire_time", "metadata", b"metadata", "origin", b"origin", "policy", b"policy", "publish_time", b"publish_time", "source_role", b"source_role", "task_id", b"task_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -194,6 +200,7 @@ class PublishItem(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     SEQ_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The role that publishes."""
     content: _builtins.str
@@ -208,9 +215,13 @@ class PublishItem(_message.Message):
     """Sequence number of the run's event. A publish whose (epoch, seq) is below the last of its (scope, run, role) is
     refused.
     """
+    task_id: _builtins.str
+    """The task of the run that the answer comes from. Items of other tasks of the same run stay; those of the role's
+    other runs are replaced.
+    """
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Metadata, merged with that of the role's previous item."""
+        """Metadata, merged with that of the previous item of the role and task."""
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
@@ -227,10 +238,11 @@ class PublishItem(_message.Message):
         run_id: _builtins.str = ...,
         epoch: _builtins.int = ...,
         seq: _builtins.int = ...,
+        task_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "epoch", b"epoch", "metadata", b"metadata", "policy", b"policy", "role", b"role", "run_id", b"run_id", "seq", b"seq", "ttl", b"ttl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "epoch", b"epoch", "metadata", b"metadata", "policy", b"policy", "role", b"role", "run_id", b"run_id", "seq", b"seq", "task_id", b"task_id", "ttl", b"ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

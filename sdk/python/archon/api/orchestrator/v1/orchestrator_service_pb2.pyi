@@ -80,12 +80,15 @@ class SubmitRunRequest(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
+    PLANNER_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id, created by the caller, unique per tenant, at most 256 characters. Empty: each call creates a new run."""
     strategy: _run_pb2.Strategy.ValueType
     """The run's strategy."""
     session_id: _builtins.str
     """Id of the user's session, which is also the memory scope, at most 256 characters. Empty: the run is its own scope."""
+    planner: _builtins.str
+    """The role that plans, with PLAN; empty: planner."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The goal. At least one part must not be empty; 4 MiB in all."""
@@ -93,7 +96,7 @@ class SubmitRunRequest(_message.Message):
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The roles that take part, at most 200; with AGENT at most one. Empty: with PIPELINE all roles that stand on an
-        edge, with AGENT the one role that coordinates.
+        edge, with AGENT the one role that coordinates, with PLAN all roles with a live instance but the planner.
         """
 
     @_builtins.property
@@ -141,10 +144,11 @@ class SubmitRunRequest(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         trace: _common_pb2.TraceContext | None = ...,
         versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        planner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "goal", b"goal", "metadata", b"metadata", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "goal", b"goal", "metadata", b"metadata", "planner", b"planner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

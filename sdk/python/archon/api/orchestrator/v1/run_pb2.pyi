@@ -5,6 +5,7 @@ isort:skip_file
 
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
+from archon.api.common.v1 import plan_pb2 as _plan_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
@@ -101,6 +102,7 @@ class Run(_message.Message):
     QUESTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run's id, created by the server."""
     tenant: _builtins.str
@@ -163,6 +165,10 @@ class Run(_message.Message):
     def questions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Question]:
         """The open questions to people, oldest first."""
 
+    @_builtins.property
+    def plan(self) -> _plan_pb2.Plan:
+        """Output only. The plan of a run with strategy PLAN, with the states of its steps; absent before the first plan."""
+
     def __init__(
         self,
         *,
@@ -186,10 +192,11 @@ class Run(_message.Message):
         questions: _abc.Iterable[Global___Question] | None = ...,
         truncated: _builtins.bool = ...,
         trace_id: _builtins.str = ...,
+        plan: _plan_pb2.Plan | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "plan", b"plan", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -254,6 +261,8 @@ class Task(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    PREDECESSORS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task's id, created by the server."""
     role: _builtins.str
@@ -272,6 +281,8 @@ class Task(_message.Message):
     """Version of the answer in the shared memory; 0 before it is published, or if it is not published."""
     parent_task_id: _builtins.str
     """The task that delegated this one; empty if the run itself created it."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes; empty if it executes none."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """The time of the last dispatch."""
@@ -287,6 +298,12 @@ class Task(_message.Message):
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """The reason for the task's failure."""
+
+    @_builtins.property
+    def predecessors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The tasks that must complete first, of a task that executes a step. Those of any other task follow from the run's
+        edges.
+        """
 
     def __init__(
         self,
@@ -304,10 +321,12 @@ class Task(_message.Message):
         usage: _common_pb2.Usage | None = ...,
         failure: _failure_pb2.Failure | None = ...,
         parent_task_id: _builtins.str = ...,
+        step_id: _builtins.str = ...,
+        predecessors: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "failure", b"failure", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "parent_task_id", b"parent_task_id", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -321,8 +340,14 @@ class Answer(_message.Message):
 
     ROLE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The role that gave the answer."""
+    task_id: _builtins.str
+    """The task that gave the answer."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes; empty if it executes none."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -332,10 +357,12 @@ class Answer(_message.Message):
         *,
         role: _builtins.str = ...,
         parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+        task_id: _builtins.str = ...,
+        step_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "role", b"role", "step_id", b"step_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -375,6 +402,7 @@ class RunEvent(_message.Message):
     RESUMED_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
     ITEM_PUBLISHED_FIELD_NUMBER: _builtins.int
+    PLANNED_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     THINKING_DELTA_FIELD_NUMBER: _builtins.int
@@ -480,6 +508,12 @@ class RunEvent(_message.Message):
         """A task published an item, before its result or with it."""
 
     @_builtins.property
+    def planned(self) -> Global___Planned:
+        """The planner's plan was accepted, or a caller edited the plan. The steps that are new are the tasks that the next
+        events create.
+        """
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Transient: the next piece of an answer's text."""
 
@@ -524,16 +558,17 @@ class RunEvent(_message.Message):
         resumed: Global___RunResumed | None = ...,
         retry: Global___RetryScheduled | None = ...,
         item_published: Global___ItemPublished | None = ...,
+        planned: Global___Planned | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
         thinking_delta: Global___ThinkingDelta | None = ...,
         tool_arguments_delta: Global___ToolArgumentsDelta | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "planned", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -586,6 +621,7 @@ class Submitted(_message.Message):
     PAUSE_TIMEOUT_FIELD_NUMBER: _builtins.int
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
     TRACED_FIELD_NUMBER: _builtins.int
+    PLAN_TARGETS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -662,6 +698,12 @@ class Submitted(_message.Message):
     def pause_timeout(self) -> _duration_pb2.Duration:
         """How long the run may be paused, or wait for a person, at a stretch; absent: without limit."""
 
+    @_builtins.property
+    def plan_targets(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.PlanTarget]:
+        """The roles that the steps of a plan may go to, as of the submit, in the order of their names; empty unless the
+        strategy is PLAN.
+        """
+
     def __init__(
         self,
         *,
@@ -686,10 +728,11 @@ class Submitted(_message.Message):
         pause_timeout: _duration_pb2.Duration | None = ...,
         parent_run_id: _builtins.str = ...,
         traced: _builtins.bool = ...,
+        plan_targets: _abc.Iterable[_plan_pb2.PlanTarget] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -830,6 +873,8 @@ class TaskStateChanged(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
     STOPPING_FIELD_NUMBER: _builtins.int
+    PREDECESSORS_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     state: _common_pb2.TaskState.ValueType
@@ -838,9 +883,17 @@ class TaskStateChanged(_message.Message):
     """The task that delegated this one, in the event that creates it; empty if the run itself creates it."""
     stopping: _builtins.bool
     """True: the task has not ended and is being stopped, because its result is no longer needed or its time is over."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes, in the event that creates it; empty if it executes none."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """The reason for which the task failed or is being stopped."""
+
+    @_builtins.property
+    def predecessors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The tasks that must complete first, in the event that creates a task of a plan. Those of any other task follow from
+        the edges in the run's first event.
+        """
 
     def __init__(
         self,
@@ -850,14 +903,50 @@ class TaskStateChanged(_message.Message):
         failure: _failure_pb2.Failure | None = ...,
         parent_task_id: _builtins.str = ...,
         stopping: _builtins.bool = ...,
+        predecessors: _abc.Iterable[_builtins.str] | None = ...,
+        step_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "parent_task_id", b"parent_task_id", "role", b"role", "state", b"state", "stopping", b"stopping"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "role", b"role", "state", b"state", "step_id", b"step_id", "stopping", b"stopping"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskStateChanged: _TypeAlias = TaskStateChanged  # noqa: Y015
+
+@_typing.final
+class Planned(_message.Message):
+    """The plan of a run changed. Steps of the plan before that have completed, and those in progress whose ids the new plan
+    has, keep their tasks; its other steps are replaced.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    EDIT_ID_FIELD_NUMBER: _builtins.int
+    identity: _builtins.str
+    """The identity that edited the plan, from credentials; empty if the planner made it."""
+    edit_id: _builtins.str
+    """Id of the edit, created by the orchestrator; empty if the planner made the plan."""
+    @_builtins.property
+    def plan(self) -> _plan_pb2.Plan:
+        """The plan."""
+
+    def __init__(
+        self,
+        *,
+        plan: _plan_pb2.Plan | None = ...,
+        identity: _builtins.str = ...,
+        edit_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edit_id", b"edit_id", "identity", b"identity", "plan", b"plan"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Planned: _TypeAlias = Planned  # noqa: Y015
 
 @_typing.final
 class Dispatched(_message.Message):
@@ -1525,8 +1614,8 @@ class CancelRequested(_message.Message):
     reason: _builtins.str
     """Reason for people."""
     cause: _failure_pb2.ErrorReason.ValueType
-    """Cause of the cancellation: CANCELLED (a caller), RUN_TIMEOUT, PAUSE_EXPIRED, TOO_MANY_EVENTS, RUN_TOO_LARGE or
-    BUDGET_EXHAUSTED (the orchestrator).
+    """Cause of the cancellation: CANCELLED (a caller), RUN_TIMEOUT, PAUSE_EXPIRED, TOO_MANY_EVENTS, RUN_TOO_LARGE,
+    BUDGET_EXHAUSTED or PLAN_FAILED (the orchestrator).
     """
     def __init__(
         self,

@@ -50,7 +50,7 @@ async def test_file_has_one_owner_at_a_time(tmp_path: Path) -> None:
         await store.items("t", "s")
 
 
-@pytest.mark.parametrize(("version", "expected"), [("4", FailedPrecondition), (None, DataLoss)])
+@pytest.mark.parametrize(("version", "expected"), [("5", FailedPrecondition), (None, DataLoss)])
 async def test_file_of_another_format_or_newer_version_is_unchanged(
     tmp_path: Path, version: str | None, expected: type[ArchonError]
 ) -> None:
@@ -85,7 +85,7 @@ UPDATE meta SET value = '2';
 """
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 async def test_file_of_an_earlier_version_is_upgraded(tmp_path: Path, version: int) -> None:
     path = tmp_path / "memory.db"
     async with SqliteStore(path):
@@ -94,6 +94,8 @@ async def test_file_of_an_earlier_version_is_upgraded(tmp_path: Path, version: i
         db.executescript(OLD_ITEMS)
         if version == 1:
             db.executescript("DROP TABLE working_scopes; DROP TABLE working_values; UPDATE meta SET value = '1'")
+        if version == 3:
+            db.execute("UPDATE meta SET value = '3' WHERE key = 'version'")
     db.close()
     async with SqliteStore(path) as store:
         pass
@@ -108,7 +110,7 @@ async def test_file_of_an_earlier_version_is_upgraded(tmp_path: Path, version: i
         written = await store.working.write(Write("t", "s", "k", "1"))
         assert written is not None and written.version == 1
     with sqlite3.connect(path) as db:
-        assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("3",)
+        assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("4",)
         indexes = db.execute(
             "SELECT name FROM sqlite_master WHERE tbl_name = 'items' AND sql IS NOT NULL AND type = 'index'"
         )

@@ -1,0 +1,102 @@
+"""Decides about an edit of the plan: it replaces what has not begun, and never touches what has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.plan import plan_changed
+from archon_mesh.core.run.decide.plan_reply import MAX_FAULTS, AcceptedPlan, plan_faults, plan_targets
+from archon_mesh.core.run.decide.step_roles import assigned
+from archon_mesh.core.run.plan_progress import status_of
+from archon_mesh.core.run.plan_state import keeps_task
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.types import Failure, TaskState
+
+
+def edit_plan(run: RunState, edit: inp.EditPlan, now: float) -> list[ev.Event]:
+    """The edited plan; no event if the edit is refused."""
+    if edit_refusal(run, edit) is not None:
+        return []
+    accepted = AcceptedPlan(assigned(_with_statuses(run, edit.plan), plan_targets(run)))
+    return plan_changed(run, [], accepted, edit=edit)
+
+
+def edit_refusal(run: RunState, edit: inp.EditPlan) -> Failure | None:
+    """Why an edit is refused: ABORTED if the plan has changed, FAILED_PRECONDITION if the run has no plan to edit or
+    the edit touches what has begun, INVALID_ARGUMENT if the steps are no plan. None if it is accepted."""
+    state = run.plan
+    if state is None or not state.steps:
+        return Failure("FAILED_PRECONDITION", "FAILED_PRECONDITION", "the run has no plan")
+    if run.ended or run.ending is not None or state.synthesis:
+        return Failure("FAILED_PRECONDITION", "FAILED_PRECONDITION", "all steps of the plan have ended")
+    if edit.expected_seq != state.seq:
+        message = f"event {state.seq} changed the plan last, not {edit.expected_seq}: read it again"
+        return Failure("ABORTED", "ABORTED", message, (("change_seq", str(state.seq)),))
+    plan = _with_statuses(run, edit.plan)
+    if touched := _touched(run, plan):
+        message = f"the edit changes steps that have begun: {', '.join(touched[:20])}"
+        return Failure("FAILED_PRECONDITION", "FAILED_PRECONDITION", message)
+    if faults := (*plan_faults(run, plan), *_unreachable(run, plan)):
+        violations = tuple((step or "plan_json", description) for step, description in faults[:MAX_FAULTS])
+        return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", faults[0][1], violations=violations)
+    return None
+
+
+def _with_statuses(run: RunState, plan: Plan) -> Plan:
+    """The plan with the statuses of the steps that have begun, and the roles that they have."""
+    state = run.plan
+    assert state is not None
+
+    def current(step: SubTask) -> SubTask:
+        task_id = state.tasks.get(step.id)
+        if task_id is None or not keeps_task(run.tasks[task_id], edited=True):
+            return step
+        return replace(step, status=status_of(run, task_id), role=step.role or state.steps[step.id].role)
+
+    return replace(plan, subtasks=tuple(map(current, plan.subtasks)))
+
+
+def _touched(run: RunState, plan: Plan) -> list[str]:
+    """The steps that have begun and that the edited plan does not have as they are."""
+    state = run.plan
+    assert state is not None
+    edited = {step.id: step for step in plan.subtasks}
+    return [
+        id_
+        for id_, task_id in state.tasks.items()
+        if keeps_task(run.tasks[task_id], edited=True)
+        and (id_ not in edited or _work(edited[id_]) != _work(state.steps[id_]))
+    ]
+
+
+def _work(step: SubTask) -> tuple[object, ...]:
+    return (
+        step.description,
+        step.expected_output,
+        step.tool_name,
+        step.tool_args,
+        frozenset(step.dependencies),
+        step.role,
+        step.capability,
+    )
+
+
+def _unreachable(run: RunState, plan: Plan) -> list[tuple[str, str]]:
+    """New steps that need the result of a step that failed, which an edit does not start again."""
+    state = run.plan
+    assert state is not None
+    failed = {
+        id_
+        for id_, task_id in state.tasks.items()
+        if run.tasks[task_id].attempt and run.tasks[task_id].ended
+        if run.tasks[task_id].state is not TaskState.COMPLETED
+    }
+    return [
+        (step.id, f"subtask {step.id!r} depends on {sorted(failed & {*step.dependencies})[0]!r}, which failed")
+        for step in plan.subtasks
+        if not step.has_ended and not step.partial_input and failed & {*step.dependencies}
+    ]

@@ -1,0 +1,133 @@
+"""Decides about the reply of a planner: whether it is a plan that can be executed, refused once, repaired then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from archon.failure_kinds import RetryAdvice
+from archon_mesh.core.plan import MAX_PLAN_SUBTASKS, EmptyPlan, SubTask, carry_over, find_faults, repair
+from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.recovery import RECOVERY, Kind, recovery_exhausted
+from archon_mesh.core.run.decide.step_roles import assigned, binding_faults
+from archon_mesh.core.run.plan_progress import steps_of
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import PLAN_FAILED, Failure, PlanTarget
+
+MAX_FAULTS = 50
+"""Faults of a reply that its refusal names."""
+
+MAX_DEPENDENCIES = 20_000
+"""Dependencies of all steps of a plan together."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedPlan:
+    """A plan whose steps have their roles, with the completed steps of the plan before; `changes` are its repairs."""
+
+    plan: Plan
+    changes: tuple[str, ...] = ()
+
+
+def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failure:
+    """Accepts the plan of a reply. A Failure that may be retried refuses it: its violations are the faults. The second
+    time faults are repaired; if they cannot be, the Failure is final."""
+    faults = reply.faults or _faults(run, reply.plan)
+    if not faults and reply.plan is not None:
+        return AcceptedPlan(assigned(_merged(run, reply.plan), plan_targets(run)))
+    if _may_refuse(run, task):
+        return _refusal(faults, RetryAdvice.LATER)
+    if reply.plan is None:
+        return _refusal(faults, RetryAdvice.NEVER)
+    try:
+        return repaired(run, reply.plan)
+    except EmptyPlan as error:
+        return _refusal((("", error.message),), RetryAdvice.NEVER)
+
+
+def repaired(run: RunState, plan: Plan) -> AcceptedPlan:
+    """Repairs a plan by fixed rules. Raises EmptyPlan."""
+    targets = plan_targets(run)
+    tools, roles, capabilities = _names(targets)
+    fixed, changes = repair(
+        _merged(run, plan), tools=tools, roles=roles, capabilities=capabilities, max_subtasks=max_steps(run)
+    )
+    return AcceptedPlan(assigned(_with_few_dependencies(fixed), targets), changes)
+
+
+def plan_faults(run: RunState, plan: Plan, *, limit: int = MAX_PLAN_SUBTASKS) -> tuple[tuple[str, str], ...]:
+    """Returns what is wrong with a plan of at most `limit` steps that have not ended, each fault with its step (empty:
+    the whole)."""
+    targets = plan_targets(run)
+    tools, roles, capabilities = _names(targets)
+    found = find_faults(plan, tools=tools, roles=roles, capabilities=capabilities, max_subtasks=limit)
+    faults = [(fault.subtask_id, fault.message) for fault in found]
+    if len(plan.subtasks) > MAX_PLAN_SUBTASKS:
+        faults.append(("", f"the plan has {len(plan.subtasks):,} subtasks; at most {MAX_PLAN_SUBTASKS:,} are allowed"))
+    if (count := _dependencies(plan)) > MAX_DEPENDENCIES:
+        faults.append(("", f"the plan has {count:,} dependencies; at most {MAX_DEPENDENCIES:,} are allowed"))
+    return (*faults, *binding_faults(plan, targets))
+
+
+def max_steps(run: RunState) -> int:
+    """Returns how many steps a plan of the planner may have, without those that have ended."""
+    ended = sum(step.has_ended for step in steps_of(run))
+    return max(1, MAX_PLAN_SUBTASKS - ended)
+
+
+def plan_targets(run: RunState) -> tuple[PlanTarget, ...]:
+    """Returns the roles that steps may go to."""
+    assert run.submission is not None
+    return tuple(target for target in run.submission.targets if isinstance(target, PlanTarget))
+
+
+def _faults(run: RunState, plan: Plan | None) -> tuple[tuple[str, str], ...]:
+    if plan is None:
+        return (("", "the reply is no plan"),)
+    return plan_faults(run, _merged(run, plan), limit=max_steps(run))
+
+
+def _merged(run: RunState, plan: Plan) -> Plan:
+    """The plan with the completed steps of the one before."""
+    state = run.plan
+    assert state is not None
+    if not state.steps:
+        return plan
+    old = Plan(plan.id, plan.original_query, state.goal, tuple(steps_of(run)), state.context)
+    return carry_over(old, plan)
+
+
+def _names(targets: tuple[PlanTarget, ...]) -> tuple[set[str], set[str], set[str]]:
+    tools = {tool for target in targets for tool in target.tools}
+    capabilities = {capability for target in targets for capability in target.capabilities}
+    return tools, {target.role for target in targets}, capabilities
+
+
+def _dependencies(plan: Plan) -> int:
+    return sum(len(step.dependencies) for step in plan.subtasks)
+
+
+def _with_few_dependencies(plan: Plan) -> Plan:
+    """Drops the last dependencies of a plan that has too many."""
+    if _dependencies(plan) <= MAX_DEPENDENCIES:
+        return plan
+    most = MAX_DEPENDENCIES // len(plan.subtasks)
+
+    def cut(step: SubTask) -> SubTask:
+        return step if step.has_ended else replace(step, dependencies=step.dependencies[:most])
+
+    return replace(plan, subtasks=tuple(map(cut, plan.subtasks)))
+
+
+def _may_refuse(run: RunState, task: Task) -> bool:
+    """A reply is refused once, and if its task may be tried again at all."""
+    tries_left = task.retries + 1 < RECOVERY[Kind.TRANSIENT].tries
+    return not task.faults and tries_left and recovery_exhausted(run.recovered) is None
+
+
+def _refusal(faults: tuple[tuple[str, str], ...], retry: RetryAdvice) -> Failure:
+    first = faults[0][1] if faults else "the reply is no plan"
+    message = f"the planner's reply cannot be executed: {first}"
+    violations = tuple((step or "plan", description) for step, description in faults[:MAX_FAULTS])
+    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, retry=int(retry), violations=violations)

@@ -1,0 +1,62 @@
+"""Chooses the role of each step of a plan: the one that it names, or one that offers what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.run.types import PlanTarget
+from archon_mesh.core.words import FUNCTION_WORDS, stem, words
+
+
+def assigned(plan: Plan, targets: Sequence[PlanTarget]) -> Plan:
+    """Returns the plan in which every step that has not ended names its role."""
+    topics = [(target, _topic((target.role, target.description, *target.capabilities))) for target in targets]
+
+    def with_role(step: SubTask) -> SubTask:
+        return step if step.has_ended else replace(step, role=_role(step, targets, topics))
+
+    return replace(plan, subtasks=tuple(map(with_role, plan.subtasks)))
+
+
+def binding_faults(plan: Plan, targets: Sequence[PlanTarget]) -> Iterable[tuple[str, str]]:
+    """Yields the steps that no role can execute, each with what is wrong: no role offers all that such a step names,
+    though each of the names exists."""
+    for step in plan.subtasks:
+        if not step.has_ended and (step.tool_name or step.capability) and not _able(step, targets):
+            names = [f"the tool {step.tool_name!r}"] if step.tool_name else []
+            names += [f"the capability {step.capability!r}"] if step.capability else []
+            role = f"the role {step.role!r}" if step.role else "no role"
+            verb = "does not have" if step.role else "has"
+            yield step.id, f"subtask {step.id!r}: {role} {verb} {' and '.join(names)}"
+
+
+def _role(step: SubTask, targets: Sequence[PlanTarget], topics: Sequence[tuple[PlanTarget, set[str]]]) -> str:
+    """The first role that can execute the step: with its name if it has one, else with the tool and the capability; of
+    a step that needs neither, the role that has most of its words."""
+    if able := _able(step, targets):
+        if step.role or step.tool_name or step.capability:
+            return able[0].role
+    elif holders := [target for target in targets if step.tool_name and step.tool_name in target.tools]:
+        return holders[0].role  # the tool decides: without it the step cannot be executed at all
+    elif offering := [target for target in targets if step.capability in target.capabilities]:
+        return offering[0].role
+    wanted = _topic((step.description,))
+    best = max(topics, key=lambda entry: len(entry[1] & wanted), default=None)
+    return best[0].role if best is not None else step.role
+
+
+def _able(step: SubTask, targets: Sequence[PlanTarget]) -> list[PlanTarget]:
+    return [
+        target
+        for target in targets
+        if step.role in ("", target.role)
+        and (not step.tool_name or step.tool_name in target.tools)
+        and (not step.capability or step.capability in target.capabilities)
+    ]
+
+
+def _topic(texts: Iterable[str]) -> set[str]:
+    return {stem(word) for text in texts for word in words(text) if word not in FUNCTION_WORDS}

@@ -1,0 +1,86 @@
+"""Folds what happens to a plan: its revisions, and the ends of the tasks that execute its steps."""
+
+from __future__ import annotations
+
+from archon_mesh.core.plan import replan_reason
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.plan_state import PlanState, keeps_task, sinks_of
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import TaskState
+
+
+def planned(run: RunState, event: ev.Planned, time: float) -> None:
+    plan = run.plan
+    assert plan is not None
+    steps = {step.id: step for step in event.plan.subtasks}
+    edited = bool(event.edit_id)
+    kept = {
+        id_: task_id
+        for id_, task_id in plan.tasks.items()
+        if id_ in steps and keeps_task(run.tasks[task_id], edited=edited)
+    }
+    run.plan = PlanState(
+        event.plan.goal,
+        steps,
+        event.plan.context,
+        event.changes,
+        event.revision,
+        run.last_seq,
+        kept,
+        sinks_of(event.plan),
+        sum(not run.tasks[task_id].ended for task_id in kept.values()),
+        event.edit_id,
+        planner=plan.planner if edited else "",
+        reason=plan.reason if edited else "",
+        counters=plan.counters.with_replan() if event.revision > 1 and not edited else plan.counters,
+    )
+
+
+def task_added(run: RunState, task: Task) -> None:
+    """Adds a task that is new to the plan: that of a step, of the planner, or the synthesis, which has
+    predecessors."""
+    plan = run.plan
+    assert plan is not None
+    if task.step_id:
+        task.capability = plan.steps[task.step_id].capability
+        plan.tasks[task.step_id] = task.task_id
+        plan.open += 1
+    elif task.predecessors:
+        plan.synthesis = task.task_id
+    else:
+        plan.planner, plan.reason = task.task_id, replan_reason(plan.counters) or ""
+
+
+def waits_for(run: RunState, task: Task, predecessor: Task) -> bool:
+    """Returns whether a task has to wait for a predecessor: until it completes, or with partial input until it
+    ends."""
+    plan = run.plan
+    if plan is not None and task.step_id and plan.steps[task.step_id].partial_input:
+        return not predecessor.ended
+    return predecessor.state is not TaskState.COMPLETED
+
+
+def step_ended(run: RunState, task: Task) -> None:
+    """Counts the end of a step's task, of which nothing is left to do if a later plan has replaced it."""
+    plan = run.plan
+    assert plan is not None
+    if not plan.in_force(task):
+        return
+    plan.open -= 1
+    if task.state is TaskState.COMPLETED:
+        plan.counters = plan.counters.with_completed(task.step_id)
+        return
+    for task_id in task.successors:
+        successor = run.tasks[task_id]
+        if plan.in_force(successor) and plan.steps[successor.step_id].partial_input:
+            successor.missing -= 1
+    if task.state is not TaskState.CANCELED:
+        plan.counters = plan.counters.with_failed_attempt(task.step_id).with_failed(plan.steps[task.step_id])
+
+
+def attempt_failed(run: RunState, task: Task) -> None:
+    """Counts a failed attempt that is retried."""
+    plan = run.plan
+    if plan is not None and plan.in_force(task):
+        plan.counters = plan.counters.with_failed_attempt(task.step_id)

@@ -1,0 +1,81 @@
+"""How far the plan of a run has come: the statuses of its steps, what failed, and whether the run has its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from archon_mesh.core.plan import SubTask, SubTaskStatus
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.plan_state import sinks_of
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import PLAN_FAILED, Failure, TaskState
+
+MAX_NAMED = 20
+"""Steps that a failure names."""
+
+MAX_NAMES = 1_000
+"""Characters of their names together."""
+
+_STATUS = {
+    TaskState.COMPLETED: SubTaskStatus.COMPLETED,
+    TaskState.FAILED: SubTaskStatus.FAILED,
+    TaskState.REJECTED: SubTaskStatus.FAILED,
+    TaskState.CANCELED: SubTaskStatus.SKIPPED,
+}
+
+
+def status_of(run: RunState, task_id: str) -> SubTaskStatus:
+    """Returns the status of the step that a task executes."""
+    task = run.tasks[task_id]
+    if (ended := _STATUS.get(task.state)) is not None:
+        return ended
+    return SubTaskStatus.EXECUTING if task.attempt else SubTaskStatus.PENDING
+
+
+def steps_of(run: RunState) -> list[SubTask]:
+    """Returns the steps of the plan in force with their statuses, in order; without results."""
+    plan = run.plan
+    assert plan is not None
+    return [step.with_status(status_of(run, plan.tasks[step.id])) for step in plan.steps.values()]
+
+
+def failed_steps(run: RunState, further: Iterable[str] = ()) -> list[str]:
+    """Returns the ids of the steps that failed, and of the `further` ones, in the order of the plan."""
+    plan, also = run.plan, set(further)
+    assert plan is not None
+    failed = (TaskState.FAILED, TaskState.REJECTED)
+    return [id_ for id_, task_id in plan.tasks.items() if id_ in also or run.tasks[task_id].state in failed]
+
+
+def plan_failure(run: RunState, message: str, further: Iterable[str] = ()) -> Failure:
+    """Returns the failure of a run whose plan cannot be completed; `further` steps failed too."""
+    plan = run.plan
+    assert plan is not None
+    names = ", ".join(failed_steps(run, further)[:MAX_NAMED])
+    metadata = (
+        ("failed_steps", names[:MAX_NAMES]),
+        ("replans", str(plan.counters.replans)),
+        ("suggestion", "submit a simpler goal, or one goal for each part of it"),
+    )
+    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, metadata)
+
+
+def is_over(run: RunState) -> bool:
+    """True if the run has its answer: that of the synthesis, or that of the plan's only sink."""
+    plan = run.plan
+    assert plan is not None
+    if plan.synthesis:
+        return run.tasks[plan.synthesis].state is TaskState.COMPLETED
+    if plan.planner or plan.open or len(plan.sinks) != 1:
+        return False
+    task_id = plan.tasks.get(plan.sinks[0])  # None while its task is not created yet
+    return task_id is not None and run.tasks[task_id].state is TaskState.COMPLETED
+
+
+def answer_task(run: RunState, decided: Sequence[ev.Event]) -> Task:
+    """Returns the task whose answer is that of a run that completes with the decided events."""
+    plan = run.plan
+    assert plan is not None
+    sinks = next((sinks_of(event.plan) for event in decided if isinstance(event, ev.Planned)), plan.sinks)
+    return run.tasks[plan.synthesis or plan.tasks[sinks[0]]]

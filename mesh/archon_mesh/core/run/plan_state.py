@@ -1,0 +1,58 @@
+"""The plan of a run: its steps, their tasks, and what a replan is decided by. Only the fold changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from archon_mesh.core.plan import ReplanCounters, SubTask
+from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import TaskState
+
+
+@dataclass(slots=True)
+class PlanState:
+    """The plan in force; without steps before the first one.
+
+    `tasks` has the task of each step, by the step's id; `open` is how many of them have not ended. `sinks` are the
+    steps that no other step depends on. `revision` is the plan's number and `seq` the event that changed it last.
+    """
+
+    goal: str = ""
+    steps: dict[str, SubTask] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    revision: int = 0
+    seq: int = 0
+    tasks: dict[str, str] = field(default_factory=dict)
+    sinks: tuple[str, ...] = ()
+    open: int = 0
+    edit_id: str = ""
+    """The edit that changed the plan last; empty if the planner did."""
+    planner: str = ""
+    """The planner's task that makes the next plan; empty if none is asked for."""
+    reason: str = ""
+    """Why that plan is asked for; empty for the first one."""
+    synthesis: str = ""
+    """The planner's task that combines the results; empty before it is created."""
+    counters: ReplanCounters = field(default_factory=ReplanCounters)
+
+    def in_force(self, task: Task) -> bool:
+        """True if the task executes a step of this plan, and not one that a later plan has replaced."""
+        return bool(task.step_id) and self.tasks.get(task.step_id) == task.task_id
+
+
+def sinks_of(plan: Plan) -> tuple[str, ...]:
+    """Returns the ids of the steps that no other step depends on, in order."""
+    used = {dependency for step in plan.subtasks for dependency in step.dependencies}
+    return tuple(step.id for step in plan.subtasks if step.id not in used)
+
+
+def keeps_task(task: Task, *, edited: bool = False) -> bool:
+    """Returns whether a step keeps its task when the plan changes: if it has completed or is in progress; in an edit,
+    which starts nothing again, also if it failed."""
+    if task.ended:
+        return task.state is TaskState.COMPLETED or (edited and task.attempt > 0)
+    return task.attempt > 0 and not task.stopping

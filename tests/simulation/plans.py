@@ -1,0 +1,183 @@
+"""Runs with a plan in the simulation: random planners, steps that fail, edits; and lines 18 to 20 of
+docs/durability.md, which their journals have to hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from archon.agent import TaskContext
+from archon.api.agent.v1 import agent_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.plan_state import keeps_task
+from archon_mesh.core.run.types import PlanTarget, Submission, TaskState
+from archon_services.orchestrator.convert.plan import target_from_proto
+from tests.simulation.check import Book, must
+from tests.simulation.faults import Dice
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+MOST_STEPS = 6
+
+
+def planned_submission(number: int, roles: Sequence[str], timeout: float) -> Submission:
+    """Returns the submission of a run with a plan; each role has a tool of its own."""
+    goal = run_pb2.Submitted()
+    goal.goal.add(text=f"goal {number}")
+    for role in roles:
+        target = goal.plan_targets.add(role=role, description=f"does {role}")
+        target.tools.add(name=f"tool of {role}")
+    targets: tuple[PlanTarget, ...] = tuple(target_from_proto(target) for target in goal.plan_targets)
+    return Submission("", "default", f"q{number}", "", "plan", ("planner",), (), timeout, goal, targets=targets)
+
+
+def reply_of(task: TaskContext, dice: Dice) -> str:
+    """Returns the reply of a planner: a random plan, at times a wrong one; or the synthesis."""
+    request = task.plan_request
+    assert request is not None
+    if request.synthesise:
+        return f"synthesis<{'|'.join(item.text for item in task.context)}>"
+    if dice.fault("planner's reply is no plan", 0.05):
+        return "I cannot."
+    if request.revision > 1:
+        dice.fired["plan made anew"] += 1
+    steps = _random_steps(dice.random, request)
+    if len(steps) > 1 and dice.fault("planner's reply has a cycle", 0.05):
+        steps[0]["dependencies"].append(steps[-1]["id"])
+        steps[-1]["dependencies"].append(steps[0]["id"])
+    return json.dumps({"goal": "goal", "subtasks": steps})
+
+
+def _random_steps(random: Random, request: agent_pb2.PlanRequest) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = []
+    for number in range(random.randint(1, MOST_STEPS)):
+        target = random.choice(request.targets)
+        earlier = [step["id"] for step in steps]
+        dependencies = random.sample(earlier, min(len(earlier), random.randint(0, 2)))
+        step: dict[str, Any] = {
+            "id": f"s{random.randint(1, 9)}x{number}",
+            "description": f"do the goal {random.randint(1, 3)}",
+            "dependencies": dependencies,
+            "role": target.role,
+            "critical": random.random() < 0.3,
+            "partial_input": random.random() < 0.3,
+        }
+        if random.random() < 0.3:
+            names = [f"{{{name}}}" for name in dependencies]
+            step |= {"tool_name": target.tools[0].name, "tool_args": {"about": " and ".join(names) or "it"}}
+        steps.append(step)
+    return steps
+
+
+def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest | None:
+    """Returns an edit of the plan of a run; at times one that drops what has begun, or is late. None if there is no
+    plan."""
+    plan = book.state.plan
+    if plan is None or not plan.steps:
+        return None
+    steps = [
+        {
+            "id": step.id,
+            "description": step.description,
+            "expected_output": step.expected_output,
+            "tool_name": step.tool_name,
+            "tool_args": dict(step.tool_args),
+            "dependencies": list(step.dependencies),
+            "role": step.role,
+            "critical": step.critical,
+            "partial_input": step.partial_input,
+        }
+        for step in plan.steps.values()
+    ]
+    careful = random.random() < 0.7
+    waiting = [step for step in steps if not keeps_task(book.state.tasks[plan.tasks[str(step["id"])]], edited=True)]
+    droppable = waiting if careful else steps
+    if droppable and random.random() < 0.7:
+        gone = random.choice(droppable)
+        steps = [step for step in steps if step is not gone]
+        for step in steps:
+            if step in waiting:
+                step["dependencies"] = [name for name in step["dependencies"] if name != gone["id"]]  # type: ignore[attr-defined]
+    else:
+        added = f"e{random.randint(1, 99)}"
+        steps.append({"id": added, "description": "do more", "dependencies": [], "role": "a"})
+    seq = plan.seq if random.random() < 0.9 else max(1, plan.seq - 1)
+    return pb.EditPlanRequest(
+        run_id=run_id, expected_seq=seq, plan_json=json.dumps({"goal": plan.goal, "subtasks": steps})
+    )
+
+
+def validate_plans(world: World) -> None:
+    """Checks lines 18 to 20 on the journals of all runs with a plan."""
+    for book in world.check.books.values():
+        if book.state.plan is not None:
+            _validate(book, world.dice)
+
+
+def _validate(book: Book, dice: Dice) -> None:
+    steps: dict[str, Any] = {}
+    step_of: dict[str, str] = {}
+    predecessors: dict[str, tuple[str, ...]] = {}
+    completed_steps: set[str] = set()
+    states: dict[str, TaskState] = {}
+    began: set[str] = set()
+    tasks: dict[str, str] = {}
+    for position, event in enumerate(book.facts):
+        if isinstance(event, ev.Planned):
+            steps = {step.id: step for step in event.plan.subtasks}
+            if event.edit_id:
+                dice.fired["plan edited"] += 1
+                _edit(book.facts[:position], event.revision, tasks, steps, began, states)
+        elif isinstance(event, ev.TaskCreated) and event.step_id:
+            must("V18", event.step_id not in completed_steps, f"step {event.step_id} is redone by {event.task_id}")
+            step_of[event.task_id], predecessors[event.task_id] = event.step_id, event.predecessors
+            tasks[event.step_id] = event.task_id
+        elif isinstance(event, ev.Dispatched):
+            began.add(event.task_id)
+            if event.task_id in step_of and event.attempt == 1:  # a later plan may have changed the step since
+                _inputs(event, steps[step_of[event.task_id]].partial_input, predecessors[event.task_id], states)
+        elif isinstance(event, (ev.ResultReceived, ev.TaskEnded)):
+            states[event.task_id] = event.state
+            if event.task_id in step_of and event.state is TaskState.COMPLETED:
+                completed_steps.add(step_of[event.task_id])
+
+
+def _inputs(event: ev.Dispatched, partial: bool, predecessors: Sequence[str], states: dict[str, TaskState]) -> None:
+    """V19: a step starts after what it depends on has completed, or with partial input has ended."""
+    missing = [
+        name
+        for name in predecessors
+        if states.get(name) is not TaskState.COMPLETED and not (partial and name in states)
+    ]
+    must("V19", not missing, f"{event.task_id} began before {missing} had completed")
+
+
+def _edit(
+    before: Sequence[ev.Event],
+    revision: int,
+    tasks: dict[str, str],
+    steps: dict[str, Any],
+    began: set[str],
+    states: dict[str, TaskState],
+) -> None:
+    """V20: an edit ends no task that has begun, and leaves out no step that has, unless an earlier plan did."""
+    for event in before:
+        if isinstance(event, (ev.TaskEnded, ev.TaskStopping)) and event.failure is not None:
+            replaced = event.failure.message.startswith(f"revision {revision} of the plan")
+            must("V20", not replaced or event.task_id not in began, f"an edit ended {event.task_id}, which had begun")
+    running = {id_ for id_, task_id in tasks.items() if task_id in began and states.get(task_id) is None}
+    stopping = {tasks[id_] for id_ in running} & {
+        event.task_id for event in before if isinstance(event, ev.TaskStopping)
+    }
+    gone = [id_ for id_ in running if id_ not in steps and tasks[id_] not in stopping]
+    must("V20", not gone, f"an edit left out {gone}, which had begun")
+
+
+def failing(task: TaskContext, dice: Dice) -> bool:
+    """Returns whether the work of a step fails for good."""
+    return bool(task.step_id) and dice.fault("step failed", 0.12)

@@ -1,0 +1,88 @@
+"""Runs with a plan under all faults: steps fail, plans are made anew and edited; and planted bugs."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from archon_mesh.core.run import RunState
+from archon_mesh.core.run.decide import plan as decide_plan
+from archon_mesh.core.run.decide import plan_edit
+from archon_mesh.core.run.fold import plan as fold_plan
+from archon_mesh.core.run.task import Task
+from tests.simulation.check import Violation
+from tests.simulation.course import run_seed
+
+SEEDS = 50
+
+FAULTS = (
+    "plan edited",
+    "plan made anew",
+    "planner's reply has a cycle",
+    "planner's reply is no plan",
+    "step failed",
+)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_plans_hold_every_line_under_all_faults() -> None:
+    fired: Counter[str] = Counter()
+    states: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        outcome = run_seed(seed, plans=True)
+        fired.update(outcome.fired)
+        states.update(outcome.states)
+    silent = [fault for fault in FAULTS if not fired[fault]]
+    assert not silent, f"these never happened: {silent}"
+    assert states["COMPLETED"] > 2 * states["FAILED"]
+
+
+def test_a_seed_with_plans_replays_exactly() -> None:
+    assert run_seed(3, plans=True) == run_seed(3, plans=True)
+
+
+def finished_steps_redone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keeps(task: Task, *, edited: bool = False) -> bool:
+        return not task.ended and task.attempt > 0 and not task.stopping
+
+    monkeypatch.setattr(decide_plan, "keeps_task", keeps)
+    monkeypatch.setattr(fold_plan, "keeps_task", keeps)
+
+
+def dependants_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = RunState.ready
+
+    def careless(run: RunState, task: Task, *, paused: bool | None = None) -> bool:
+        missing, task.missing = task.missing, 0 if task.step_id else task.missing
+        try:
+            return ready(run, task, paused=paused)
+        finally:
+            task.missing = missing
+
+    monkeypatch.setattr(RunState, "ready", careless)
+
+
+def edits_touch_what_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_edit, "_touched", lambda run, plan: [])
+
+
+@pytest.mark.parametrize(
+    ("line", "plant"),
+    [("V18", finished_steps_redone), ("V19", dependants_start_at_once), ("V20", edits_touch_what_has_begun)],
+)
+def test_a_planted_bug_is_found(
+    line: str, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(Violation, match=f"^{line}:"):
+        for seed in range(SEEDS):
+            run_seed(seed, plans=True)

@@ -1,0 +1,102 @@
+"""A run with strategy `plan`, driven input by input."""
+
+from __future__ import annotations
+
+from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.run import Place, RunState, apply, decide, effects_of, fold, is_local, open_effects
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import decode_inputs, encode_inputs
+from archon_mesh.core.run.effects import Timer
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import Failure, PlanTarget, Submission, TaskState
+
+T0 = 1_000.0
+BROKEN = Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "cannot")
+BUSY = Failure("UNAVAILABLE", "UNAVAILABLE", "later", retry_delay=0.1)
+
+TARGETS = (
+    PlanTarget("booker", "Books hotels and flights.", False, ("booking",), ("book", "search")),
+    PlanTarget("writer", "Writes texts.", False, ("writing",), ()),
+)
+
+
+def step(id: str, *dependencies: str, **fields: object) -> SubTask:
+    role = fields.pop("role", "" if "tool_name" in fields or "capability" in fields else "writer")
+    return SubTask(id, f"Do {id}.", dependencies=dependencies, role=str(role), **fields)  # type: ignore[arg-type]
+
+
+def plan_of(*steps: SubTask, goal: str = "do it") -> Plan:
+    return Plan("", "do it", goal, steps)
+
+
+class PlanRun:
+    """Each input is also encoded and decoded, and each step's effects are compared with those of the states."""
+
+    def __init__(self, *steps: SubTask) -> None:
+        self.state = RunState()
+        self.now = T0
+        self.log: list[tuple[ev.Event, float]] = []
+        submission = Submission("r", "default", "q", "", "plan", ("planner",), (), 600.0, None, targets=TARGETS)
+        self.feed(inp.Submit(submission, "owner", 1))
+        if steps:
+            self.begin("r.1")
+            self.reply(*steps)
+
+    def feed(self, given: inp.Input) -> list[ev.Event]:
+        (again,), _ = decode_inputs(encode_inputs([given], self.now))
+        events = decide(self.state, given, self.now)
+        assert decide(self.state, again, self.now) == events
+        before, local = open_effects(self.state), is_local(self.state, events)
+        for event in events:
+            apply(self.state, event, self.now)
+            self.log.append((event, self.now))
+        opened = {each for each in open_effects(self.state) - before if not isinstance(each, (Place, Timer))}
+        if local:
+            assert {each for each in effects_of(self.state, events) if not isinstance(each, Timer)} == opened
+        assert fold(self.log) == self.state
+        return events
+
+    def task(self, step_id: str) -> Task:
+        """The task of a step, or the one with this id."""
+        assert self.state.plan is not None
+        return self.state.tasks[self.state.plan.tasks.get(step_id, step_id)]
+
+    def begin(self, *names: str) -> None:
+        for name in names:
+            self.feed(inp.SlotFound(self.task(name).task_id, "i"))
+
+    def reply(self, *steps: SubTask, goal: str = "do it") -> list[ev.Event]:
+        """The planner's reply."""
+        assert self.state.plan is not None
+        task = self.state.tasks[self.state.plan.planner]
+        plan = plan_of(*steps, goal=goal)
+        return self.feed(inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None, plan=plan))
+
+    def complete(self, *names: str) -> list[ev.Event]:
+        events: list[ev.Event] = []
+        for name in names:
+            task = self.task(name)
+            if not task.live:
+                self.begin(name)
+            events = self.feed(inp.ResultIn(task.task_id, task.attempt, TaskState.COMPLETED, f"answer of {name}"))
+        return events
+
+    def fail(self, name: str, failure: Failure = BROKEN) -> list[ev.Event]:
+        task = self.task(name)
+        if not task.live:
+            self.begin(name)
+        return self.feed(inp.ResultIn(task.task_id, task.attempt, TaskState.FAILED, None, failure))
+
+    def waiting(self) -> set[str]:
+        """The steps, or else the task ids, that are ready."""
+        tasks = [self.state.tasks[each.task_id] for each in open_effects(self.state) if isinstance(each, Place)]
+        return {task.step_id or task.task_id for task in tasks}
+
+    def states(self) -> dict[str, str]:
+        assert self.state.plan is not None
+        return {id_: self.task(id_).state.name for id_ in self.state.plan.tasks}
+
+    def count(self, kind: type[ev.Event]) -> int:
+        return sum(isinstance(event, kind) for event, _ in self.log)
