@@ -77,6 +77,7 @@ def discarded(run: RunState, event: ev.Discarded, time: float) -> None:
 def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
     task = run.tasks[event.task_id]
     task.stopping, task.failure = True, event.failure
+    withdraw(run, task, time)  # no one has to answer what is not needed any more
 
 
 def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
