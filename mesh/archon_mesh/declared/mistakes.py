@@ -27,6 +27,8 @@ _KINDS: Final[Mapping[str, str]] = {
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
     "string_too_short": "must not be empty",
+    "string_too_long": "is too long",
+    "too_long": "has too many entries",
 }
 _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than": ("gt", "must be greater than {}"),

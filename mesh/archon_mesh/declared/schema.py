@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
+from archon_mesh.core.people.rule import MAX_RULES
+from archon_mesh.declared.part import Part
+from archon_mesh.declared.rule_part import RulePart
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.memory.automatic.settings import DEFAULT_BUDGET, DEFAULT_RECALLED
@@ -23,12 +26,6 @@ ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import pa
 
 NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
 OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
-
-
-class Part(BaseModel):
-    """Base class of all parts of the file; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 class OrText(Part):
@@ -254,6 +251,9 @@ class AgentPart(Part):
         description="a function of the state and the answer (or None) that says whether the goal is reached",
     )
     tool_policy: ToolPolicyPart | None = Field(default=None, description="which tools may be called, and how often")
+    rules: list[RulePart] = Field(
+        default_factory=list, max_length=MAX_RULES, description="when a person approves the call of a tool"
+    )
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
     temperature: float | None = Field(default=None, ge=0, le=2, description="by default that of the model")
@@ -319,6 +319,7 @@ KEYS: Final = tuple(
                 ToolPolicyPart,
                 McpPart,
                 MemoryPart,
+                RulePart,
                 Imported,
             )
             for name, field in part.model_fields.items()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from archon.agent import Answer, TaskContext
+from archon.agent import Answer, Question, TaskContext
 from archon.telemetry import spans
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.events.emit import Emitter
@@ -17,15 +17,17 @@ from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.agent.loop.run import run_query
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.llm import ModelClient
-from archon_mesh.node.checkpoint import decode_checkpoint
+from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
+from archon_mesh.node.person_desk import TaskDesk
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.node.session_history import TurnRecorder, load_history
 from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared_storage
 from archon_mesh.node.task_hooks import TaskMiddleware
+from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
 
-TaskHandler = Callable[[TaskContext], Awaitable[Answer]]
+TaskHandler = Callable[[TaskContext], Awaitable[Answer | Question]]
 
 
 def agent_handler(
@@ -38,6 +40,9 @@ def agent_handler(
     the task's failure. If `asks_credentials` is set, a person who follows the run is asked for the credentials that a
     tool lacks; the answers are known to that attempt alone.
 
+    A tool that asks a person ends the attempt with its question; the attempt after the answer goes on with the tools
+    that had not ended.
+
     A task that names the only tools it may use has no others: neither further tools of the agent nor sub-agents. The
     agent's own policy holds all the same.
 
@@ -48,7 +53,7 @@ def agent_handler(
     if agent.global_storage is not None:
         memory_target = ""
 
-    async def handle(task: TaskContext) -> Answer:
+    async def handle(task: TaskContext) -> Answer | Question:
         fork = agent.forked()
         if spans.tracer() is not None and not any(isinstance(hook, TracingMiddleware) for hook in fork.registered):
             fork.registered.insert(0, TracingMiddleware())
@@ -66,13 +71,18 @@ def agent_handler(
         if asks_credentials:
             fork.engine = fork.engine.asking(partial(_ask_credential, task))
         resume_from = decode_checkpoint(task.checkpoint)
+        desk = TaskDesk(task, decode_open_calls(task.checkpoint) if resume_from else OpenCalls())
         hooks = TaskMiddleware(task, resume_from, coordinates=delegates)
         fork.use(hooks)
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
-            text = await run_query(fork, _query(task), {"task": task}, Emitter(), resume_from)
+            try:
+                with bind_desk(desk):
+                    text = await run_query(fork, _query(task), {"task": task}, Emitter(), resume_from)
+            except QuestionAsked as asked:
+                return desk.question(asked, hooks.attempt.messages)
         new_history = recorder.new_messages() if recorder is not None else None
         return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items)
 

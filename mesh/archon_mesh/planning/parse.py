@@ -169,6 +169,7 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         capability=_name(item.get("capability")),
         critical=_flag(item.get("critical")),
         partial_input=_flag(item.get("partial_input")),
+        checkpoint=_flag(item.get("checkpoint")),
         estimated_seconds=_number(item.get("estimated_seconds")),
         estimated_cost_micro_usd=int(_number(item.get("estimated_cost_micro_usd"))),
         confidence=_confidence(item.get("confidence")),

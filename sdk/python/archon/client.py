@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Final, cast
 
 from archon import context
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
@@ -237,12 +237,36 @@ class Client:
         request = pb.CancelRunRequest(run_id=run_id, reason=reason)
         return (await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run
 
-    async def respond(self, run_id: str, input_id: str, answer: Goal, *, request_id: str = "") -> run_pb2.Run:
-        """Answers a question of a run (`run.questions`, the event `input_requested`). Repeating the same answer is no
-        error. Raises UnknownRun, FailedPrecondition (there is no such question), InvalidArgument (the answer does not
-        match its schema), RequestIdReused, MessageTooLarge."""
-        parts = to_parts(answer, "the answer")
-        request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
+    async def list_questions(self, *, limit: int = 1000) -> list[run_pb2.Question]:
+        """The open questions of all runs to people, at least `limit` of them if there are so many, those of the newest
+        run first."""
+        questions: list[run_pb2.Question] = []
+        token = ""
+        while len(questions) < limit:
+            request = pb.ListQuestionsRequest(page_size=min(1000, limit - len(questions)), page_token=token)
+            page = await self._stub.ListQuestions(request, timeout=CALL_TIMEOUT)
+            questions += page.questions
+            token = page.next_page_token
+            if not token:
+                break
+        return questions
+
+    async def respond(
+        self, run_id: str, input_id: str, answer: Goal = "", *, decision: str = "", request_id: str = ""
+    ) -> run_pb2.Run:
+        """Answers a question of a run (`run.questions`, the events `input_requested` and `approval_requested`).
+        Repeating the same answer is no error.
+
+        An approval takes a `decision`: `approve` or `reject`, with `answer` as its reason, or `modify`, with what
+        replaces what waits: the arguments of a tool or a plan as one JSON object, or an answer.
+
+        Raises UnknownRun, FailedPrecondition (there is no such question), PermissionDenied (the question has other
+        approvers), InvalidArgument (the answer does not match its schema, or is no decision), RequestIdReused,
+        MessageTooLarge."""
+        parts = to_parts(answer, "the answer") if answer or not decision else []
+        request = pb.RespondRequest(
+            run_id=run_id, input_id=input_id, parts=parts, request_id=request_id, decision=_decision(decision)
+        )
         return (await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run
 
     async def pause(self, run_id: str) -> run_pb2.Run:
@@ -290,6 +314,12 @@ def submit_request(
     if traceparent:  # in the request, because a Converse stream carries the requests of many callers
         request.trace.traceparent, request.trace.tracestate = traceparent, tracestate
     return request
+
+
+def _decision(name: str) -> question_pb2.Decision.ValueType:
+    if name and f"DECISION_{name.upper()}" not in question_pb2.Decision.keys()[1:]:
+        raise InvalidArgument(f"unknown decision {name!r}; use approve, reject or modify")
+    return question_pb2.Decision.Value(f"DECISION_{name.upper() or 'UNSPECIFIED'}")
 
 
 def _strategy(name: str) -> run_pb2.Strategy.ValueType:

@@ -151,12 +151,14 @@ _REASONS: Final = {
     "input.permission": (
         "PERMISSION_DENIED",
         "UNAUTHENTICATED",
+        "APPROVAL_REJECTED",
     ),
     "input.cancelled": ("CANCELLED",),
     "input.timeout": (
         "DEADLINE_EXCEEDED",
         "RUN_TIMEOUT",
         "PAUSE_EXPIRED",
+        "QUESTION_TIMED_OUT",
         "DELEGATION_TIMEOUT",
     ),
     "input.budget": (

@@ -22,6 +22,7 @@ from archon_services.cli.commands import (
     doctor,
     down,
     graph,
+    inbox,
     logs,
     long_term,
     mcp,
@@ -76,6 +77,7 @@ app.command()(runs.runs)
 app.command()(show.show)
 app.command()(watch.watch)
 app.command()(cancel.cancel)
+app.command()(inbox.inbox)
 app.command()(respond.respond)
 app.command()(pause.pause)
 app.command()(resume.resume)

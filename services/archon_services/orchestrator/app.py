@@ -14,6 +14,7 @@ from archon.telemetry import export, logs, metrics
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
+from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
@@ -38,6 +39,7 @@ _log = logging.getLogger(__name__)
 @asynccontextmanager
 async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
     """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left."""
+    rules = load_mesh_rules(settings.rules)
     async with AsyncExitStack() as stack:
         journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
@@ -80,7 +82,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         retention.start()
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
-        commands = Commands(runs, journal, roles, forwarder, clock.now, recall, pool.standing)
+        commands = Commands(runs, journal, roles, forwarder, clock.now, recall, pool.standing, rules)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         server = GrpcServer([service], host=settings.host, port=settings.port)

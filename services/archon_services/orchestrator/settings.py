@@ -69,6 +69,10 @@ class OrchestratorSettings(ServiceSettings):
         ge=1_000_000,
         description="bytes of a run's journal (events, inputs, recorded calls) above which the run fails",
     )
+    rules: str = Field(
+        default="",
+        description="a YAML file with the rules by which people are asked for approval; empty: no rules",
+    )
     max_failures: int = Field(
         default=1_000,
         ge=0,

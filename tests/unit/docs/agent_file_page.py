@@ -10,7 +10,8 @@ from pydantic.fields import FieldInfo
 
 from archon_mesh.declared import document, schema
 from archon_mesh.declared.load import MAX_DEPTH
-from archon_mesh.declared.schema import OrText, Part
+from archon_mesh.declared.part import Part
+from archon_mesh.declared.schema import OrText
 from tests.unit.docs.tables import REFERENCE, code, kind_of, table
 
 PAGE: Final = REFERENCE / "agent-file.md"

@@ -10,7 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
 from archon.wire import policy_from_proto
 from archon_services.cli.render.output import cost_text, duration
-from archon_services.cli.render.questions import answer_text, parts_text, truncate
+from archon_services.cli.render.questions import decision_text, parts_text, timed_out_text, truncate
 from archon_services.cli.render.run_view import (
     INPUT_REQUIRED,
     INSUFFICIENT_BUDGET,
@@ -77,9 +77,12 @@ def task_event_text(view: RunView, event: run_pb2.RunEvent, *, repeated: bool) -
             return f"reserved another {budget} of the budget" if budget else INSUFFICIENT_BUDGET
         case "input_requested":
             return f"question: {truncate(parts_text(event.input_requested.prompt), _QUESTION_SHOWN)}"
+        case "approval_requested":
+            return f"approval: {truncate(parts_text(event.approval_requested.prompt), _QUESTION_SHOWN)}"
+        case "question_timed_out":
+            return timed_out_text(event.question_timed_out)
         case "input_given":
-            answer = event.input_given
-            return f"answered{_by(answer.identity)}: {answer_text(answer.parts)}"
+            return f"answered{_by(event.input_given.identity)}: {decision_text(event.input_given)}"
         case "checkpoint":
             return f"saved a checkpoint of {task.checkpoint_bytes:,} bytes"
         case "tool_event":

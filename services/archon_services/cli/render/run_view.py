@@ -10,7 +10,13 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_mesh.core.run.types import GIVEN_BACK
 from archon_services.cli.render.output import duration
-from archon_services.cli.render.questions import PendingQuestion, answer_text, pending_question, truncate
+from archon_services.cli.render.questions import (
+    PendingQuestion,
+    decision_text,
+    pending_question,
+    timed_out_text,
+    truncate,
+)
 
 INPUT_REQUIRED: Final = "input required"
 """The state of a task that waits for a person, and of its run."""
@@ -294,7 +300,7 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
             task.checkpoint_bytes = event.checkpoint.size or len(event.checkpoint.data)
         case "budget_reserved" if not event.budget_reserved.HasField("budget"):
             task.last_failure = INSUFFICIENT_BUDGET
-        case "input_requested" | "input_given":
+        case "input_requested" | "approval_requested" | "question_timed_out" | "input_given":
             _apply_input(task, event, kind)
         case "lost" | "retry" | "rejected":
             task.state = "submitted"
@@ -334,9 +340,15 @@ def _apply_input(task: TaskView, event: run_pb2.RunEvent, kind: str) -> None:
         task.state, task.question = INPUT_REQUIRED, pending_question(event.run_id, event.input_requested)
         task.checkpoint_bytes = len(event.input_requested.checkpoint) or task.checkpoint_bytes
         return
+    if kind == "approval_requested":
+        task.state, task.question = INPUT_REQUIRED, pending_question(event.run_id, event.approval_requested, task.role)
+        return
+    if kind == "question_timed_out":
+        task.notes.append(timed_out_text(event.question_timed_out))
+        return
     task.state = "submitted"
     question = f"question: {truncate(task.question.text)}  " if task.question is not None else ""
-    task.notes.append(f"{question}answer: {answer_text(event.input_given.parts)}")
+    task.notes.append(f"{question}answer: {decision_text(event.input_given)}")
 
 
 def _attempt_failure(event: run_pb2.RunEvent, kind: str) -> str:

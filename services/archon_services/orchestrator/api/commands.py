@@ -4,7 +4,7 @@ here."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -13,10 +13,13 @@ from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.run.types import PLAN, Submission
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
 from archon_services.orchestrator.api.plans import RunPlans
+from archon_services.orchestrator.api.questions import OpenQuestions
+from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, strategy_of, time_of
 from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.budget import budget_from_proto
@@ -49,11 +52,15 @@ class Commands:
         now: Callable[[], float],
         recall: SessionRecall | None = None,
         standing: Standing | None = None,
+        rules: Sequence[InterceptionRule] = (),
     ) -> None:
-        """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances."""
+        """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances;
+        `rules` say when people are asked."""
         self.control = RunControl(runs, journal, now)
         self.plans = RunPlans(runs, self.control, self.watch, now)
-        self._forks = RunForks(runs, journal)
+        self.questions = OpenQuestions(runs, journal)
+        self._forks = RunForks(runs, journal, rules)
+        self._rules = rules
         self._runs = runs
         self._journal = journal
         self._roles = roles
@@ -155,6 +162,7 @@ class Commands:
             budget=budget_from_proto(request.budget),
             session_context=session_context_from_proto(goal.session_context),
             pause_timeout=self._runs.limits.pause_timeout,
+            rules=applicable_rules(self._rules, _tenant()),
         )
 
     async def _choose(self, request: pb.SubmitRunRequest, strategy: str) -> Participants:

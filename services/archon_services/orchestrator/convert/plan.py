@@ -27,7 +27,7 @@ MAX_RESULT_BYTES: Final = 1024 * 1024
 """Size of the results in a request for a replan; further ones are left out."""
 
 
-def read_planned(event: run_pb2.RunEvent) -> ev.Event:
+def read_planned(event: run_pb2.RunEvent) -> ev.Planned:
     source = event.planned.plan
     steps = tuple(_step_from_proto(step) for step in source.steps)
     plan = Plan("", "", source.goal, steps, _object(source.context_json))
@@ -59,6 +59,7 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         confidence=source.confidence,
         estimated_seconds=source.estimated_seconds,
         estimated_cost_micro_usd=source.estimated_cost_micro_usd,
+        checkpoint=source.checkpoint,
     )
 
 
@@ -70,6 +71,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.critical, target.partial_input, target.confidence = step.critical, step.partial_input, step.confidence
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd
+    target.checkpoint = step.checkpoint
 
 
 def write_plan(run: RunState, target: plan_pb2.Plan, *, results: bool = False) -> None:

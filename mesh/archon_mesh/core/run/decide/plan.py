@@ -39,7 +39,7 @@ def plan_changed(
         if id_ not in kept:
             events += stop(run, run.tasks[task_id], replaced, stopped)
     editor = (edit.identity, edit.edit_id) if edit is not None else ("", "")
-    planned = ev.Planned(by, revision, _without_statuses(plan), accepted.changes, *editor)
+    planned = ev.Planned(by, revision, without_statuses(plan), accepted.changes, *editor)
     created: list[ev.Event] = []
     tasks = dict(kept)
     for id_ in Plan.of(plan).execution_order:
@@ -155,7 +155,7 @@ def _new_task_id(run: RunState, created: int) -> str:
     return f"{run.submission.run_id}.{len(run.tasks) + created + 1}"
 
 
-def _without_statuses(plan: PlanTask) -> PlanTask:
-    """The plan as the event holds it: the statuses and results of its steps are those of their tasks."""
+def without_statuses(plan: PlanTask) -> PlanTask:
+    """Returns the plan as events hold it: the statuses and results of its steps are those of their tasks."""
     steps = tuple(step.with_result(None).with_status(SubTaskStatus.PENDING) for step in plan.subtasks)
     return PlanTask("", "", plan.goal, steps, plan.context)

@@ -70,6 +70,24 @@ def plan_faults(run: RunState, plan: Plan, *, limit: int = MAX_PLAN_SUBTASKS) ->
     return (*faults, *binding_faults(plan, targets))
 
 
+def faults_of(run: RunState, plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Returns what is wrong with a plan that is to replace the one in force, whose completed steps it gets."""
+    return plan_faults(run, _merged(run, plan), limit=max_steps(run))
+
+
+def reaccepted(run: RunState, plan: Plan, changes: tuple[str, ...]) -> AcceptedPlan | Failure:
+    """Accepts a plan that was accepted before and has waited since: steps may have completed meanwhile. `changes` are
+    its repairs so far."""
+    merged = _merged(run, plan)
+    if not plan_faults(run, merged):
+        return AcceptedPlan(assigned(merged, plan_targets(run)), changes)
+    try:
+        again = repaired(run, plan)
+    except EmptyPlan as error:
+        return _refusal((("", error.message),), RetryAdvice.NEVER)
+    return AcceptedPlan(again.plan, (*changes, *again.changes))
+
+
 def max_steps(run: RunState) -> int:
     """Returns how many steps a plan of the planner may have, without those that have ended."""
     ended = sum(step.has_ended for step in steps_of(run))

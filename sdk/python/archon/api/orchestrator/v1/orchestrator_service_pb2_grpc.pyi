@@ -71,12 +71,17 @@ class OrchestratorServiceStub:
     Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
     it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
     """
+    ListQuestions: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListQuestionsRequest, _orchestrator_service_pb2.ListQuestionsResponse]
+    """Lists the open questions of all runs to people, those of the newest run first.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     Respond: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]
     """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
-    INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
-    MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
-    UNIMPLEMENTED.
+    PERMISSION_DENIED (the caller is not among the question's approvers), INVALID_ARGUMENT (the answer is empty, does
+    not match the question's schema, or is no decision where one is needed, or the plan in it has faults),
+    INVALID_ARGUMENT / MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
     """
     PauseRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]
     """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
@@ -158,12 +163,17 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
     it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
     """
+    ListQuestions: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListQuestionsRequest, _orchestrator_service_pb2.ListQuestionsResponse]  # type: ignore[assignment]
+    """Lists the open questions of all runs to people, those of the newest run first.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     Respond: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]  # type: ignore[assignment]
     """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
-    INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
-    MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
-    UNIMPLEMENTED.
+    PERMISSION_DENIED (the caller is not among the question's approvers), INVALID_ARGUMENT (the answer is empty, does
+    not match the question's schema, or is no decision where one is needed, or the plan in it has faults),
+    INVALID_ARGUMENT / MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
     """
     PauseRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]  # type: ignore[assignment]
     """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
@@ -280,6 +290,16 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListQuestions(
+        self,
+        request: _orchestrator_service_pb2.ListQuestionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.ListQuestionsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListQuestionsResponse]]:
+        """Lists the open questions of all runs to people, those of the newest run first.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
     def Respond(
         self,
         request: _orchestrator_service_pb2.RespondRequest,
@@ -287,9 +307,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_service_pb2.RespondResponse, _abc.Awaitable[_orchestrator_service_pb2.RespondResponse]]:
         """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
-        INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
-        MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
-        UNIMPLEMENTED.
+        PERMISSION_DENIED (the caller is not among the question's approvers), INVALID_ARGUMENT (the answer is empty, does
+        not match the question's schema, or is no decision where one is needed, or the plan in it has faults),
+        INVALID_ARGUMENT / MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
