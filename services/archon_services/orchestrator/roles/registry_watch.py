@@ -79,6 +79,14 @@ class RegistryWatch:
             await self._try_refresh()
             return choose_plan(planner, roles, capabilities, versions)
 
+    async def newest_instances(self) -> dict[str, Registration]:
+        """Returns what `RoleSelection.newest_instances` does; reads the registry again as `choose` does."""
+        try:
+            return self.selection.newest_instances()
+        except Unavailable:
+            await self._try_refresh()
+            return self.selection.newest_instances()
+
     async def _try_refresh(self) -> None:
         try:
             await self._refresh()
