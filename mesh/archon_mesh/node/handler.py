@@ -83,7 +83,8 @@ def agent_handler(
             query, loop = _query(task), _loop(task)
             text = await run_query(fork, query, {"task": task}, Emitter(), resume_from, loop=loop)
         new_history = recorder.new_messages() if recorder is not None else None
-        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items)
+        is_plan = task.plan_request is not None and not task.plan_request.synthesise  # of no use to other roles
+        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items, publish=not is_plan)
 
     return handle
 

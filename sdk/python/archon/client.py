@@ -15,7 +15,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
 from archon.converse_stream import ConverseStream
-from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
+from archon.errors import Aborted, ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
 from archon.interceptors import translated
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
@@ -282,7 +282,7 @@ class Client:
         choice = await self.choose_strategy(query, roles=roles, planner=planner)
         if on_choice is not None:
             on_choice(choice)
-        handle = await self.submit(
+        submit = self.submit(
             query,
             roles=choice.roles,
             strategy=choice.strategy,
@@ -291,10 +291,11 @@ class Client:
             session_id=session_id,
             timeout=timeout,
         )
+        submitting = asyncio.create_task(submit, name="submit")
         try:
-            run = await handle.result()
+            run = await (await asyncio.shield(submitting)).result()
         except asyncio.CancelledError:
-            cancelling = asyncio.ensure_future(handle.cancel("its caller was cancelled"))
+            cancelling = asyncio.create_task(_cancel_run(submitting), name="cancel run")
             await asyncio.wait([cancelling], timeout=CANCEL_TIMEOUT)
             cancelling.cancel()
             raise
@@ -342,6 +343,14 @@ class Client:
     async def resume(self, run_id: str) -> run_pb2.Run:
         """Resumes a paused run. Raises as `pause` does."""
         return (await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+
+
+async def _cancel_run(submitting: asyncio.Task[RunHandle]) -> None:
+    """Cancels the run that is being submitted. What fails is left to the run's own time limit."""
+    try:
+        await (await submitting).cancel("its caller was cancelled")
+    except ArchonError:
+        return
 
 
 def submit_request(

@@ -55,9 +55,14 @@ def step_target(step: plan_pb2.PlanStep) -> str:
     return " ".join(filter(None, (step.role or "any role", tool)))
 
 
+def about(seconds: float) -> str:
+    """Formats an estimated time: ~15 s, ~2 m 05 s."""
+    return f"~{duration(seconds)}" if seconds >= 60 else f"~{round(seconds, 1):g} s"
+
+
 def estimate_pieces(step: plan_pb2.PlanStep) -> list[str]:
     """Returns the estimates of a step, as far as there are any."""
-    seconds = f"~{duration(step.estimated_seconds)}" if step.estimated_seconds else ""
+    seconds = about(step.estimated_seconds) if step.estimated_seconds else ""
     cost = f"~{cost_text(step.estimated_cost_micro_usd)}" if step.estimated_cost_micro_usd else ""
     return list(filter(None, (seconds, cost)))
 
@@ -69,7 +74,7 @@ def took_pieces(step: plan_pb2.PlanStep, task: run_pb2.Task | None, now: float) 
     end = to_seconds(task.end_time) if task.HasField("end_time") else now
     took = [duration(max(0.0, end - to_seconds(task.start_time)))]
     if step.estimated_seconds:
-        took.append(f"of ~{duration(step.estimated_seconds)}")
+        took.append(f"of {about(step.estimated_seconds)}")
     spent = [cost_text(task.usage.cost_micro_usd)]
     if step.estimated_cost_micro_usd:
         spent = [spent[0] or "$0", f"of ~{cost_text(step.estimated_cost_micro_usd)}"]
@@ -105,7 +110,7 @@ def _sums(plan: plan_pb2.Plan) -> Iterator[Line]:
         return
     pieces = [counted(len(plan.steps), "step")]
     if estimate.seconds:
-        pieces.append(f"~{duration(estimate.span)} from start to end, ~{duration(estimate.seconds)} of work")
+        pieces.append(f"{about(estimate.span)} from start to end, {about(estimate.seconds)} of work")
     if cost := cost_text(estimate.cost_micro_usd):
         pieces.append(f"~{cost}")
     if estimate.unknown:

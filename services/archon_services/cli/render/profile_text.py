@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from archon.registry import Profile, Registration
-from archon_services.cli.render.output import cost_text, duration, strip_controls
+from archon_services.cli.render.output import cost_text, strip_controls
+from archon_services.cli.render.plan_text import about
 from archon_services.cli.wrapping import wrapped
 
 
@@ -28,7 +29,7 @@ def expected_text(profile: Profile | None) -> str:
     if profile is None:
         return ""
     pieces = [
-        f"~{duration(profile.expected_latency_ms / 1000)}" if profile.expected_latency_ms else "",
+        about(profile.expected_latency_ms / 1000) if profile.expected_latency_ms else "",
         f"~{cost_text(profile.expected_cost_micro_usd)}" if profile.expected_cost_micro_usd else "",
         f"quality {profile.expected_quality:g}" if profile.expected_quality else "",
     ]

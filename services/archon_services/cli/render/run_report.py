@@ -11,7 +11,7 @@ from archon.wire import to_seconds
 from archon_services.cli.render.incidents import incident_text
 from archon_services.cli.render.output import cost_text, counted, duration, local_time, one_line
 from archon_services.cli.render.plan_document import estimate_of
-from archon_services.cli.render.plan_text import took_pieces
+from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
@@ -98,13 +98,13 @@ def _question_lines(question: PendingQuestion, flag: str) -> Iterator[Line]:
 
 
 def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
-    width = max((4 * depth + len(task_label(task)) for depth, task in in_order(run.tasks)), default=0)
+    width = max((4 * depth + len(_label(task, view)) for depth, task in in_order(run.tasks)), default=0)
     children = children_of(run.tasks)
 
     def branch(tasks: Sequence[run_pb2.Task], indent: str) -> Iterator[Line]:
         for number, task in enumerate(tasks, start=1):
             last = number == len(tasks)
-            text = "  ".join([f"{task_label(task):<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
+            text = "  ".join([f"{_label(task, view):<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
             yield f"{indent}{'└──' if last else '├──'} {text}", state_name(task.state)
             inner = indent + ("    " if last else "│   ")
             delegated = children.get(task.task_id, []) if task.task_id else []
@@ -115,6 +115,12 @@ def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
     yield from branch(children.get("", []), "")
 
 
+def _label(task: run_pb2.Task, view: RunView) -> str:
+    """The name of a task; with the events of the run also what the planner's tasks are for."""
+    task_view = view.tasks.get(task.task_id)
+    return task_view.label if task_view is not None and task_view.purpose else task_label(task)
+
+
 def _plan_text(plan: plan_pb2.Plan) -> str:
     """Returns the number of the plan, its size and its estimates; empty if there is none."""
     if not plan.steps:
@@ -122,9 +128,9 @@ def _plan_text(plan: plan_pb2.Plan) -> str:
     estimate = estimate_of(plan)
     pieces = [f"{plan.revision}, {counted(len(plan.steps), 'step')}"]
     if estimate.span:
-        pieces.append(f"estimated {duration(estimate.span)}")
+        pieces.append(about(estimate.span))
     if cost := cost_text(estimate.cost_micro_usd):
-        pieces.append(f"estimated {cost}")
+        pieces.append(f"~{cost}")
     if plan.changes:
         pieces.append(counted(len(plan.changes), "repair"))
     return ", ".join(pieces)

@@ -154,8 +154,10 @@ class Commands:
         as_plan.CopyFrom(request)
         as_plan.strategy = run_pb2.STRATEGY_PLAN
         check_submit(as_plan)
-        instances = await self._roles.newest_instances()
-        return choose_strategy(text_of(request.goal), instances, request.roles, request.planner)
+        selection, goal = self._roles.selection, text_of(request.goal)
+        return await self._roles.selected(
+            lambda: choose_strategy(goal, selection.newest_instances(), request.roles, request.planner)
+        )
 
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
         strategy = strategy_of(request)

@@ -87,7 +87,7 @@ class PlanPreview:
             if run.ended or task.ended or task.question:
                 break
         if not run.plan.steps:
-            raise _failure(run, task)
+            raise _failure(run, task, left)
         plan = plan_pb2.Plan()
         write_plan(run, plan)
         plan.ClearField("change_seq")
@@ -126,7 +126,7 @@ class PlanPreview:
         role = instances[0].role
         if problem is not None:
             raise Unavailable(f"no instance of {role!r} answers: {problem}", metadata={"role": role}) from problem
-        raise DeadlineExceeded(f"{role!r} has made no plan within {seconds:.3g} s", metadata={"role": role})
+        raise _too_late(role, seconds)
 
 
 async def run_task(instance: Registration, assigned: agent_pb2.AssignTask, timeout: float) -> agent_pb2.TaskResult:
@@ -144,8 +144,17 @@ async def run_task(instance: Registration, assigned: agent_pb2.AssignTask, timeo
     raise Unavailable(f"{instance.instance_id} gave no result")
 
 
-def _failure(run: RunState, task: Task) -> ArchonError:
+def _failure(run: RunState, task: Task, seconds: float) -> ArchonError:
+    """Returns the error of a planner's task, which names the planner."""
     if task.question:
         return PlanFailed(f"{task.role!r} asks a person before it can plan: submit the goal instead")
     failure = run.failure or task.failure
-    return failure_as_error(failure) if failure is not None else PlanFailed(f"{task.role!r} made no plan")
+    if failure is not None and failure.code == DeadlineExceeded.code:
+        return _too_late(task.role, seconds)  # its own timer was first
+    error = failure_as_error(failure) if failure is not None else PlanFailed(f"{task.role!r} made no plan")
+    error.metadata.setdefault("role", task.role)
+    return error
+
+
+def _too_late(role: str, seconds: float) -> DeadlineExceeded:
+    return DeadlineExceeded(f"{role!r} has made no plan within {seconds:.3g} s", metadata={"role": role})
