@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -95,8 +96,8 @@ def anyone_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(people, "answers", _strangers(people.answers))
 
 
-def _strangers(real: Callable[..., list[tuple[str, object]]]) -> Callable[..., list[tuple[str, object]]]:
-    def answers(*arguments: object) -> list[tuple[str, object]]:
+def _strangers(real: Callable[..., list[tuple[str, Any]]]) -> Callable[..., list[tuple[str, Any]]]:
+    def answers(*arguments: object) -> list[tuple[str, Any]]:
         return [(people.STRANGER, request) for _, request in real(*arguments)]
 
     return answers

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pydantic
 
 from archon.errors import ArchonError, InvalidArgument
-from archon.registry import Capability, DependsOn, PropagationPolicy
+from archon.registry import Capability, DependsOn, Profile, PropagationPolicy
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.middleware import Middleware
@@ -33,6 +33,7 @@ from archon_mesh.declared.schema import (
     McpPart,
     MemoryPart,
     ModelPart,
+    ProfilePart,
     SubAgentPart,
 )
 from archon_mesh.llm.base import ModelClient
@@ -223,6 +224,8 @@ class _Loader:
                 coordinator=role.coordinator,
                 stateful=role.stateful,
                 asks_credentials=role.asks_credentials,
+                planner=role.planner,
+                profile=_profile(role.profile),
                 version=role.version,
                 max_tasks=role.max_tasks,
                 tags=role.tags,
@@ -335,6 +338,19 @@ def _import_module(name: str, folder: Path) -> Any:
         return importlib.import_module(name)
     finally:
         sys.path.remove(path_entry)
+
+
+def _profile(part: ProfilePart | None) -> Profile | None:
+    if part is None:
+        return None
+    return Profile(
+        part.instructions,
+        round(part.expected_seconds * 1000),
+        round(part.expected_cost * 1_000_000),
+        part.expected_quality,
+        {name: ",".join(roles) for name, roles in part.message_types.items()},
+        part.prompt_template,
+    )
 
 
 def _edge(part: EdgePart) -> DependsOn | str:

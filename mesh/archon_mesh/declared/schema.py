@@ -207,6 +207,23 @@ class EdgePart(OrText):
     )
 
 
+class ProfilePart(Part):
+    """What callers and planners should know about the role, beside its description, tools and capabilities."""
+
+    instructions: str = Field(default="", max_length=4_000, description="how to give work to the role")
+    prompt_template: str = Field(
+        default="", max_length=4_000, description="a good input, with {name} for each value that the caller fills in"
+    )
+    expected_seconds: float = Field(default=0, ge=0, le=1e6, description="time of a typical task; 0: unknown")
+    expected_cost: float = Field(
+        default=0, ge=0, le=1e6, description="cost of a typical task in US dollars; 0: unknown"
+    )
+    expected_quality: float = Field(default=0, ge=0, le=1, description="quality of its answers by its own measure")
+    message_types: dict[str, list[str]] = Field(
+        default_factory=dict, description="message types that it may exchange, each with the other roles"
+    )
+
+
 class RolePart(Part):
     """How the agent is served as a role of the mesh; the role has the agent's name."""
 
@@ -220,6 +237,10 @@ class RolePart(Part):
     asks_credentials: bool = Field(
         default=False, description="asks a person who follows the run for credentials that its tools lack"
     )
+    planner: bool = Field(
+        default=False, description="makes plans of runs; neither delegations nor steps of plans go to it"
+    )
+    profile: ProfilePart | None = Field(default=None, description="what callers and planners should know about it")
     max_tasks: int = Field(default=8, ge=1, description="maximum number of concurrent tasks")
     tags: dict[str, str] = Field(default_factory=dict, description="further texts of the registration, by name")
 
@@ -313,6 +334,7 @@ KEYS: Final = tuple(
                 SubAgentPart,
                 AgentFile,
                 RolePart,
+                ProfilePart,
                 EdgePart,
                 CapabilityPart,
                 ModelPart,

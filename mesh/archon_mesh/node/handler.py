@@ -14,16 +14,19 @@ from archon.telemetry import spans
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
-from archon_mesh.agent.loop.run import run_query
+from archon_mesh.agent.loop.executor import run_loop
+from archon_mesh.agent.loop.run import Loop, run_query
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.llm import ModelClient
 from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
 from archon_mesh.node.person_desk import TaskDesk
+from archon_mesh.node.plan_request import PlannerMiddleware, PlanRequestRun
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.node.session_history import TurnRecorder, load_history
 from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared_storage
 from archon_mesh.node.task_hooks import TaskMiddleware
+from archon_mesh.node.tool_step import ToolStepRun
 from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
 
@@ -44,7 +47,11 @@ def agent_handler(
     that had not ended.
 
     A task that names the only tools it may use has no others: neither further tools of the agent nor sub-agents. The
-    agent's own policy holds all the same.
+    agent's own policy holds all the same. If it names one, with complete arguments, the tool is called without asking
+    the model.
+
+    A task that asks for a plan, or for the answer of one, is answered by the Planner of `archon_mesh.planning` with the
+    agent's model.
 
     `memory` is the host:port of the memory service, None for ARCHON_MEMORY. If there is one, the fork's storage is the
     run's working memory, as SharedStorage describes; an agent that has a `global_storage` of its own keeps it.
@@ -72,21 +79,33 @@ def agent_handler(
             fork.engine = fork.engine.asking(partial(_ask_credential, task))
         resume_from = decode_checkpoint(task.checkpoint)
         desk = TaskDesk(task, decode_open_calls(task.checkpoint) if resume_from else OpenCalls())
-        hooks = TaskMiddleware(task, resume_from, coordinates=delegates)
+        middleware = TaskMiddleware if task.plan_request is None else PlannerMiddleware
+        hooks = middleware(task, resume_from, coordinates=delegates)
         fork.use(hooks)
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
+            query, loop = _query(task), _loop(task)
             try:
                 with bind_desk(desk):
-                    text = await run_query(fork, _query(task), {"task": task}, Emitter(), resume_from)
+                    text = await run_query(fork, query, {"task": task}, Emitter(), resume_from, loop=loop)
             except QuestionAsked as asked:
                 return desk.question(asked, hooks.attempt.messages)
         new_history = recorder.new_messages() if recorder is not None else None
-        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items)
+        is_plan = task.plan_request is not None and not task.plan_request.synthesise  # of no use to other roles
+        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items, publish=not is_plan)
 
     return handle
+
+
+def _loop(task: TaskContext) -> Loop:
+    """Returns what finds the answer."""
+    if task.plan_request is not None:
+        return PlanRequestRun(task, task.plan_request).answer
+    if task.tool_args_json and len(task.allowed_tools) == 1:
+        return ToolStepRun(task).answer
+    return run_loop
 
 
 def _allow_only(fork: Agent, names: tuple[str, ...]) -> None:

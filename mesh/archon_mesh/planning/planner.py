@@ -21,7 +21,13 @@ from archon_mesh.core.plan import (
     has_ended,
     repair,
 )
-from archon_mesh.core.plan.prompt import PlannerInput, faults_message, planner_messages, progress_of
+from archon_mesh.core.plan.prompt import (
+    PlannerInput,
+    RoleProfile,
+    faults_message,
+    planner_messages,
+    progress_of,
+)
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient, ModelRequest, ToolSpec, Usage
 from archon_mesh.llm.create import create_model
@@ -68,10 +74,10 @@ class _Conversation:
 class Planner:
     """Makes plans with a model.
 
-    `roles` are the agents that subtasks may go to, with their descriptions by name; `capabilities` what they may be
-    chosen by. `approve` is called with each plan before it is returned. `clarify` answers the model's question, of
-    which a plan may have one. `goal_check` finds a goal that misses the query, beside the rule of `find_faults`.
-    `timeout` is in seconds, for each call of the model.
+    `roles` are the agents that subtasks may go to, with their descriptions by name, and `profiles` what else is known
+    about them; `capabilities` is what they may be chosen by. `approve` is called with each plan before it is returned.
+    `clarify` answers the model's question, of which a plan may have one. `goal_check` finds a goal that misses the
+    query, beside the rule of `find_faults`. `timeout` is in seconds, for each call of the model.
 
     A plan with faults is sent back to the model once, with the faults in words. Then it is repaired, which is logged.
     """
@@ -82,6 +88,7 @@ class Planner:
         *,
         roles: Mapping[str, str] | Iterable[str] = (),
         capabilities: Iterable[str] = (),
+        profiles: Mapping[str, RoleProfile] | None = None,
         approve: Approve | None = None,
         clarify: Clarify | None = None,
         goal_check: GoalCheck | None = None,
@@ -93,6 +100,7 @@ class Planner:
         self._model = model
         self.roles = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
         self.capabilities = tuple(capabilities)
+        self._profiles = dict(profiles or {})
         self._approve = approve
         self._clarify = clarify
         self._goal_check = goal_check
@@ -103,13 +111,22 @@ class Planner:
         self.usage = Usage(0, 0)
         """Of all calls so far."""
 
+        self.changes: tuple[str, ...] = ()
+        """What was repaired in the last plan."""
+
     async def create_plan(
-        self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None
+        self,
+        goal: str,
+        available_tools: AvailableTools = (),
+        initial_context: Mapping[str, Any] | None = None,
+        *,
+        faults: Sequence[str] = (),
     ) -> Task:
         """Returns a plan for a goal, which is the query of the task.
 
         `available_tools` are tools, functions, or a registry of them; `initial_context` has values that the plan may
-        use. Raises MalformedPlan, EmptyPlan, PlanNotApproved, and what the model, `approve` and `clarify` raise.
+        use; `faults` says what was wrong with a plan that others have refused before. Raises MalformedPlan, EmptyPlan,
+        PlanNotApproved, and what the model, `approve` and `clarify` raise.
         """
         tools, context = specs_of(available_tools), dict(initial_context or {})
         task_id = self._new_id()
@@ -117,15 +134,21 @@ class Planner:
         def finish(text: str) -> Task:
             return replace(parse_plan(text, goal, task_id), context=context)
 
-        return await self._make(self._input(goal, tools, context), tools, finish)
+        return await self._make(self._input(goal, tools, context), tools, finish, faults)
 
     async def replan(
-        self, task: Task, reason: str, available_tools: AvailableTools = (), *, split: Sequence[str] = ()
+        self,
+        task: Task,
+        reason: str,
+        available_tools: AvailableTools = (),
+        *,
+        split: Sequence[str] = (),
+        faults: Sequence[str] = (),
     ) -> Task:
         """Returns a plan for what is left of a task, with its completed subtasks and their results.
 
-        `reason` says why a new plan is needed; `split` has the ids of subtasks that are too large. Raises as
-        `create_plan` does.
+        `reason` says why a new plan is needed; `split` has the ids of subtasks that are too large; `faults` is as in
+        `create_plan`. Raises as `create_plan` does.
         """
         tools = specs_of(available_tools)
         planner_input = replace(
@@ -138,24 +161,32 @@ class Planner:
         def finish(text: str) -> Task:
             return carry_over(task, parse_plan(text, task.original_query, task.id))
 
-        return await self._make(planner_input, tools, finish)
+        return await self._make(planner_input, tools, finish, faults)
 
     def _input(self, query: str, tools: Sequence[ToolSpec], context: Mapping[str, Any]) -> PlannerInput:
         described = [
             {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters_schema)}
             for tool in tools
         ]
-        return PlannerInput(query, described, self.roles, self.capabilities, context)
+        profiles = {role: known for role, profile in self._profiles.items() if (known := profile.known)}
+        return PlannerInput(query, described, self.roles, self.capabilities, context, profiles=profiles)
 
     async def _make(
-        self, planner_input: PlannerInput, tools: Sequence[ToolSpec], finish: Callable[[str], Task]
+        self,
+        planner_input: PlannerInput,
+        tools: Sequence[ToolSpec],
+        finish: Callable[[str], Task],
+        refused: Sequence[str],
     ) -> Task:
+        self.changes = ()
         names = {
             "tools": frozenset(tool.name for tool in tools),
             "roles": frozenset(self.roles),
             "capabilities": frozenset(self.capabilities),
         }
         messages = planner_messages(planner_input, may_ask=self._clarify is not None, max_subtasks=self._max_subtasks)
+        if refused:
+            messages.append(faults_message(refused))
         task = await self._corrected(_Conversation(messages, may_ask=True), finish, names)
         Plan.of(task)
         if self._approve is None:
@@ -202,7 +233,11 @@ class Planner:
     async def _generate(self, messages: Sequence[ChatMessage]) -> str:
         # No reader waits for the chunks of a plan: only the time of the whole call counts.
         request = ModelRequest(
-            tuple(messages), temperature=self._temperature, timeout=self._timeout, idle_timeout=self._timeout
+            tuple(messages),
+            temperature=self._temperature,
+            timeout=self._timeout,
+            idle_timeout=self._timeout,
+            is_json=True,
         )
         reply = await deadline.generate(self._model, request)
         self.usage += reply.usage
@@ -240,6 +275,7 @@ class Planner:
         )
         if has_ended(repaired):
             raise EmptyPlan("the plan has no subtask that is left to execute")
+        self.changes = changes
         for change in changes:
             _log.warning("plan of task %s repaired: %s", task.id, change)
         return repaired

@@ -15,6 +15,7 @@ import typer
 from archon import context as call_context
 from archon_services.cli.commands import (
     agents,
+    ask,
     cancel,
     chat,
     context,
@@ -28,6 +29,7 @@ from archon_services.cli.commands import (
     mcp,
     new,
     pause,
+    plan,
     prompts,
     rerun,
     respond,
@@ -65,6 +67,8 @@ app.command()(logs.logs)
 app.command()(restart.restart)
 app.command()(scale.scale)
 app.command()(run.run)
+app.command()(ask.ask)
+app.add_typer(plan.plan, name="plan")
 app.command()(demo.demo)
 app.command()(serve.serve)
 app.command()(chat.chat)

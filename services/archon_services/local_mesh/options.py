@@ -8,8 +8,11 @@ from typing import Final
 
 from archon.errors import InvalidArgument
 
-ROLES: Final = ("requirements", "designer", "implementer", "coordinator")
-"""The reference roles."""
+DEFAULT_ROLES: Final = ("requirements", "designer", "implementer", "coordinator", "planner")
+"""The reference roles that a mesh runs unless it is told otherwise."""
+
+ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "validator")
+"""All reference roles."""
 
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")
 """In the order of their dependencies."""
@@ -22,9 +25,11 @@ class MeshOptions:
     """Options of a mesh. Raises InvalidArgument if a name, a port or a number of replicas is invalid."""
 
     replicas: Mapping[str, int] = field(default_factory=dict)
-    """Processes per role; 1 for roles that are missing."""
+    """Processes per role; 1 for roles that are missing. A role that is named is run."""
     only: tuple[str, ...] = ()
-    """Services and roles to run; all if empty."""
+    """Services and roles to run; all services and DEFAULT_ROLES if empty."""
+    roles: tuple[str, ...] = ()
+    """Further roles to run."""
     etcd: str = ""
     """An existing etcd as host:port, or `memory`; the bundled etcd if empty."""
     model: str = ""
@@ -46,6 +51,9 @@ class MeshOptions:
                 raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
             if not 0 <= count <= MAX_REPLICAS:
                 raise InvalidArgument(f"invalid number of replicas {count} of {role}: expected 0 to {MAX_REPLICAS}")
+        for role in self.roles:
+            if role not in ROLES:
+                raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
         for name in (*self.only, *self.environment):
             if name not in (*SERVICES, *ROLES):
                 raise InvalidArgument(
@@ -61,4 +69,8 @@ class MeshOptions:
         """Whether to run this service or role. The bundled etcd runs with the registry, unless `etcd` is set."""
         if name == "etcd":
             return not self.etcd and ("etcd" in self.only or self.wants("registry"))
-        return not self.only or name in self.only
+        if name in self.roles:
+            return True
+        if self.only:
+            return name in self.only
+        return name in SERVICES or name in DEFAULT_ROLES or name in self.replicas

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from archon_mesh.core.messages import ChatMessage
@@ -42,6 +42,9 @@ nothing else:
 - `critical` is true if the query cannot be answered without the subtask. `"partial_input": true` lets it start although
   a dependency has failed.
 - `confidence`, from 0 to 1, is how sure you are that the subtask can be done."""
+_PROFILES: Final = """
+- `profiles` has what is known about the roles: their tools and capabilities, how to give work to them, and what a task
+  of theirs takes. A subtask with a tool goes to a role that has it. Estimate by `seconds` and `cost_micro_usd`."""
 _QUESTION: Final = """
 - If you need an answer of the person who asked, in order to plan at all, reply {"question": "..."} instead, once."""
 _REPLAN: Final = """
@@ -52,9 +55,28 @@ _AGAIN: Final = "Reply with the whole corrected plan, as one JSON object and not
 
 
 @dataclass(frozen=True, slots=True)
+class RoleProfile:
+    """What a planner knows about a role beside its description: its tools, its capabilities, how to give work to it,
+    and what a task of it takes. 0 means unknown; cost is in millionths of a US dollar, quality from 0 to 1."""
+
+    tools: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    instructions: str = ""
+    seconds: float = 0.0
+    cost_micro_usd: int = 0
+    quality: float = 0.0
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What is known, by name."""
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name))}
+
+
+@dataclass(frozen=True, slots=True)
 class PlannerInput:
-    """What a planner gets. `tools` have name, description and parameters; `roles` have descriptions by name; `split`
-    has the ids of the subtasks to split. `progress` is None for a first plan."""
+    """What a planner gets. `tools` have name, description and parameters; `roles` have descriptions by name, and
+    `profiles` what else is known about them; `split` has the ids of the subtasks to split. `progress` is None for a
+    first plan."""
 
     query: str
     tools: Sequence[Mapping[str, Any]] = ()
@@ -64,6 +86,7 @@ class PlannerInput:
     progress: Sequence[Mapping[str, Any]] | None = None
     reason: str = ""
     split: Sequence[str] = ()
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def planner_messages(
@@ -74,13 +97,15 @@ def planner_messages(
     if may_ask:
         rules += _QUESTION
     data: dict[str, Any] = {"query": planner_input.query}
-    for key in ("tools", "roles", "capabilities"):
+    for key in ("tools", "roles", "profiles", "capabilities"):
         if value := getattr(planner_input, key):
             data[key] = value if isinstance(value, Mapping) else list(value)
     if planner_input.context:
         data["context"] = {key: _shown(value) for key, value in planner_input.context.items()}
     if planner_input.capabilities:
         rules += '\n- `"capability"` may be one of the capabilities: any role that has it does the subtask.'
+    if planner_input.profiles:
+        rules += _PROFILES
     if planner_input.progress is not None:
         rules += _REPLAN
         data |= {"progress": list(planner_input.progress), "reason": planner_input.reason}
@@ -95,7 +120,7 @@ def read_planner_input(messages: Sequence[ChatMessage]) -> PlannerInput | None:
     for message in messages:
         data = _object(message.content) if message.role == "user" else {}
         if isinstance(data.get("query"), str):
-            names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split")
+            names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split", "profiles")
             return PlannerInput(data["query"], **{name: data[name] for name in names if name in data})
     return None
 

@@ -97,10 +97,12 @@ class ResultIn:
 @value
 class PlanIn(ResultIn):
     """The result of the planner's task: with the plan in its text, or, if there is no plan, with the faults of the
-    text, each a pair of the step (empty: the whole) and a description."""
+    text, each a pair of the step (empty: the whole) and a description. `changes` is what the planner says that it has
+    repaired itself."""
 
     plan: Plan | None = None
     faults: tuple[tuple[str, str], ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @value

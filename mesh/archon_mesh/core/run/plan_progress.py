@@ -40,6 +40,15 @@ def steps_of(run: RunState) -> list[SubTask]:
     return [step.with_status(status_of(run, plan.tasks[step.id])) for step in plan.steps.values()]
 
 
+def next_confidence(run: RunState) -> float:
+    """Returns the lowest confidence in a step of the plan in force that may start now; 1 if none may."""
+    plan = run.plan
+    assert plan is not None
+    tasks = ((plan.steps[id_], run.tasks[task_id]) for id_, task_id in plan.tasks.items())
+    ready = (step.confidence for step, task in tasks if not (task.ended or task.attempt or task.missing))
+    return min(ready, default=1.0)
+
+
 def failed_steps(run: RunState, further: Iterable[str] = ()) -> list[str]:
     """Returns the ids of the steps that failed, and of the `further` ones, in the order of the plan."""
     plan, also = run.plan, set(further)

@@ -135,10 +135,13 @@ class Target:
 
 @value
 class PlanTarget(Target):
-    """A role that the steps of a plan may go to, with the ids of its capabilities and the names of its tools."""
+    """A role that the steps of a plan may go to, with the ids of its capabilities, the names of its tools, and what a
+    task of it takes: seconds, and millionths of a US dollar; 0 if unknown."""
 
     capabilities: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    seconds: float = 0.0
+    cost_micro_usd: int = 0
 
 
 @value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_mesh.core.run.types import GIVEN_BACK
@@ -65,6 +65,10 @@ class TaskView:
     parent_task_id: str = ""
     step_id: str = ""
     """The step of the plan that the task executes; empty if none."""
+    purpose: str = ""
+    """Of a planner's task: which plan it makes, or that it writes the answer."""
+    step: plan_pb2.PlanStep | None = None
+    """The step as the plan has it; None if the task executes none."""
     predecessors: tuple[str, ...] = ()
     """Ids of the tasks that must complete first, as the task's own event names them."""
     state: str = "submitted"
@@ -105,7 +109,7 @@ class TaskView:
     @property
     def label(self) -> str:
         """The display name: the role, and the step if there is one."""
-        return _label(self.role, self.step_id)
+        return _label(self.role, self.step_id or self.purpose)
 
     @property
     def final(self) -> bool:
@@ -135,6 +139,9 @@ class RunView:
         self.edges: list[tuple[str, str]] = []
         self.tasks: dict[str, TaskView] = {}
         self.paused = False
+        self.plan: plan_pb2.Plan | None = None
+        """The plan in force; None before the first one."""
+        self._is_planned = False
         self._delegated_ids: set[str] = set()
         self._stopped_for = 0.0
         self._stopped_since = 0.0
@@ -206,6 +213,7 @@ class RunView:
             case "submitted":
                 self.began = now
                 self.session_context_failure = event.submitted.session_context_failure.message
+                self._is_planned = event.submitted.strategy == run_pb2.STRATEGY_PLAN
                 if event.submitted.strategy != run_pb2.STRATEGY_AGENT:  # its tasks don't wait for edges
                     self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]
             case "run_state":
@@ -217,6 +225,8 @@ class RunView:
                 self.cancel_reason = event.cancel_requested.reason or "no reason given"
             case "paused" | "resumed":
                 self.paused = kind == "paused"
+            case "planned":
+                self.plan = event.planned.plan
 
     def _update_clock(self, now: float) -> None:
         stopped = not self.ended and (self.paused or bool(self.questions))
@@ -258,7 +268,19 @@ class RunView:
             if kind == "task_state":
                 task.parent_task_id, task.step_id = payload.parent_task_id, payload.step_id
                 task.predecessors = tuple(payload.predecessors)
+                if self._is_planned and not task.parent_task_id:
+                    self._note_purpose(task)
         return self.tasks[task_id]
+
+    def _note_purpose(self, task: TaskView) -> None:
+        """Notes the step that a new task executes, or what the planner's task is for."""
+        if task.step_id:
+            steps = self.plan.steps if self.plan is not None else ()
+            task.step = next((step for step in steps if step.step_id == task.step_id), None)
+        elif task.predecessors:
+            task.purpose = "answer"
+        else:
+            task.purpose = f"plan {self.plan.revision + 1 if self.plan is not None else 1}"
 
 
 def _label(role: str, step_id: str) -> str:

@@ -120,6 +120,8 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.ForkRunResponse(run=trimmed(await self._commands.run(run_id)))
 
     async def PlanRun(self, request: pb.PlanRunRequest, context: Any) -> pb.PlanRunResponse:
+        if request.choose_strategy:
+            return await self._commands.choose_strategy(request.submit)
         return await self._commands.plan(request.submit)
 
     async def EditPlan(self, request: pb.EditPlanRequest, context: Any) -> pb.EditPlanResponse:

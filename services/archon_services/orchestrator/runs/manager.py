@@ -24,6 +24,7 @@ from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.measuring.commits import CommitMeasurement
+from archon_services.orchestrator.measuring.role_averages import RoleAverages
 from archon_services.orchestrator.measuring.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
@@ -85,6 +86,9 @@ class Runs:
 
         self.on_publications: Callable[[int], None] = lambda number: None
         """Called with the number of publications of a durable step that has any."""
+
+        self.averages = RoleAverages()
+        """What tasks have taken here, by role."""
 
         self._clock = clock
         self._journal = journal
@@ -276,8 +280,10 @@ class Runs:
         self._errors.note(events)
         if self._spans is not None:
             self._spans.stored(step, events)
-        if self._counter is not None and (driver := self._drivers.get(step.run_id)) is not None:
-            self._counter.stored(events, driver.state)
+        if (driver := self._drivers.get(step.run_id)) is not None:
+            self.averages.note(events, driver.state)
+            if self._counter is not None:
+                self._counter.stored(events, driver.state)
         if step.publications:
             self.on_publications(len(step.publications))
 

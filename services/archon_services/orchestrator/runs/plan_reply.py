@@ -29,14 +29,14 @@ def with_plan(run: RunState, given: inp.Input) -> inp.Input:
     result = given.payload
     if given.state is not TaskState.COMPLETED or not isinstance(result, agent_pb2.TaskResult):
         return given
-    from archon_mesh.planning.parse import parse_plan, parse_question  # only runs with a plan need it
+    from archon_mesh.planning.parse import parse_changes, parse_plan, parse_question  # only runs with a plan need it
 
-    values = {name: getattr(given, name) for name in _FIELDS}
-    text = text_of(result.output)
+    values, text = {name: getattr(given, name) for name in _FIELDS}, text_of(result.output)
     if (question := parse_question(text)) and len(run.tasks[given.task_id].questions) < MAX_CLARIFICATIONS:
         return _asking(given, values, result, question)
     try:
-        return inp.PlanIn(**values, plan=parse_plan(text, goal_text(run), given.task_id))
+        parsed = parse_plan(text, goal_text(run), given.task_id)
+        return inp.PlanIn(**values, plan=parsed, changes=parse_changes(text))
     except ArchonError as error:
         return inp.PlanIn(**values, faults=(("", error.message),))
 

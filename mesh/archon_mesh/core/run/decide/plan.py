@@ -49,6 +49,11 @@ def plan_changed(
             created.append(ev.TaskCreated(tasks[id_], steps[id_].role, predecessors=predecessors, step_id=id_))
     events += [planned, *created]
     busy = edit is not None and bool(state.planner)
+    if edit is None and created:
+        counters = state.counters.with_replan() if revision > 1 else state.counters
+        done = {id_ for id_, task_id in kept.items() if run.tasks[task_id].state is TaskState.COMPLETED}
+        ready = [steps[id_] for id_ in steps if id_ not in kept and done.issuperset(steps[id_].dependencies)]
+        events += _doubts(run, counters, ready, len(created))
     if busy or created or any(not run.tasks[task_id].ended for task_id in kept.values()):
         return events
     return _finish(run, events, tasks, steps, {by} if by else ())
@@ -63,8 +68,12 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
     if not plan.in_force(task):
         return events
     if state is TaskState.COMPLETED:
-        if plan.open > 1 or plan.planner:
+        if plan.planner:
             return events
+        if plan.open > 1:
+            waiting = (run.tasks[task_id] for task_id in task.successors)
+            ready = [plan.steps[each.step_id] for each in waiting if plan.in_force(each) and each.missing == 1]
+            return [*events, *_doubts(run, plan.counters, ready, 0)]
         return _finish(run, events, plan.tasks, plan.steps, {task.task_id}, completed=task)
     if plan.planner:
         return events  # the plan that it makes decides what follows
@@ -80,6 +89,15 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
     if plan.open > 1 + len(skipped):
         return events
     return _finish(run, events, plan.tasks, plan.steps, {task.task_id}, failed=task)
+
+
+def _doubts(run: RunState, counters: ReplanCounters, ready: Collection[SubTask], created: int) -> list[ev.Event]:
+    """Asks for another plan if the confidence in a step that would start next is too low, and a replan is left."""
+    lowest = min((step.confidence for step in ready), default=1.0)
+    if replan_reason(ReplanCounters(confidence=lowest, replans=counters.replans)) is None:
+        return []
+    assert run.submission is not None
+    return [ev.TaskCreated(_new_task_id(run, created), run.submission.roles[0])]
 
 
 def _would_replan(counters: ReplanCounters) -> bool:

@@ -35,13 +35,14 @@ def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failur
     time faults are repaired; if they cannot be, the Failure is final."""
     faults = reply.faults or _faults(run, reply.plan)
     if not faults and reply.plan is not None:
-        return AcceptedPlan(assigned(_merged(run, reply.plan), plan_targets(run)))
+        return AcceptedPlan(assigned(_merged(run, reply.plan), plan_targets(run)), reply.changes)
     if _may_refuse(run, task):
         return _refusal(faults, RetryAdvice.LATER)
     if reply.plan is None:
         return _refusal(faults, RetryAdvice.NEVER)
     try:
-        return repaired(run, reply.plan)
+        accepted = repaired(run, reply.plan)
+        return replace(accepted, changes=(*reply.changes, *accepted.changes))
     except EmptyPlan as error:
         return _refusal((("", error.message),), RetryAdvice.NEVER)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from archon_mesh.core.plan import replan_reason
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.plan_progress import next_confidence
 from archon_mesh.core.run.plan_state import PlanState, keeps_task, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -49,7 +52,8 @@ def task_added(run: RunState, task: Task) -> None:
     elif task.predecessors:
         plan.synthesis = task.task_id
     else:
-        plan.planner, plan.reason = task.task_id, replan_reason(plan.counters) or ""
+        counters = replace(plan.counters, confidence=next_confidence(run))
+        plan.planner, plan.reason = task.task_id, replan_reason(counters) or ""
 
 
 def waits_for(run: RunState, task: Task, predecessor: Task) -> bool:

@@ -203,7 +203,8 @@ class PlanRequest(_message.Message):
 
     The text of the result is a plan as one JSON object:
     {"goal", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role",
-    "capability", "critical", "partial_input"}]}.
+    "capability", "critical", "partial_input", "estimated_seconds", "estimated_cost_micro_usd", "confidence"}],
+    "changes": [what the planner itself has repaired]}. All keys but "subtasks" may be absent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

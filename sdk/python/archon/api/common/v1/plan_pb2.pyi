@@ -175,6 +175,7 @@ class PlanTarget(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     CAPABILITIES_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Name of the role."""
     description: _builtins.str
@@ -187,6 +188,12 @@ class PlanTarget(_message.Message):
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Tool]:
         """Tools of the role. If all descriptions are too large for one message, tools come without their schemas."""
 
+    @_builtins.property
+    def profile(self) -> _capability_pb2.Profile:
+        """What planners should know about the role, with the measured averages of its tasks in place of what it expects, once
+        enough of them have completed. Absent if nothing is known.
+        """
+
     def __init__(
         self,
         *,
@@ -194,10 +201,11 @@ class PlanTarget(_message.Message):
         description: _builtins.str = ...,
         capabilities: _abc.Iterable[_capability_pb2.Capability] | None = ...,
         tools: _abc.Iterable[_capability_pb2.Tool] | None = ...,
+        profile: _capability_pb2.Profile | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "role", b"role", "tools", b"tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "profile", b"profile", "role", b"role", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

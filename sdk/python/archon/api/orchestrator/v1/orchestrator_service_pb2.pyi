@@ -5,6 +5,7 @@ isort:skip_file
 
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
+from archon.api.common.v1 import plan_pb2 as _plan_pb2
 from archon.api.common.v1 import question_pb2 as _question_pb2
 from archon.api.orchestrator.v1 import run_pb2 as _run_pb2
 from collections import abc as _abc
@@ -680,6 +681,9 @@ class PlanRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SUBMIT_FIELD_NUMBER: _builtins.int
+    CHOOSE_STRATEGY_FIELD_NUMBER: _builtins.int
+    choose_strategy: _builtins.bool
+    """True: only chooses the strategy and the roles that fit the goal, by rules of text. `submit` has no strategy then."""
     @_builtins.property
     def submit(self) -> Global___SubmitRunRequest:
         """The submit to plan."""
@@ -688,10 +692,11 @@ class PlanRunRequest(_message.Message):
         self,
         *,
         submit: Global___SubmitRunRequest | None = ...,
+        choose_strategy: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["submit", b"submit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["submit", b"submit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choose_strategy", b"choose_strategy", "submit", b"submit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -705,23 +710,43 @@ class PlanRunResponse(_message.Message):
 
     TASKS_FIELD_NUMBER: _builtins.int
     EDGES_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    ROLES_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    strategy: _run_pb2.Strategy.ValueType
+    """With choose_strategy: the chosen strategy."""
+    reason: _builtins.str
+    """With choose_strategy: why."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.Task]:
-        """The tasks that the run would have."""
+        """The tasks that the run would begin with."""
 
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
         """The dependencies among the tasks."""
+
+    @_builtins.property
+    def plan(self) -> _plan_pb2.Plan:
+        """With strategy PLAN: the plan that the planner makes. Its steps have no tasks."""
+
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With choose_strategy: the roles to submit the goal with; empty for all."""
 
     def __init__(
         self,
         *,
         tasks: _abc.Iterable[_run_pb2.Task] | None = ...,
         edges: _abc.Iterable[_common_pb2.Edge] | None = ...,
+        plan: _plan_pb2.Plan | None = ...,
+        strategy: _run_pb2.Strategy.ValueType = ...,
+        roles: _abc.Iterable[_builtins.str] | None = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "tasks", b"tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "plan", b"plan", "reason", b"reason", "roles", b"roles", "strategy", b"strategy", "tasks", b"tasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

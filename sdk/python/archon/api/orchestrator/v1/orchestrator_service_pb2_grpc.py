@@ -218,8 +218,10 @@ class OrchestratorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanRun(self, request, context):
-        """Returns the tasks that a submit would create, without creating a run.
-        Fails as SubmitRun does, and with UNIMPLEMENTED.
+        """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+        makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+        Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+        DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

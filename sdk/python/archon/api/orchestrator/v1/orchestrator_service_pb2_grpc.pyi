@@ -95,8 +95,10 @@ class OrchestratorServiceStub:
     UNAVAILABLE, UNIMPLEMENTED.
     """
     PlanRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]
-    """Returns the tasks that a submit would create, without creating a run.
-    Fails as SubmitRun does, and with UNIMPLEMENTED.
+    """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+    makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+    Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+    DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
     """
     EditPlan: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.EditPlanRequest, _orchestrator_service_pb2.EditPlanResponse]
     """Changes the part of a plan that has not started.
@@ -187,8 +189,10 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     UNAVAILABLE, UNIMPLEMENTED.
     """
     PlanRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]  # type: ignore[assignment]
-    """Returns the tasks that a submit would create, without creating a run.
-    Fails as SubmitRun does, and with UNIMPLEMENTED.
+    """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+    makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+    Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+    DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
     """
     EditPlan: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.EditPlanRequest, _orchestrator_service_pb2.EditPlanResponse]  # type: ignore[assignment]
     """Changes the part of a plan that has not started.
@@ -342,8 +346,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.PlanRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.PlanRunResponse, _abc.Awaitable[_orchestrator_service_pb2.PlanRunResponse]]:
-        """Returns the tasks that a submit would create, without creating a run.
-        Fails as SubmitRun does, and with UNIMPLEMENTED.
+        """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+        makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+        Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+        DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
