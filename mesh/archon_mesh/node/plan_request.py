@@ -6,7 +6,7 @@ The plan is made by the Planner of `archon_mesh.planning`, with the model, the h
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,21 +16,27 @@ from archon import context
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import capability_pb2, plan_pb2
+from archon.errors import FailedPrecondition
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.middleware import StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.plan_worker import RunModel
 from archon_mesh.agent.state.agent_state import AgentState
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.plan import MAX_SUBTASKS, SubTaskStatus, Task
 from archon_mesh.core.plan.prompt import RoleProfile
 from archon_mesh.core.plan.synthesis import only_result, synthesis_messages
 from archon_mesh.llm.base import ModelRequest, ToolSpec
-from archon_mesh.node.task_hooks import TaskMiddleware
+from archon_mesh.node.task_hooks import TaskMiddleware, current_attempt
 from archon_mesh.planning import Planner, parse_context
 from archon_mesh.planning.planner import TEMPERATURE
 from archon_mesh.planning.wire import task_from_proto
+from archon_mesh.tools.people.ask import PersonQuestion, QuestionAsked
+
+_CLARIFICATION: Final = "clarification"
+"""The id of the one question that a planner may ask about a goal, and of the call that stands for it in the
+checkpoint."""
 
 _KEYS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
@@ -73,15 +79,25 @@ class PlanRequestRun:
             return str(outcome.value)
         goal = query[-1].content
         if not self._request.synthesise:
-            return await self._plan(RunModel(state, hooks, is_shown=False), state.agent.temperature, goal)
+            model = RunModel(state, hooks, is_shown=False)
+            return await self._plan(model, state.agent.temperature, goal, self._clarification(resume_from))
         task = self._with_results(self._previous(goal))
         if (text := only_result(task)) is not None:
             return text
         model = RunModel(state, hooks, is_shown=True)
         return (await model.generate(ModelRequest(tuple(synthesis_messages(task))))).text
 
-    async def _plan(self, model: RunModel, temperature: float | None, goal: str) -> str:
+    def _clarification(self, resume_from: Sequence[ChatMessage]) -> dict[str, str]:
+        """Returns the question that an earlier attempt asked a person, and the answer."""
+        calls = resume_from[-1].tool_calls if resume_from else ()
+        given = self._task.answers.get(_CLARIFICATION)
+        if given is None or not calls or calls[0].id != _CLARIFICATION:
+            return {}
+        return {"question": calls[0].arguments_json, "answer": given.text}
+
+    async def _plan(self, model: RunModel, temperature: float | None, goal: str, answered: Mapping[str, str]) -> str:
         request = self._request
+        known = {"clarification": dict(answered)} if answered else {}
         planner = Planner(
             model,
             roles={target.role: target.description for target in request.targets},
@@ -89,13 +105,16 @@ class PlanRequestRun:
             capabilities=dict.fromkeys(each.id for target in request.targets for each in target.capabilities),
             max_subtasks=max(1, min(request.max_steps or MAX_SUBTASKS, MAX_SUBTASKS)),
             temperature=TEMPERATURE if temperature is None else temperature,
+            clarify=None if answered else _ask,
         )
         tools = _tools(request.targets)
         if request.previous.steps:
             reason = request.reason or "the plan cannot be completed"
-            task = await planner.replan(self._previous(goal), reason, tools, faults=request.faults)
+            previous = self._previous(goal)
+            previous = replace(previous, context={**previous.context, **known})
+            task = await planner.replan(previous, reason, tools, faults=request.faults)
         else:
-            task = await planner.create_plan(goal, tools, faults=request.faults)
+            task = await planner.create_plan(goal, tools, known, faults=request.faults)
         left = [{name: getattr(each, name) for name in _KEYS} for each in task.subtasks if not each.has_ended]
         reply: dict[str, Any] = {"goal": task.goal, "subtasks": left}
         if planner.changes:
@@ -117,6 +136,15 @@ class PlanRequestRun:
         ids = {subtask.id for subtask in shown}
         subtasks = (replace(each, dependencies=tuple(id_ for id_ in each.dependencies if id_ in ids)) for each in shown)
         return replace(task, subtasks=tuple(subtasks))
+
+
+async def _ask(question: str) -> str:
+    """Ends the attempt with the question; the next one has the answer."""
+    attempt = current_attempt()
+    if attempt is None:
+        raise FailedPrecondition("no person can be asked outside a task of the mesh")
+    attempt.set_checkpoint([ChatMessage("assistant", "", (ToolCall(_CLARIFICATION, _CLARIFICATION, question),))])
+    raise QuestionAsked(PersonQuestion(question), _CLARIFICATION)
 
 
 def _tools(targets: Sequence[plan_pb2.PlanTarget]) -> list[ToolSpec]:

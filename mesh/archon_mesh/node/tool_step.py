@@ -16,9 +16,11 @@ from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop.executor import run_loop
 from archon_mesh.agent.plan_worker import AgentWorker
 from archon_mesh.agent.state.agent_state import AgentState
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.node.task_hooks import current_attempt
 from archon_mesh.planning.worker import Spending
 from archon_mesh.tools.failures import failure_of, failure_of_kind
+from archon_mesh.tools.people.ask import bind_resumable_call, current_desk
 from archon_mesh.tools.result import ToolOutcome, ToolResultStatus
 from archon_mesh.tools.tool import Tool
 
@@ -42,11 +44,23 @@ class ToolStepRun:
         outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
         if outcome.decision is HookDecision.STOP:
             return str(outcome.value)
-        called = await worker.call_tool(name, arguments, 1, Spending())
+        called = await self._call(worker, name, arguments, resumed=bool(resume_from))
         if not called.result.ok:
             raise _failure(called, tool)
         # Many tools that act return nothing.
         return called.result.text or "done"
+
+    async def _call(
+        self, worker: AgentWorker, name: str, arguments: Mapping[str, Any], *, resumed: bool
+    ) -> ToolOutcome:
+        """Calls the tool; if it asks a person, the attempt ends, and the next one calls it again with the answer."""
+        desk, attempt = current_desk(), current_attempt()
+        if desk is None or attempt is None:
+            return await worker.call_tool(name, arguments, 1, Spending())
+        desk.begin_calls(resumed=resumed)
+        attempt.set_checkpoint([ChatMessage("assistant", "", (ToolCall("step", name, self._task.tool_args_json),))])
+        with bind_resumable_call(0):
+            return await worker.call_tool(name, arguments, 1, Spending())
 
 
 def _arguments(text: str) -> Mapping[str, Any] | None:

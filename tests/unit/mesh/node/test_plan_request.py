@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archon.agent import Answer, TaskContext
+from archon.agent import Answer, Question, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon_mesh.agent import Agent
@@ -170,3 +170,24 @@ async def test_results_are_combined_without_repeating_the_context() -> None:
 async def test_a_single_result_needs_no_model() -> None:
     model = ScriptedModel([])
     assert (await Planning(model).answer(executed(("a", COMPLETED)))).text == "of a"
+
+
+async def test_a_planner_asks_once_and_plans_with_the_answer() -> None:
+    model = ScriptedModel([says('{"question": "Where to?"}'), says(reply(subtask("1")))])
+    handler = agent_handler(Agent("planner", model=model))
+    assigned = agent_pb2.AssignTask(input=[common_pb2.Part(text="Facts about 360")], plan_request=request())
+    asked = await handler(
+        TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="planner")
+    )
+    assert isinstance(asked, Question)
+    assert asked.text == "Where to?"
+    assigned.resume.checkpoint = asked.checkpoint
+    assigned.resume.answers.add(input_id=asked.input_id, parts=[common_pb2.Part(text="To Rome.")])
+    answer = await handler(
+        TaskContext(common_pb2.TaskRef(task_id="t", attempt=2), assigned, FakeLink([]), role="planner")
+    )
+    assert isinstance(answer, Answer)
+    data = json.loads(model.requests[1].messages[-1].content)
+    assert data["context"] == {"clarification": {"question": "Where to?", "answer": "To Rome."}}
+    assert '{"question":' in model.requests[0].messages[0].content + model.requests[0].messages[-1].content
+    assert '{"question": "..."}' not in model.requests[1].messages[0].content, "it may ask once"

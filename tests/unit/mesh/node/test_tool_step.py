@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archon.agent import Answer, TaskContext
+from archon.agent import Answer, Question, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, Unavailable
@@ -17,6 +17,7 @@ from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.node import agent_handler
 from archon_mesh.tools import ToolResult, tool
+from archon_mesh.tools.people.ask import ask_person
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import says
 
@@ -104,3 +105,28 @@ async def test_an_error_that_a_tool_returns_fails_the_step() -> None:
     with pytest.raises(ArchonError, match="booked out") as caught:
         await Step("book", {"hotel": "Plaza"}).answer()
     assert caught.value.retry is RetryAdvice.NEVER
+
+
+async def test_a_tool_that_asks_a_person_ends_the_attempt() -> None:
+    calls: list[str] = []
+
+    @tool
+    async def publish(page: str) -> str:
+        """Publishes a page."""
+        calls.append(page)
+        return (await ask_person(f"Publish {page}?")).text
+
+    agent = Agent("worker", model=ScriptedModel([]), tools=[publish])
+    assigned = agent_pb2.AssignTask(
+        input=[common_pb2.Part(text="Do it.")], allowed_tools=["publish"], tool_args_json='{"page": "home"}'
+    )
+    link = FakeLink([])
+    handler = agent_handler(agent)
+    question = await handler(TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, link, role="worker"))
+    assert isinstance(question, Question)
+    assert (question.text, calls) == ("Publish home?", ["home"])
+    assigned.resume.checkpoint = question.checkpoint
+    assigned.resume.answers.add(input_id=question.input_id, parts=[common_pb2.Part(text="not today")])
+    answer = await handler(TaskContext(common_pb2.TaskRef(task_id="t", attempt=2), assigned, link, role="worker"))
+    assert isinstance(answer, Answer)
+    assert answer.text == "not today"
