@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from archon_mesh.core.people import Decision
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.decide import human_input as decide_human_input
 from archon_mesh.core.run.fold import apply as fold_table
-from archon_mesh.core.run.fold import human_input
 from archon_mesh.core.run.question import OpenQuestion
 from archon_mesh.core.run.task import Task
-from archon_services.orchestrator.api import control
 from tests.simulation import people
 from tests.simulation.check import Violation
 from tests.simulation.course import run_seed
@@ -56,16 +56,17 @@ def test_a_seed_with_people_replays_exactly() -> None:
     assert run_seed(3, plans=True, people=True) == run_seed(3, plans=True, people=True)
 
 
-def answers_leave_the_question_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    def given(run: RunState, event: ev.InputGiven, time: float) -> None:
-        task = run.tasks[event.task_id]
-        question, asking, is_first = task.question, task.asking, event.input_id not in run.responses
-        human_input.input_given(run, event, time)
-        if task.held is None and not task.live and is_first:
-            task.question, task.asking = question, asking
+def approved_results_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = decide_human_input.decided
 
-    monkeypatch.setattr(control, "repeats", lambda state, request: False)
-    monkeypatch.setitem(fold_table._FOLD, ev.InputGiven, given)
+    def decided(
+        run: RunState, task: Task, before: Sequence[ev.Event], given: ev.InputGiven, *replaced: Any
+    ) -> list[ev.Event]:
+        if task.held is not None and task.held.failure is None and given.decision is Decision.APPROVE:
+            return [*before, given]
+        return real(run, task, before, given, *replaced)
+
+    monkeypatch.setattr(decide_human_input, "decided", decided)
 
 
 def gates_hold_back_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,8 +97,8 @@ def anyone_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(people, "answers", _strangers(people.answers))
 
 
-def _strangers(real: Callable[..., list[tuple[str, Any]]]) -> Callable[..., list[tuple[str, Any]]]:
-    def answers(*arguments: object) -> list[tuple[str, Any]]:
+def _strangers(real: Callable[..., list[tuple[str, object]]]) -> Callable[..., list[tuple[str, object]]]:
+    def answers(*arguments: object) -> list[tuple[str, object]]:
         return [(people.STRANGER, request) for _, request in real(*arguments)]
 
     return answers
@@ -106,7 +107,7 @@ def _strangers(real: Callable[..., list[tuple[str, Any]]]) -> Callable[..., list
 @pytest.mark.parametrize(
     ("line", "plant"),
     [
-        ("V21", answers_leave_the_question_open),
+        ("V21", approved_results_are_made_again),
         ("V22", gates_hold_back_no_step),
         ("V23", time_outs_move_no_deadline),
         ("V24", anyone_may_answer),
