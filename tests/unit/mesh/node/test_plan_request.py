@@ -47,7 +47,9 @@ class Planning:
         if asked.synthesise:
             for step in asked.previous.steps:
                 if step.state == common_pb2.TASK_STATE_COMPLETED:
-                    item = assigned.context.add(step_id=step.step_id, parts=[common_pb2.Part(text=f"of {step.step_id}")])
+                    item = assigned.context.add(
+                        step_id=step.step_id, parts=[common_pb2.Part(text=f"of {step.step_id}")]
+                    )
                     item.ref.role = step.role
         ref = common_pb2.TaskRef(task_id="t", attempt=1)
         task = TaskContext(ref, assigned, FakeLink(self.sent), role="planner")
@@ -92,7 +94,7 @@ async def test_the_model_sees_roles_tools_and_profiles() -> None:
     assert sent.messages[0].content == "You are the planner."
     assert (sent.temperature, sent.is_json) == (0.1, True)
     assert not answer.publish, "a plan is of no use to other roles"
-    assert not any(frame.progress.text for frame in planning.sent), "nobody reads the plan while it is written"
+    assert not any(frame.progress.text for frame in planning.sent), "a plan is shown only when it is whole"
 
 
 async def test_the_temperature_of_the_agent_wins() -> None:
@@ -118,7 +120,9 @@ async def test_what_the_orchestrator_refused_is_shown_to_the_model() -> None:
 
 async def test_a_replan_has_only_what_is_left() -> None:
     asked = request(reason="the critical subtask b failed")
-    done = asked.previous.steps.add(step_id="a", description="do a", role="coder", state=common_pb2.TASK_STATE_COMPLETED)
+    done = asked.previous.steps.add(
+        step_id="a", description="do a", role="coder", state=common_pb2.TASK_STATE_COMPLETED
+    )
     done.result.add(text="360")
     failed = asked.previous.steps.add(step_id="b", description="do b", state=common_pb2.TASK_STATE_FAILED)
     failed.failure.message = "booked out"
