@@ -141,7 +141,7 @@ def test_a_goal_may_be_the_name_of_a_command(terminal: Terminal) -> None:
 
 
 def test_plan_without_the_planner_is_not_found(terminal: Terminal) -> None:
-    result = terminal.archon("plan", "x", "--planner", "nobody")
+    result = terminal.archon("plan", "x", "--planner", "absent")
     assert (result.code, result.out) == (NOT_FOUND, "")
 
 
@@ -222,11 +222,11 @@ async def test_edit_replaces_what_has_not_begun(stage: Stage, tmp_path: Path) ->
         file.write_text(json.dumps(document))
         touching = await stage.archon("plan", "edit", run_id, str(file))
         assert (touching.code, "slow" in touching.err) == (1, True)
-        document["subtasks"] = [SLOW, {**later, "id": "a", "role": "nobody"}, {**later, "id": "b", "tool_name": "axe"}]
+        document["subtasks"] = [SLOW, {**later, "id": "a", "role": "absent"}, {**later, "id": "b", "tool_name": "axe"}]
         file.write_text(json.dumps(document))
         faulty = await stage.archon("plan", "edit", run_id, str(file))
         assert faulty.code == USAGE
-        assert "nobody" in faulty.err and "axe" in faulty.err
+        assert "absent" in faulty.err and "axe" in faulty.err
         assert (await stage.archon("cancel", run_id)).code == 0
         await snail.kill()
 

@@ -9,7 +9,7 @@ from typing import Final
 from archon.errors import InvalidArgument
 
 DEFAULT_ROLES: Final = ("requirements", "designer", "implementer", "coordinator", "planner")
-"""The reference roles that a mesh runs unless it is told otherwise."""
+"""The reference roles that a mesh runs by default."""
 
 ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "validator")
 """All reference roles."""

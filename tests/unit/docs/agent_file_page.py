@@ -41,6 +41,7 @@ PARTS: Final[dict[str, type[Part]]] = {
     "An MCP server": schema.McpPart,
     "A sub-agent": schema.SubAgentPart,
     "The role": schema.RolePart,
+    "The profile": schema.ProfilePart,
     "A capability": schema.CapabilityPart,
     "An edge": schema.EdgePart,
 }

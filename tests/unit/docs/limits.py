@@ -128,6 +128,31 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_plan_is_bounded"],
         ),
         Limit(
+            "Plans that an orchestrator has made without a run at a time; instances of a planner that are asked for one",
+            "{archon_services.orchestrator.api.plan_preview:MAX_PREVIEWS}; "
+            "{archon_services.orchestrator.api.plan_preview:MAX_ASKED}",
+            "`RESOURCE_EXHAUSTED`; `UNAVAILABLE`.",
+            ["test_plans_that_are_made_at_a_time_are_bounded"],
+        ),
+        Limit(
+            "Time for such a plan without a deadline of the caller",
+            "{archon_services.orchestrator.api.plan_preview:TIMEOUT|seconds}",
+            "`DEADLINE_EXCEEDED`.",
+            ["test_a_silent_planner_ends_at_the_deadline"],
+        ),
+        Limit(
+            "Roles whose measured averages estimate plans",
+            "{archon_services.orchestrator.measuring.role_averages:MAX_ROLES}",
+            "Further roles are estimated by their profiles.",
+            ["test_the_number_of_roles_is_bounded"],
+        ),
+        Limit(
+            "Repairs that a planner reports; characters of one",
+            "{archon_mesh.planning.parse:MAX_CHANGES}; {archon_mesh.planning.parse:MAX_CHANGE}",
+            "Further ones are left out; it is shortened.",
+            ["test_repairs_that_a_planner_reports_are_bounded"],
+        ),
+        Limit(
             "Faults that the refusal of a plan names",
             "{archon_mesh.core.run.decide.plan_reply:MAX_FAULTS}",
             "Further ones are left out.",

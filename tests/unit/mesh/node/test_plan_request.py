@@ -94,7 +94,7 @@ async def test_the_model_sees_roles_tools_and_profiles() -> None:
     assert sent.messages[0].content == "You are the planner."
     assert (sent.temperature, sent.is_json) == (0.1, True)
     assert not answer.publish, "a plan is of no use to other roles"
-    assert not any(frame.progress.text for frame in planning.sent), "nobody reads the plan while it is written"
+    assert not any(frame.progress.text for frame in planning.sent), "a plan is shown only when it is whole"
 
 
 async def test_the_temperature_of_the_agent_wins() -> None:

@@ -14,12 +14,12 @@ from archon_services.orchestrator.measuring import role_averages
 from archon_services.orchestrator.measuring.role_averages import MIN_TASKS, RoleAverages
 
 
-def completed(averages: RoleAverages, role: str, seconds: float, cost: int = 0, **fields: object) -> None:
+def completed(averages: RoleAverages, role: str, seconds: float, cost: int = 0, **fields: Any) -> None:
     run = RunState()
     run.tasks["t"] = Task("t", role, ())
     run.tasks["t"].start_time, run.tasks["t"].end_time = 100.0, 100.0 + seconds
-    values = {"state": TaskState.COMPLETED, "attempt": 1, **fields}
-    event = ev.ResultReceived("t", role=role, payload=None, spent=Amount(10, cost), **values)  # type: ignore[arg-type]
+    values: dict[str, Any] = {"state": TaskState.COMPLETED, "attempt": 1, **fields}
+    event = ev.ResultReceived("t", role=role, payload=None, spent=Amount(10, cost), **values)
     averages.note([event], run)
 
 
