@@ -101,7 +101,13 @@ def test_a_plan_without_estimates_says_so() -> None:
 
 def test_the_document_is_what_planners_reply() -> None:
     plan = plan_of(
-        {"step_id": "a", "description": "do a", "tool_name": "book", "tool_args_json": '{"to":"{b}"}', "state": WORKING},
+        {
+            "step_id": "a",
+            "description": "do a",
+            "tool_name": "book",
+            "tool_args_json": '{"to":"{b}"}',
+            "state": WORKING,
+        },
         {"step_id": "b", "description": "do b", "partial_input": True, "confidence": 0.5},
         change_seq=7,
     )
