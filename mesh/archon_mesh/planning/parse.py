@@ -12,7 +12,6 @@ from typing import Any, Final
 from archon.wire import without_surrogates
 from archon_mesh.core.plan import SubTask, Task
 from archon_mesh.core.plan.templates import MAX_DEPTH, MAX_KEY, as_text
-from archon_mesh.core.shorten import shortened
 from archon_mesh.llm.text_format.lenient_json import LenientReader, NotJson
 from archon_mesh.llm.text_format.sections import without_thinking
 from archon_mesh.planning.errors import MalformedPlan
@@ -75,7 +74,7 @@ def parse_changes(text: str) -> tuple[str, ...]:
     except MalformedPlan:
         return ()
     lines = [_text(change) for change in changes[:MAX_CHANGES]] if isinstance(changes, list) else []
-    return tuple(shortened(" ".join(line.split()), MAX_CHANGE) for line in lines if line)
+    return tuple(" ".join(line.split())[:MAX_CHANGE] for line in lines if line)
 
 
 def parse_context(text: str) -> dict[str, Any]:

@@ -39,6 +39,10 @@ _MARKS: Final = {
     "submitted": "○",
     "input required": "?",
 }
+_ROLE_WIDTH: Final = 14
+_STEP_WIDTH: Final = 18
+"""Of a role with its step, or with what it plans."""
+
 _TEXT_LINES: Final = 2
 _NOTES: Final = 4
 _QUESTION_LINES: Final = 12
@@ -120,7 +124,8 @@ class LineScreen(_NotesScreen):
             print_stderr(f"{seconds}  run {view.run_id} {strip_controls(text)}")
         elif task is not None and (text := task_event_text(view, event, repeated=repeated)):
             depth = next(depth for depth, node in in_order(view.tasks.values()) if node is task)
-            print_stderr(f"{seconds}  {'  ' * depth + task.label:<14} {strip_controls(text)}")
+            width = _STEP_WIDTH if view.is_planned else _ROLE_WIDTH
+            print_stderr(f"{seconds}  {'  ' * depth + task.label:<{width}} {strip_controls(text)}")
             if question_of(event) is not None and task.question is not None:
                 question = task.question
                 for line in filter(None, (question.schema_line, f"To answer: {question.command(self._flag)}")):
@@ -209,7 +214,9 @@ def _task_line(view: RunView, task: TaskView) -> RenderableType:
     from rich.text import Text
 
     style = style_of(task.state)
-    line = Text.assemble((_MARKS.get(task.state, "·"), style), " ", (f"{task.label:<14}", "bold"), " ", no_wrap=True)
+    width = _STEP_WIDTH if view.is_planned else _ROLE_WIDTH
+    label = f"{task.label:<{width}}"
+    line = Text.assemble((_MARKS.get(task.state, "·"), style), " ", (label, "bold"), " ", no_wrap=True)
     line.append(strip_controls(task_text(view, task)), style=style if task.state != "completed" else "")
     line.overflow = "ellipsis"
     return line

@@ -141,7 +141,8 @@ class RunView:
         self.paused = False
         self.plan: plan_pb2.Plan | None = None
         """The plan in force; None before the first one."""
-        self._is_planned = False
+        self.is_planned = False
+        """Whether a planner makes a plan for the run."""
         self._delegated_ids: set[str] = set()
         self._stopped_for = 0.0
         self._stopped_since = 0.0
@@ -213,7 +214,7 @@ class RunView:
             case "submitted":
                 self.began = now
                 self.session_context_failure = event.submitted.session_context_failure.message
-                self._is_planned = event.submitted.strategy == run_pb2.STRATEGY_PLAN
+                self.is_planned = event.submitted.strategy == run_pb2.STRATEGY_PLAN
                 if event.submitted.strategy != run_pb2.STRATEGY_AGENT:  # its tasks don't wait for edges
                     self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]
             case "run_state":
@@ -268,7 +269,7 @@ class RunView:
             if kind == "task_state":
                 task.parent_task_id, task.step_id = payload.parent_task_id, payload.step_id
                 task.predecessors = tuple(payload.predecessors)
-                if self._is_planned and not task.parent_task_id:
+                if self.is_planned and not task.parent_task_id:
                     self._note_purpose(task)
         return self.tasks[task_id]
 

@@ -91,9 +91,9 @@ def test_lines_name_steps_and_attempts(capsys: pytest.CaptureFixture[str]) -> No
     for each in (*replanned_run(), dispatched("r.5", "clerk", 2)):
         screen.event(each)
     err = capsys.readouterr().err
-    assert "clerk (hotel)  waiting for clerk (flight)  Do hotel" in err
-    assert "planner (plan 2) working  on planner-x" in err
-    assert "clerk (hostel) working  on clerk-x  attempt 2  Do hostel" in err
+    assert "clerk (hotel)      waiting for clerk (flight)  Do hotel" in err
+    assert "planner (plan 2)   working  on planner-x" in err
+    assert "clerk (hostel)     working  on clerk-x  attempt 2  Do hostel" in err
 
 
 def test_the_tree_fits_a_terminal_of_80_columns() -> None:
