@@ -57,7 +57,7 @@ def failed_steps(run: RunState, further: Iterable[str] = ()) -> list[str]:
     return [id_ for id_, task_id in plan.tasks.items() if id_ in also or run.tasks[task_id].state in failed]
 
 
-def plan_failure(run: RunState, message: str, further: Iterable[str] = ()) -> Failure:
+def plan_failure(run: RunState, message: str, further: Iterable[str] = (), kind: str = "") -> Failure:
     """Returns the failure of a run whose plan cannot be completed; `further` steps failed too."""
     plan = run.plan
     assert plan is not None
@@ -67,7 +67,7 @@ def plan_failure(run: RunState, message: str, further: Iterable[str] = ()) -> Fa
         ("replans", str(plan.counters.replans)),
         ("suggestion", "submit a simpler goal, or one goal for each part of it"),
     )
-    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, metadata)
+    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, metadata, kind=kind)
 
 
 def is_over(run: RunState) -> bool:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from archon_mesh.core.plan import MAX_REPLANS, Plan, ReplanCounters, SubTask, SubTaskStatus, replan_reason
+from archon_mesh.core.plan import (
+    DEFAULT_POLICY,
+    MAX_REPLANS,
+    Plan,
+    ReplanCounters,
+    SubTask,
+    SubTaskStatus,
+    replan_reason,
+)
 from archon_mesh.core.plan import Task as PlanTask
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -83,7 +91,9 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
         return [*events, ev.TaskCreated(_new_task_id(run, 0), run.submission.roles[0])]
     if counters.replans >= MAX_REPLANS and _would_replan(counters):
         message = f"step {task.step_id!r} of the plan failed after {MAX_REPLANS} replans"
-        return _fail(run, events, message, {task.task_id}, task)
+        again = counters.failures.get(task.step_id, 0) >= DEFAULT_POLICY.failures_of_subtask
+        kind = "planning.under_decomposition" if again else ""
+        return _fail(run, events, message, {task.task_id}, task, kind)
     skipped = _skipped(run, task)
     events += skipped
     if plan.open > 1 + len(skipped):
@@ -161,9 +171,9 @@ def _finish(
 
 
 def _fail(
-    run: RunState, events: list[ev.Event], message: str, closed: Collection[str], task: Task | None
+    run: RunState, events: list[ev.Event], message: str, closed: Collection[str], task: Task | None, kind: str = ""
 ) -> list[ev.Event]:
-    failure = plan_failure(run, message, [task.step_id] if task is not None else [])
+    failure = plan_failure(run, message, [task.step_id] if task is not None else [], kind)
     cancel = ev.CancelRequested("", failure.message, failure.reason)
     return then_end(run, [*events, cancel], set(closed), TaskState.FAILED, failure)
 
