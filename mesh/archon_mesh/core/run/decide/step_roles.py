@@ -16,7 +16,7 @@ def assigned(plan: Plan, targets: Sequence[PlanTarget]) -> Plan:
     topics = [(target, _topic((target.role, target.description, *target.capabilities))) for target in targets]
 
     def with_role(step: SubTask) -> SubTask:
-        return step if step.has_ended else replace(step, role=_role(step, targets, topics))
+        return step if step.has_ended or step.expand else replace(step, role=_role(step, targets, topics))
 
     return replace(plan, subtasks=tuple(map(with_role, plan.subtasks)))
 
