@@ -90,11 +90,11 @@ class _Scope:
     prefix: str = ""
     depth: int = 0
 
-    def within(self, part: str, **values: Any) -> _Scope:
+    def within(self, part: str, values: Mapping[str, Any] | None = None) -> _Scope:
         """The scope of a block of a step."""
         if self.depth >= MAX_NESTING:
             raise InvalidArgument(f"step {self.prefix}{part}: steps are nested more than {MAX_NESTING} levels deep")
-        return replace(self, values={**self.values, **values}, prefix=f"{self.prefix}{part}/", depth=self.depth + 1)
+        return replace(self, values={**self.values, **(values or {})}, prefix=f"{self.prefix}{part}/", depth=self.depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _Run:
         before = after
         for number, item in enumerate(items, 1):
             loop = {"index": number, "length": len(items)}
-            inner = scope.within(f"{name}-{number}", **{step.as_ or "item": item, "loop": loop})
+            inner = scope.within(f"{name}-{number}", {step.as_ or "item": item, "loop": loop})
             flows.append(self.block(inner, step.steps or (), before))
             before = flows[-1].after if step.in_order else before
         # A sequence ends with its last item, parallel items with all.
@@ -215,7 +215,7 @@ class _Run:
         if on_error.steps is None:
             return _Flow(after)
         error = {"message": result.error if result else "", "step": first}
-        return replace(self.block(scope.within(f"{name}/on_error", error=error), on_error.steps, after), names={})
+        return replace(self.block(scope.within(f"{name}/on_error", {"error": error}), on_error.steps, after), names={})
 
     def _add(self, subtask: SubTask) -> None:
         if len(self.subtasks) >= self._max_steps:

@@ -44,7 +44,7 @@ def _load(path: Path, find: Find | None, callers: tuple[Path, ...]) -> Workflow:
     if found := [*_parameter_mistakes(file), *_Check(file).mistakes()]:
         raise document.errors(sorted(found, key=lambda mistake: document.line(mistake[0])))
     calls: dict[str, Workflow] = {}
-    for key, step in _all_steps(("steps",), file.steps):
+    for key, step in all_steps(("steps",), file.steps):
         if step.workflow is not None:
             call = (*key, "workflow")
             if step.workflow not in calls:
@@ -95,14 +95,14 @@ def _parameter_mistakes(file: WorkflowFile) -> Iterator[Mistake]:
                 yield (*key, "enum", index), fault
 
 
-def _all_steps(key: Key, steps: list[StepPart]) -> Iterator[tuple[Key, StepPart]]:
+def all_steps(key: Key, steps: list[StepPart]) -> Iterator[tuple[Key, StepPart]]:
     """Yields every step with its key, in the order of the file."""
     for index, step in enumerate(steps):
         yield (*key, index), step
         for name, inner in step.blocks():
-            yield from _all_steps((*key, index, name), inner)
+            yield from all_steps((*key, index, name), inner)
         if step.on_error is not None and step.on_error.steps:
-            yield from _all_steps((*key, index, "on_error", "steps"), step.on_error.steps)
+            yield from all_steps((*key, index, "on_error", "steps"), step.on_error.steps)
 
 
 class _Check:
@@ -113,7 +113,7 @@ class _Check:
         self._found: list[Mistake] = []
 
     def mistakes(self) -> list[Mistake]:
-        every = list(_all_steps(("steps",), self._file.steps))
+        every = list(all_steps(("steps",), self._file.steps))
         if len(every) > MAX_STEPS:
             return [(("steps",), f"the file has {len(every):,} steps, at most {MAX_STEPS}")]
         self._block(("steps",), self._file.steps, set(self._file.parameters), 0)

@@ -9,7 +9,12 @@ from typing import Final
 from archon.errors import InvalidArgument
 
 ROLES: Final = ("requirements", "designer", "implementer", "coordinator")
-"""The reference roles."""
+"""The reference roles that a mesh runs unless it is told otherwise."""
+
+WORKFLOW: Final = "workflow"
+"""The role that interprets workflows: it is started when one is run."""
+
+KNOWN_ROLES: Final = (*ROLES, WORKFLOW)
 
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")
 """In the order of their dependencies."""
@@ -42,14 +47,14 @@ class MeshOptions:
 
     def __post_init__(self) -> None:
         for role, count in self.replicas.items():
-            if role not in ROLES:
-                raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
+            if role not in KNOWN_ROLES:
+                raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(KNOWN_ROLES)}")
             if not 0 <= count <= MAX_REPLICAS:
                 raise InvalidArgument(f"invalid number of replicas {count} of {role}: expected 0 to {MAX_REPLICAS}")
         for name in (*self.only, *self.environment):
-            if name not in (*SERVICES, *ROLES):
+            if name not in (*SERVICES, *KNOWN_ROLES):
                 raise InvalidArgument(
-                    f"unknown service or role {name!r}: expected one of {', '.join((*SERVICES, *ROLES))}"
+                    f"unknown service or role {name!r}: expected one of {', '.join((*SERVICES, *KNOWN_ROLES))}"
                 )
         for name, port in self.ports.items():
             if name not in SERVICES:
@@ -61,4 +66,6 @@ class MeshOptions:
         """Whether to run this service or role. The bundled etcd runs with the registry, unless `etcd` is set."""
         if name == "etcd":
             return not self.etcd and ("etcd" in self.only or self.wants("registry"))
+        if name == WORKFLOW and not self.only:
+            return name in self.replicas
         return not self.only or name in self.only

@@ -13,6 +13,8 @@ from archon_mesh.node import Role
 FOLDER: Final = Path(__file__).parent
 PYTHON_ROLES: Final = ("implementer", "coordinator")
 YAML_ROLES: Final = ("requirements", "designer")
+WORKFLOW_ROLE: Final = "workflow"
+"""Served by `archon_mesh.workflows`, which has no agent."""
 
 
 def find_role(name: str) -> Role | str:
@@ -25,7 +27,7 @@ def find_role(name: str) -> Role | str:
         return str(FOLDER / f"{name}.yaml")
     if Path(name).suffix in (".yaml", ".yml"):
         return name
-    expected = ", ".join(YAML_ROLES + PYTHON_ROLES)
+    expected = ", ".join((*YAML_ROLES, *PYTHON_ROLES, WORKFLOW_ROLE))
     raise NotFound(f"unknown role {name!r}: expected one of {expected}, or a YAML file")
 
 

@@ -39,8 +39,11 @@ async def own_mesh(
 
 
 @asynccontextmanager
-async def running_or_own_mesh(orchestrator: str, *, quiet: bool = False) -> AsyncIterator[tuple[Target, Signals]]:
-    """Yields the explicit mesh or the one in ARCHON_HOME, else a temporary one; and the signals during the block."""
+async def running_or_own_mesh(
+    orchestrator: str, *, quiet: bool = False, options: MeshOptions | None = None
+) -> AsyncIterator[tuple[Target, Signals]]:
+    """Yields the explicit mesh or the one in ARCHON_HOME, else a temporary one with these options; and the signals
+    during the block."""
     home = find_home()
     target = target_or_none(orchestrator, home)
     with Signals() as signals, ExitStack() as starting:
@@ -51,6 +54,6 @@ async def running_or_own_mesh(orchestrator: str, *, quiet: bool = False) -> Asyn
             print_stderr("No mesh is running: starting a temporary one (`archon up` starts one that stays).")
         if sys.stderr.isatty():
             starting.enter_context(console(stderr=True).status("starting the mesh"))
-        async with own_mesh(home, MeshOptions(), signals) as mesh:
+        async with own_mesh(home, options or MeshOptions(), signals) as mesh:
             starting.close()
             yield target_of(mesh.state()), signals

@@ -54,7 +54,7 @@ def test_an_empty_loop_has_no_steps_and_an_empty_list(tmp_path: Path) -> None:
 
 
 def test_items_in_order_follow_each_other(tmp_path: Path) -> None:
-    text = "name: x\nsteps:\n- for_each: [a, b]\n  in_order: true\n  steps: [{task: 'do {{ item }}'}]\n- task: end"
+    text = "name: x\nsteps:\n- for_each: [a, b]\n  as: part\n  in_order: true\n  steps: [{task: 'do {{ part }}'}]\n- task: end"
     subtasks = known(load(tmp_path, text))
     assert subtasks["step-1-2/step-1"].dependencies == ("step-1-1/step-1",)
     assert subtasks["step-2"].dependencies == ("step-1-2/step-1",)
