@@ -1,4 +1,4 @@
-"""Runs with a plan in the simulation: random planners, steps that fail, edits; and lines 18 to 20 of
+"""Runs with a plan in the simulation: random planners, steps that fail, expansions, edits; and lines 18 to 21 of
 docs/durability.md, which their journals have to hold."""
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def reply_of(task: TaskContext, dice: Dice) -> str:
         return f"synthesis<{'|'.join(item.text for item in task.context)}>"
     if dice.fault("planner's reply is no plan", 0.05):
         return "I cannot."
-    if request.revision > 1:
+    if request.expand:
+        dice.fired["plan expanded"] += 1
+    elif request.revision > 1:
         dice.fired["plan made anew"] += 1
     steps = _random_steps(dice.random, request)
     if len(steps) > 1 and dice.fault("planner's reply has a cycle", 0.05):
@@ -55,9 +57,11 @@ def reply_of(task: TaskContext, dice: Dice) -> str:
 
 def _random_steps(random: Random, request: agent_pb2.PlanRequest) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
-    for number in range(random.randint(1, MOST_STEPS)):
+    known = [step.step_id for step in request.previous.steps] if request.expand else []
+    least = 0 if request.expand else 1
+    for number in range(random.randint(least, MOST_STEPS)):
         target = random.choice(request.targets)
-        earlier = [step["id"] for step in steps]
+        earlier = known + [step["id"] for step in steps]
         dependencies = random.sample(earlier, min(len(earlier), random.randint(0, 2)))
         step: dict[str, Any] = {
             "id": f"s{random.randint(1, 9)}x{number}",
@@ -66,7 +70,11 @@ def _random_steps(random: Random, request: agent_pb2.PlanRequest) -> list[dict[s
             "role": target.role,
             "critical": random.random() < 0.3,
             "partial_input": random.random() < 0.3,
+            "expand": random.random() < 0.12,
+            "expand_on_failure": random.random() < 0.2,
         }
+        if request.expand and random.random() < 0.3:
+            step["id"] = random.choice(known)  # of a step that has begun, or takes the place of one that waits
         if random.random() < 0.3:
             names = [f"{{{name}}}" for name in dependencies]
             step |= {"tool_name": target.tools[0].name, "tool_args": {"about": " and ".join(names) or "it"}}
@@ -91,6 +99,8 @@ def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest |
             "role": step.role,
             "critical": step.critical,
             "partial_input": step.partial_input,
+            "expand": step.expand,
+            "expand_on_failure": step.expand_on_failure,
         }
         for step in plan.steps.values()
     ]
@@ -113,7 +123,7 @@ def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest |
 
 
 def validate_plans(world: World) -> None:
-    """Checks lines 18 to 20 on the journals of all runs with a plan."""
+    """Checks lines 18 to 21 on the journals of all runs with a plan."""
     for book in world.check.books.values():
         if book.state.plan is not None:
             _validate(book, world.dice)
@@ -127,16 +137,24 @@ def _validate(book: Book, dice: Dice) -> None:
     states: dict[str, TaskState] = {}
     began: set[str] = set()
     tasks: dict[str, str] = {}
+    stopping: set[str] = set()
     for position, event in enumerate(book.facts):
         if isinstance(event, ev.Planned):
             steps = {step.id: step for step in event.plan.subtasks}
             if event.edit_id:
                 dice.fired["plan edited"] += 1
-                _edit(book.facts[:position], event.revision, tasks, steps, began, states)
+                _untouched("V20", book.facts[:position], event.revision, tasks, steps, began, states)
+            if event.expansion:
+                _untouched("V21", book.facts[:position], event.revision, tasks, steps, began, states)
         elif isinstance(event, ev.TaskCreated) and event.step_id:
+            former = tasks.get(event.step_id, "")
+            is_running = former in began and states.get(former) is None and former not in stopping
+            must("V21", not is_running, f"step {event.step_id} is executed by {former} and by {event.task_id}")
             must("V18", event.step_id not in completed_steps, f"step {event.step_id} is redone by {event.task_id}")
             step_of[event.task_id], predecessors[event.task_id] = event.step_id, event.predecessors
             tasks[event.step_id] = event.task_id
+        elif isinstance(event, ev.TaskStopping):
+            stopping.add(event.task_id)
         elif isinstance(event, ev.Dispatched):
             began.add(event.task_id)
             if event.task_id in step_of and event.attempt == 1:  # a later plan may have changed the step since
@@ -157,7 +175,8 @@ def _inputs(event: ev.Dispatched, partial: bool, predecessors: Sequence[str], st
     must("V19", not missing, f"{event.task_id} began before {missing} had completed")
 
 
-def _edit(
+def _untouched(
+    line: str,
     before: Sequence[ev.Event],
     revision: int,
     tasks: dict[str, str],
@@ -165,17 +184,18 @@ def _edit(
     began: set[str],
     states: dict[str, TaskState],
 ) -> None:
-    """V20: an edit ends no task that has begun, and leaves out no step that has, unless an earlier plan did."""
+    """An edit or an expansion ends no task that has begun, and leaves out no step that has, unless an earlier plan
+    did."""
     for event in before:
         if isinstance(event, (ev.TaskEnded, ev.TaskStopping)) and event.failure is not None:
             replaced = event.failure.message.startswith(f"revision {revision} of the plan")
-            must("V20", not replaced or event.task_id not in began, f"an edit ended {event.task_id}, which had begun")
+            must(line, not replaced or event.task_id not in began, f"{event.task_id} ended, which had begun")
     running = {id_ for id_, task_id in tasks.items() if task_id in began and states.get(task_id) is None}
     stopping = {tasks[id_] for id_ in running} & {
         event.task_id for event in before if isinstance(event, ev.TaskStopping)
     }
     gone = [id_ for id_ in running if id_ not in steps and tasks[id_] not in stopping]
-    must("V20", not gone, f"an edit left out {gone}, which had begun")
+    must(line, not gone, f"{gone} had begun and were left out")
 
 
 def failing(task: TaskContext, dice: Dice) -> bool:

@@ -24,6 +24,7 @@ from archon_mesh.planning.errors import PlanFailed
 from archon_mesh.planning.events import PlanEvent, PlanEventKind, report
 from archon_mesh.planning.executor import PlanExecutor
 from archon_mesh.planning.options import TaskOptions
+from archon_mesh.planning.plan_source import PlanSource
 from archon_mesh.planning.planner import Planner
 from archon_mesh.planning.task_outcome import TaskOutcome
 
@@ -56,6 +57,8 @@ class PlannedRun:
         text, roles = query[-1].content, state.agent.sub_agents
         mode = self._options.get("mode")
         tools = {each.name: each.tool.description for each in state.agent.tools.registrations}
+        if mode is None and "planner" in self._options:
+            mode = TaskMode.PLANNED
         decision = decide(text, roles, tools) if mode is None else Decision(mode, "the caller chose it")
         await self._report(state, PlanEvent(PlanEventKind.DECIDED, message=f"{decision.mode}: {decision.reason}"))
         if decision.mode is TaskMode.DIRECT:
@@ -74,7 +77,7 @@ class PlannedRun:
         self.executor = executor = self._executor(state, planner, worker)
         state.phase = Phase.EXECUTING
         task = await executor.execute(task)
-        answer = await self._synthesise(state, hooks, task)
+        answer = await self._synthesise(state, hooks, task, planner.answer(task))
         self.outcome = TaskOutcome(
             answer,
             decision.mode,
@@ -87,19 +90,21 @@ class PlannedRun:
         )
         return answer
 
-    def _planner(self, state: AgentState, hooks: HookRunner, worker: AgentWorker) -> Planner:
+    def _planner(self, state: AgentState, hooks: HookRunner, worker: AgentWorker) -> PlanSource:
+        if "planner" in self._options:
+            return self._options["planner"]
         model = RunModel(state, hooks, is_shown=False)
         return Planner(
             model, roles=worker.roles, approve=self._options.get("approve"), clarify=self._options.get("clarify")
         )
 
-    async def _plan(self, state: AgentState, planner: Planner, query: str, worker: AgentWorker) -> Task:
+    async def _plan(self, state: AgentState, planner: PlanSource, query: str, worker: AgentWorker) -> Task:
         state.phase = Phase.PLANNING
         task = await planner.create_plan(query, worker.tools, self._options.get("initial_context"))
         await self._report(state, PlanEvent(PlanEventKind.CREATED, task))
         return task
 
-    def _executor(self, state: AgentState, planner: Planner, worker: AgentWorker) -> PlanExecutor:
+    def _executor(self, state: AgentState, planner: PlanSource, worker: AgentWorker) -> PlanExecutor:
         async def on_event(event: PlanEvent) -> None:
             await self._report(state, event)
 
@@ -107,11 +112,11 @@ class PlannedRun:
         options: dict[str, Any] = {name: self._options[name] for name in names if name in self._options}  # type: ignore[literal-required]
         return PlanExecutor(worker, planner=planner, on_event=on_event, **options)
 
-    async def _synthesise(self, state: AgentState, hooks: HookRunner, task: Task) -> str:
-        """Returns the answer that hooks accept; the model writes it unless there is a single result. Raises PlanFailed
-        if hooks accept none."""
+    async def _synthesise(self, state: AgentState, hooks: HookRunner, task: Task, answer: str | None) -> str:
+        """Returns the answer that hooks accept: the given one, or a single result, or else one that the model writes.
+        Raises PlanFailed if hooks accept none."""
         model = RunModel(state, hooks, is_shown=True)
-        text = only_result(task)
+        text = only_result(task) if answer is None else answer
         for _ in range(MAX_ANSWERS):
             if text is None:
                 text = (await model.generate(ModelRequest(tuple(synthesis_messages(task))))).text

@@ -29,11 +29,12 @@ MIN_SECRET: Final = 4
 class Document:
     """A YAML file. `value` is its content."""
 
-    def __init__(self, path: Path, environment: Mapping[str, str], parent: Document | None = None) -> None:
+    def __init__(self, path: Path, environment: Mapping[str, str] | None, parent: Document | None = None) -> None:
         """Reads the file. `parent` is the file that names it.
 
         In texts, `${NAME}` is replaced by an environment variable, `${NAME:-text}` by `text` if the variable is unset
-        or empty, and `$$` by a dollar sign. Raises NotFound, and InvalidArgument with file, line and key.
+        or empty, and `$$` by a dollar sign; without an environment, texts stay as they are. Raises NotFound, and
+        InvalidArgument with file, line and key.
         """
         self.path = path
         self._environment = environment
@@ -142,7 +143,7 @@ class Document:
 
     def _scalar(self, node: yaml.Node, key: Key) -> Any:
         value = _construct(node)
-        if not isinstance(value, str) or "$" not in value:
+        if not isinstance(value, str) or "$" not in value or self._environment is None:
             return value
         text = _VARIABLE.sub(lambda match: self._variable(match, key), value)
         # A plain `${N}` may be a number, as if it were written there.
@@ -153,7 +154,7 @@ class Document:
         if match.group() == "$$":
             return "$"
         name, default = match.group("name"), match.group("default")
-        value = self._environment.get(name, "")
+        value = (self._environment or {}).get(name, "")
         if len(value) >= MIN_SECRET:
             self._secrets[value] = name
         if not value and default is None:

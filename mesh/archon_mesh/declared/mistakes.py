@@ -29,6 +29,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "string_too_short": "must not be empty",
     "string_too_long": "is too long",
     "too_long": "has too many entries",
+    "too_short": "must not be empty",
 }
 _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than": ("gt", "must be greater than {}"),
@@ -44,18 +45,21 @@ _PATTERNS: Final[Mapping[str, str]] = {
 }
 
 
-def mistakes(document: Document, error: pydantic.ValidationError) -> Iterator[tuple[Key, str]]:
-    """Yields the key and the mistake of each error, in the order of the file's lines, one for each key."""
+def mistakes(
+    document: Document, error: pydantic.ValidationError, keys: Sequence[str] = KEYS
+) -> Iterator[tuple[Key, str]]:
+    """Yields the key and the mistake of each error, in the order of the file's lines, one for each key. `keys` are
+    those that the file may have."""
     found: dict[Key, str] = {}
     for each in error.errors():
-        found.setdefault(_key_of(document, each["loc"]), _text(each))
+        found.setdefault(_key_of(document, each["loc"]), _text(each, keys))
     yield from sorted(found.items(), key=lambda mistake: document.line(mistake[0]))
 
 
-def _text(error: ErrorDetails) -> str:
+def _text(error: ErrorDetails, keys: Sequence[str]) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"is not a key here{_meant(str(error['loc'][-1]), KEYS)}"
+        return f"is not a key here{_meant(str(error['loc'][-1]), keys)}"
     if kind == "literal_error":
         allowed = str(context["expected"]).replace("'", "")
         return f"must be {allowed}{_meant(str(error['input']), allowed.replace(' or ', ', ').split(', '))}"

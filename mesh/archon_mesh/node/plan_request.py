@@ -40,7 +40,8 @@ checkpoint."""
 
 _KEYS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
-    *("critical", "partial_input", "estimated_seconds", "estimated_cost_micro_usd", "confidence"),
+    *("critical", "partial_input", "checkpoint", "expand", "expand_on_failure"),
+    *("estimated_seconds", "estimated_cost_micro_usd", "confidence"),
 )
 
 
@@ -112,10 +113,16 @@ class PlanRequestRun:
             reason = request.reason or "the plan cannot be completed"
             previous = self._previous(goal)
             previous = replace(previous, context={**previous.context, **known})
-            task = await planner.replan(previous, reason, tools, faults=request.faults)
+            if request.expand:
+                task = await planner.expand(previous, request.expand, tools, faults=request.faults)
+            else:
+                task = await planner.replan(previous, reason, tools, faults=request.faults)
         else:
             task = await planner.create_plan(goal, tools, known, faults=request.faults)
-        left = [{name: getattr(each, name) for name in _KEYS} for each in task.subtasks if not each.has_ended]
+        new = [each for each in task.subtasks if not each.has_ended]
+        if request.expand:  # what the expansion leaves as it is needs no repetition
+            new = [each for each in new if each not in self._previous(goal).subtasks]
+        left = [{name: getattr(each, name) for name in _KEYS} for each in new]
         reply: dict[str, Any] = {"goal": task.goal, "subtasks": left}
         if planner.changes:
             reply["changes"] = list(planner.changes)

@@ -26,6 +26,7 @@ class PlanEventKind(StrEnum):
     SUBTASK_SKIPPED = "subtask_skipped"
     REPLANNING = "replanning"
     REPLANNED = "replanned"
+    EXPANDED = "expanded"
     PAUSED = "paused"
     RESUMED = "resumed"
     COMPLETED = "completed"

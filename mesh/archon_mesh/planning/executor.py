@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, OperationCancelled
 from archon_mesh.core.plan import (
+    MAX_EXPANSIONS,
     Plan,
     ReplanCounters,
     ReplanPolicy,
@@ -18,6 +19,7 @@ from archon_mesh.core.plan import (
     SubTaskStatus,
     Task,
     block_dependants,
+    due_expansions,
     has_ended,
     ready_subtasks,
     replan_reason,
@@ -27,7 +29,7 @@ from archon_mesh.planning.attempts import FATAL, MAX_ATTEMPTS, TIMEOUT, Attempts
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.errors import PlanFailed, PlanNotApproved
 from archon_mesh.planning.events import PlanEvent, PlanEventHandler, PlanEventKind, report
-from archon_mesh.planning.planner import Planner
+from archon_mesh.planning.plan_source import PlanSource
 from archon_mesh.planning.suggestion import simpler_goal
 from archon_mesh.planning.worker import Worker
 
@@ -46,7 +48,8 @@ class PlanExecutor:
     `worker` has the tools, the model and the agents. Without a `planner` there are no replans: what depends on a failed
     subtask is skipped, and a failed critical subtask fails the plan. `check` is asked about each result after the rules
     (`check_by_rules`). `timeout` is in seconds, for each of `max_attempts` attempts at a subtask. `on_event` receives
-    every PlanEvent.
+    every PlanEvent. The planner is also asked for what takes the place of subtasks with `expand`, and of those with
+    `expand_on_failure` that failed, while others are being executed; that is no replan.
 
     `task` is the plan as it is now, at any time; `plans` has those that were given up; `measured` says what each
     subtask took.
@@ -56,7 +59,7 @@ class PlanExecutor:
         self,
         worker: Worker,
         *,
-        planner: Planner | None = None,
+        planner: PlanSource | None = None,
         policy: ReplanPolicy | None = None,
         check: ResultCheck | None = None,
         max_parallel: int = MAX_PARALLEL,
@@ -84,6 +87,8 @@ class PlanExecutor:
         self._paused = False
         self._cancelled = False
         self._executing = False
+        self._handled: set[str] = set()
+        self._expansions = 0
         self.plans: list[Task] = []
         self.measured: dict[str, Measured] = {}
 
@@ -125,6 +130,7 @@ class PlanExecutor:
         self._executing, self._cancelled, self._counters = True, False, ReplanCounters()
         self._task = _without_executing(task)
         self.plans, self.measured = [], {}
+        self._handled, self._expansions = set(), 0
         try:
             return await self._execute()
         finally:
@@ -147,6 +153,9 @@ class PlanExecutor:
                 was_paused = self._paused
                 await self._report(PlanEventKind.PAUSED if was_paused else PlanEventKind.RESUMED)
             if not self._paused and reason is None:
+                if due := due_expansions(self._current(), self._handled):
+                    await self._expand(due)
+                    continue
                 if self._lower_confidence():
                     continue
                 await self._start_ready()
@@ -163,20 +172,23 @@ class PlanExecutor:
         replan is left."""
         if self._planner is None or self._is_last_replan():
             return False
-        lowest = min((subtask.confidence for subtask in ready_subtasks(self._current())), default=1.0)
+        lowest = min((subtask.confidence for subtask in self._ready()), default=1.0)
         if lowest >= self._policy.min_confidence:
             return False
         self._counters = replace(self._counters, confidence=lowest)
         return True
 
+    def _ready(self) -> tuple[SubTask, ...]:
+        return ready_subtasks(self._current(), self._handled)
+
     async def _start_ready(self) -> None:
-        ready = ready_subtasks(self._current())
+        ready = self._ready()
         if not ready and not self._running:
             # A plan that was given with failed subtasks.
             for subtask in self._current().subtasks:
                 if subtask.status in (SubTaskStatus.FAILED, SubTaskStatus.SKIPPED):
                     await self._skip_dependants(subtask.id)
-            ready = ready_subtasks(self._current())
+            ready = self._ready()
         for subtask in ready:
             if len(self._running) >= self._max_parallel:
                 return
@@ -189,7 +201,8 @@ class PlanExecutor:
             await self._report(PlanEventKind.SUBTASK_STARTED, executing)
 
     async def _retried(self, subtask: SubTask, problem: str) -> None:
-        self._counters = self._counters.with_failed_attempt(subtask.id)
+        if not subtask.expand_on_failure:
+            self._counters = self._counters.with_failed_attempt(subtask.id)
         await self._report(PlanEventKind.SUBTASK_RETRIED, subtask, problem)
 
     async def _wait(self) -> None:
@@ -220,6 +233,10 @@ class PlanExecutor:
             await self._report(PlanEventKind.SUBTASK_COMPLETED, done)
             return
         failed = replace(run.subtask, status=SubTaskStatus.FAILED, result=run.problem)
+        if failed.expand_on_failure:
+            self._task = self._current().update_subtask(failed)
+            await self._report(PlanEventKind.SUBTASK_FAILED, failed, run.problem)
+            return
         self._task = block_dependants(self._current().update_subtask(failed), failed.id)
         # A failure that no further attempt can change counts as all of them.
         for _ in range(self._policy.failures_of_subtask if run.is_final else 1):
@@ -266,6 +283,28 @@ class PlanExecutor:
         self.plans.append(task)
         self._task, self._counters = new_task, self._counters.with_replan()
         await self._report(PlanEventKind.REPLANNED, message=reason)
+
+    async def _expand(self, places: Sequence[str]) -> None:
+        """Puts what the planner replies in these places. Raises PlanFailed if there is no planner, it fails, or no
+        expansion is left."""
+        task, planner = self._current(), self._planner
+        if planner is None:
+            raise await self._failure(f"without a planner, {places[0]} cannot be expanded")
+        if self._expansions >= MAX_EXPANSIONS:
+            raise await self._failure(f"it was expanded {MAX_EXPANSIONS} times, the most that a plan may be")
+        try:
+            self._task = await planner.expand(task, places, self._worker.tools)
+        except (*FATAL, PlanNotApproved):
+            raise
+        except ArchonError as error:
+            raise await self._failure(f"{places[0]} cannot be expanded: {error}") from error
+        self._expansions += 1
+        for id_ in places:
+            subtask = task.get_subtask(id_)
+            if subtask is not None and subtask.status is SubTaskStatus.FAILED:
+                self._handled.add(id_)
+                await self._skip_dependants(id_)
+        await self._report(PlanEventKind.EXPANDED, message=", ".join(places))
 
     def _is_last_replan(self) -> bool:
         return self._counters.replans >= self._policy.max_replans

@@ -9,6 +9,7 @@ from archon_mesh.core.plan import ReplanPolicy
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.decide import TaskMode
 from archon_mesh.planning.events import PlanEventHandler
+from archon_mesh.planning.plan_source import PlanSource
 from archon_mesh.planning.planner import Approve, Clarify
 
 
@@ -19,6 +20,8 @@ class TaskOptions(TypedDict, total=False):
     """How the query is answered; None decides by the query."""
     initial_context: Mapping[str, Any]
     """Values that the plan may use."""
+    planner: PlanSource
+    """Makes the plan in place of the agent's model, such as a workflow. The query is not decided about."""
     approve: Approve
     clarify: Clarify
     policy: ReplanPolicy

@@ -55,7 +55,7 @@ def parse_plan(text: str, query: str, task_id: str) -> Task:
     if len(items) > MAX_READ_SUBTASKS:
         raise MalformedPlan(f"the planner's reply has {len(items):,} subtasks; at most {MAX_READ_SUBTASKS:,} are read")
     goal = _text(data.get("goal")) or query
-    return Task(task_id, query, goal, _subtasks(items))
+    return Task(task_id, query, goal, _subtasks(items), _arguments(data.get("context")))
 
 
 def parse_question(text: str) -> str:
@@ -196,6 +196,8 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         critical=_flag(item.get("critical")),
         partial_input=_flag(item.get("partial_input")),
         checkpoint=_flag(item.get("checkpoint")),
+        expand=_flag(item.get("expand")),
+        expand_on_failure=_flag(item.get("expand_on_failure")),
         estimated_seconds=_number(item.get("estimated_seconds")),
         estimated_cost_micro_usd=int(_number(item.get("estimated_cost_micro_usd"))),
         confidence=_confidence(item.get("confidence")),

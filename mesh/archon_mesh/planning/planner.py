@@ -17,6 +17,8 @@ from archon_mesh.core.plan import (
     PlanFault,
     Task,
     carry_over,
+    expanded,
+    expansion_faults,
     find_faults,
     has_ended,
     repair,
@@ -64,6 +66,9 @@ class _Conversation:
 
     messages: list[ChatMessage]
     may_ask: bool
+    places: tuple[str, ...] = ()
+    """The subtasks in whose place the model plans; empty for a whole plan."""
+
     may_correct: bool = True
     candidate: Task | None = None
     """The last plan that could be read."""
@@ -163,6 +168,24 @@ class Planner:
 
         return await self._make(planner_input, tools, finish, faults)
 
+    async def expand(
+        self, task: Task, places: Sequence[str], available_tools: AvailableTools = (), *, faults: Sequence[str] = ()
+    ) -> Task:
+        """Returns the task with the subtasks that take the place of these ones. Raises as `create_plan` does."""
+        tools = specs_of(available_tools)
+        planner_input = replace(
+            self._input(task.original_query, tools, task.context), progress=progress_of(task), expand=tuple(places)
+        )
+
+        def finish(text: str) -> Task:
+            return expanded(task, parse_plan(text, task.original_query, task.id), places)
+
+        return await self._make(planner_input, tools, finish, faults)
+
+    def answer(self, task: Task) -> str | None:
+        """Returns None: the answer is the only final result, or the model's to write."""
+        return None
+
     def _input(self, query: str, tools: Sequence[ToolSpec], context: Mapping[str, Any]) -> PlannerInput:
         described = [
             {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters_schema)}
@@ -187,14 +210,15 @@ class Planner:
         messages = planner_messages(planner_input, may_ask=self._clarify is not None, max_subtasks=self._max_subtasks)
         if refused:
             messages.append(faults_message(refused))
-        task = await self._corrected(_Conversation(messages, may_ask=True), finish, names)
+        places = tuple(planner_input.expand)
+        task = await self._corrected(_Conversation(messages, may_ask=True, places=places), finish, names)
         Plan.of(task)
         if self._approve is None:
             return task
         approved = await self._approve(task)
         if isinstance(approved, Task):
             # A changed plan is held to the same rules.
-            return self._repaired(approved, (), names)
+            return self._repaired(approved, (), names, places)
         if approved is not True:
             raise PlanNotApproved("the plan was not approved", task)
         return task
@@ -215,17 +239,17 @@ class Planner:
                 task = finish(text)
             except MalformedPlan as error:
                 if conversation.candidate is not None:
-                    return self._repaired(conversation.candidate, conversation.faults, names)
+                    return self._repaired(conversation.candidate, conversation.faults, names, conversation.places)
                 if not conversation.may_correct:
                     raise
                 conversation.may_correct = False
                 conversation.messages += [_quoted(text), faults_message([str(error)])]
                 continue
-            faults = await self._faults(task, names)
+            faults = await self._faults(task, names, conversation.places)
             if not faults:
                 return task
             if not conversation.may_correct:
-                return self._repaired(task, faults, names)
+                return self._repaired(task, faults, names, conversation.places)
             conversation.may_correct = False
             conversation.candidate, conversation.faults = task, faults
             conversation.messages += [_quoted(text), faults_message(faults)]
@@ -246,7 +270,7 @@ class Planner:
             return reply.tool_calls[0].arguments_json
         return reply.text
 
-    async def _faults(self, task: Task, names: Mapping[str, Collection[str]]) -> list[PlanFault]:
+    async def _faults(self, task: Task, names: Mapping[str, Collection[str]], places: Sequence[str]) -> list[PlanFault]:
         faults = [
             *find_faults(
                 task,
@@ -256,13 +280,16 @@ class Planner:
                 max_subtasks=self._max_subtasks,
             )
         ]
-        if task.subtasks and has_ended(task):
+        faults += expansion_faults(task, places)
+        if task.subtasks and has_ended(task) and not places:
             faults.append(PlanFault(FaultKind.EMPTY_PLAN, "", "the plan has no subtask that is left to execute"))
         if self._goal_check is not None and (problem := await self._goal_check(task)):
             faults.append(PlanFault(FaultKind.WRONG_GOAL, "", problem))
         return faults
 
-    def _repaired(self, task: Task, faults: Sequence[PlanFault], names: Mapping[str, Collection[str]]) -> Task:
+    def _repaired(
+        self, task: Task, faults: Sequence[PlanFault], names: Mapping[str, Collection[str]], places: Sequence[str]
+    ) -> Task:
         """Raises EmptyPlan."""
         if any(fault.kind is FaultKind.WRONG_GOAL for fault in faults):
             task = replace(task, goal=task.original_query)
@@ -273,7 +300,7 @@ class Planner:
             capabilities=names["capabilities"],
             max_subtasks=self._max_subtasks,
         )
-        if has_ended(repaired):
+        if has_ended(repaired) and not places:
             raise EmptyPlan("the plan has no subtask that is left to execute")
         self.changes = changes
         for change in changes:

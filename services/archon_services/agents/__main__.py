@@ -1,4 +1,5 @@
-"""Serves one role: `python -m archon_services.agents ROLE [flags]`; ROLE is a reference role or a YAML file."""
+"""Serves one role: `python -m archon_services.agents ROLE [flags]`; ROLE is a reference role, `workflow`, or a YAML
+file."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from archon.errors import ArchonError
-from archon_services.agents.app import serve_file, serve_role
-from archon_services.agents.roles.catalogue import find_role
+from archon_services.agents.app import serve_file, serve_role, serve_workflows
+from archon_services.agents.roles.catalogue import WORKFLOW_ROLE, find_role
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import load_or_exit
 
@@ -20,6 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     settings = load_or_exit(AgentServiceSettings, arguments[1:])
     try:
+        if arguments[0] == WORKFLOW_ROLE:
+            return serve_workflows(settings)
         role = find_role(arguments[0])
         return serve_file(role, settings) if isinstance(role, str) else serve_role(role, settings)
     except ArchonError as error:

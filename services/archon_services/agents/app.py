@@ -43,6 +43,33 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
     )
 
 
+def serve_workflows(settings: AgentServiceSettings) -> int:
+    """Serves the role that interprets workflows, as `serve_role` does; it has no model. Raises FailedPrecondition
+    without jinja2."""
+    from archon_mesh.workflows.role import ROLE, workflow_server
+    from archon_mesh.workflows.sandbox import template
+
+    template("")  # so that a missing package is an error of the start
+
+    @asynccontextmanager
+    async def app() -> AsyncIterator[str]:
+        server = workflow_server(settings.agent_settings())
+        logs.identify(server.instance_id)
+        try:
+            yield await server.start()
+        finally:
+            await server.stop(settings.drain)
+
+    return run(
+        ROLE,
+        app,
+        log_level=settings.log_level,
+        log_format=settings.log_format,
+        ready_file=settings.ready_file,
+        service_name=ROLE,
+    )
+
+
 def serve_file(path: str, settings: AgentServiceSettings) -> int:
     """As `serve_role` for the role in a YAML file. Raises NotFound and InvalidArgument for the file."""
     declared = load_agent(path, model=settings.model, overrides=settings.overrides())

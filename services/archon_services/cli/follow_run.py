@@ -43,6 +43,7 @@ class RunRequest:
     request_id: str = ""
     """Empty for a new one."""
     planner: str = ""
+    metadata: Mapping[str, str] | None = None
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Client.submit` besides the goal."""
@@ -50,6 +51,7 @@ class RunRequest:
             "roles": self.roles,
             "strategy": self.strategy,
             "planner": self.planner,
+            "metadata": self.metadata,
             "budget": self.budget,
             "session_id": self.session_id,
             "timeout": self.timeout,

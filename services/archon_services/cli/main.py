@@ -45,6 +45,7 @@ from archon_services.cli.commands import (
     trace,
     up,
     watch,
+    workflow,
 )
 from archon_services.cli.contexts import RESOLUTION
 from archon_services.cli.errors import EXIT_CODES, report_error
@@ -88,6 +89,7 @@ app.command()(resume.resume)
 app.command()(rerun.rerun)
 app.command()(trace.trace)
 app.command()(prompts.prompts)
+app.add_typer(workflow.workflow, name="workflow")
 app.add_typer(context.context, name="context")
 app.add_typer(long_term.memory, name="memory")  # the commands of both modules
 app.command()(doctor.doctor)

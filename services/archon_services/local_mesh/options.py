@@ -11,7 +11,10 @@ from archon.errors import InvalidArgument
 DEFAULT_ROLES: Final = ("requirements", "designer", "implementer", "coordinator", "planner")
 """The reference roles that a mesh runs by default."""
 
-ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "validator")
+WORKFLOW: Final = "workflow"
+"""The role that interprets workflows: it is started when one is run."""
+
+ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "validator", WORKFLOW)
 """All reference roles."""
 
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")

@@ -165,6 +165,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_after_the_last_replan_the_run_fails_and_names_the_steps"],
         ),
         Limit(
+            "Expansions of a plan",
+            "{archon_mesh.core.plan.expand:MAX_EXPANSIONS}",
+            "The run fails: `PLAN_FAILED`; in a process: `PlanFailed`.",
+            ["test_expansions_are_bounded"],
+        ),
+        Limit(
             "Request to a planner: roles with their tools; results of the plan before",
             "{archon_services.orchestrator.convert.plan:MAX_TARGETS_BYTES|bytes}; "
             "{archon_services.orchestrator.convert.plan:MAX_RESULT_BYTES|bytes}",

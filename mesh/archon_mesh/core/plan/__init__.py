@@ -14,6 +14,7 @@ from archon_mesh.core.plan.errors import (
     PlanCycle,
     UnknownSubTask,
 )
+from archon_mesh.core.plan.expand import MAX_EXPANSIONS, due_expansions, expanded, expansion_faults
 from archon_mesh.core.plan.faults import MAX_PLAN_SUBTASKS, MAX_SUBTASKS, FaultKind, PlanFault, find_faults
 from archon_mesh.core.plan.order import Plan
 from archon_mesh.core.plan.progress import block_dependants, has_ended, ready_subtasks, skip_dependants
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_POLICY",
+    "MAX_EXPANSIONS",
     "MAX_PLAN_SUBTASKS",
     "MAX_REPLANS",
     "MAX_SUBTASKS",
@@ -56,6 +58,9 @@ __all__ = [
     "UnknownSubTask",
     "block_dependants",
     "carry_over",
+    "due_expansions",
+    "expanded",
+    "expansion_faults",
     "fill_arguments",
     "find_faults",
     "has_ended",

@@ -35,6 +35,7 @@ class FaultKind(StrEnum):
     STEP_WITHOUT_PURPOSE = "step_without_purpose"
     MISSING_TEMPLATE_KEY = "missing_template_key"
     ARGUMENTS_TOO_LARGE = "arguments_too_large"
+    NOT_EXPANDED = "not_expanded"
     WRONG_GOAL = "wrong_goal"
 
     @property

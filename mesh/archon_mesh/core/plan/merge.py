@@ -30,7 +30,7 @@ def merge_neighbours(subtasks: Sequence[SubTask], limit: int) -> tuple[list[SubT
         return list(subtasks), []
     groups: list[list[SubTask]] = []
     for subtask in remaining:
-        if excess > 0 and groups and _binding(groups[-1][0]) == _binding(subtask):
+        if excess > 0 and groups and _may_merge(groups[-1][0], subtask):
             groups[-1].append(subtask)
             excess -= 1
         else:
@@ -85,6 +85,11 @@ def _binding(subtask: SubTask) -> tuple[str, str, str]:
     return subtask.tool_name, subtask.role, subtask.capability
 
 
+def _may_merge(first: SubTask, second: SubTask) -> bool:
+    flags = [(each.expand, each.expand_on_failure) for each in (first, second)]
+    return _binding(first) == _binding(second) and flags[0] == flags[1]
+
+
 def _with_merged(ended: Sequence[SubTask], groups: Sequence[Sequence[SubTask]]) -> list[SubTask]:
     names = {subtask.id: group[0].id for group in groups for subtask in group if subtask.id != group[0].id}
     result = list(ended)
@@ -115,6 +120,8 @@ def _merged(group: Sequence[SubTask]) -> SubTask:
         critical=any(each.critical for each in group),
         partial_input=all(each.partial_input for each in group),
         checkpoint=any(each.checkpoint for each in group),
+        expand=any(each.expand for each in group),
+        expand_on_failure=any(each.expand_on_failure for each in group),
         estimated_seconds=sum(each.estimated_seconds for each in group),
         estimated_cost_micro_usd=sum(each.estimated_cost_micro_usd for each in group),
         confidence=min(each.confidence for each in group),

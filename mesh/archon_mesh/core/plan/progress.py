@@ -6,20 +6,24 @@ dependants of each failed subtask are skipped.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
+from archon_mesh.core.plan.expand import awaits_expansion
 from archon_mesh.core.plan.order import dependants
 from archon_mesh.core.plan.subtask import WAITING, SubTask, SubTaskStatus
 from archon_mesh.core.plan.task import Task
 
 
-def ready_subtasks(task: Task) -> tuple[SubTask, ...]:
+def ready_subtasks(task: Task, handled: Collection[str] = ()) -> tuple[SubTask, ...]:
     """Returns the subtasks that may start, in their order: those whose dependencies are completed, or, with
-    `partial_input`, have ended."""
+    `partial_input`, have ended. Subtasks with `expand` never start. `handled` as for `due_expansions`."""
     completed = task.completed_ids
-    ended = frozenset(subtask.id for subtask in task.subtasks if subtask.has_ended)
+    ended = frozenset(each.id for each in task.subtasks if each.has_ended and not awaits_expansion(each, handled))
     return tuple(
-        subtask for subtask in task.subtasks if subtask.is_ready(ended if subtask.partial_input else completed)
+        subtask
+        for subtask in task.subtasks
+        if not subtask.expand and subtask.is_ready(ended if subtask.partial_input else completed)
     )
 
 

@@ -41,7 +41,9 @@ nothing else:
 - `role` is one of the roles, or empty. A subtask with neither tool nor role is answered by thinking alone.
 - `critical` is true if the query cannot be answered without the subtask. `"partial_input": true` lets it start although
   a dependency has failed.
-- `confidence`, from 0 to 1, is how sure you are that the subtask can be done."""
+- `confidence`, from 0 to 1, is how sure you are that the subtask can be done.
+- `"expand": true` marks a subtask of which you cannot say yet how it is done, because that depends on results. Once its
+  dependencies have completed, you are asked for the subtasks that take its place."""
 _PROFILES: Final = """
 - `profiles` has what is known about the roles: their tools and capabilities, how to give work to them, and what a task
   of theirs takes. A subtask with a tool goes to a role that has it. Estimate by `seconds` and `cost_micro_usd`."""
@@ -51,6 +53,10 @@ _REPLAN: Final = """
 - `progress` is what happened so far, and `reason` why a new plan is needed. Plan only what is left. Completed subtasks
   are done and are never repeated: refer to them by their ids. Avoid what failed; find another way to the goal.
 - Split each subtask that is listed in `split` into smaller ones."""
+_EXPAND: Final = """
+- `progress` is what happened so far. `expand` has the ids of the subtasks in whose place you plan now, with the results
+  in `progress`; of those, a subtask that failed is to be replaced. Reply with the new subtasks only, each with an id
+  that is not in `progress`: all other subtasks stay. They depend on subtasks in `progress` by their ids."""
 _AGAIN: Final = "Reply with the whole corrected plan, as one JSON object and nothing else."
 
 
@@ -75,8 +81,8 @@ class RoleProfile:
 @dataclass(frozen=True, slots=True)
 class PlannerInput:
     """What a planner gets. `tools` have name, description and parameters; `roles` have descriptions by name, and
-    `profiles` what else is known about them; `split` has the ids of the subtasks to split. `progress` is None for a
-    first plan."""
+    `profiles` what else is known about them; `split` has the ids of the subtasks to split, `expand` of those in whose
+    place the planner plans. `progress` is None for a first plan."""
 
     query: str
     tools: Sequence[Mapping[str, Any]] = ()
@@ -86,6 +92,7 @@ class PlannerInput:
     progress: Sequence[Mapping[str, Any]] | None = None
     reason: str = ""
     split: Sequence[str] = ()
+    expand: Sequence[str] = ()
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -106,7 +113,10 @@ def planner_messages(
         rules += '\n- `"capability"` may be one of the capabilities: any role that has it does the subtask.'
     if planner_input.profiles:
         rules += _PROFILES
-    if planner_input.progress is not None:
+    if planner_input.progress is not None and planner_input.expand:
+        rules += _EXPAND
+        data |= {"progress": list(planner_input.progress), "expand": list(planner_input.expand)}
+    elif planner_input.progress is not None:
         rules += _REPLAN
         data |= {"progress": list(planner_input.progress), "reason": planner_input.reason}
         data |= {"split": list(planner_input.split)} if planner_input.split else {}
@@ -120,7 +130,7 @@ def read_planner_input(messages: Sequence[ChatMessage]) -> PlannerInput | None:
     for message in messages:
         data = _object(message.content) if message.role == "user" else {}
         if isinstance(data.get("query"), str):
-            names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split", "profiles")
+            names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split", "expand", "profiles")
             return PlannerInput(data["query"], **{name: data[name] for name in names if name in data})
     return None
 

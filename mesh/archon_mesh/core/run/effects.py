@@ -214,8 +214,8 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
 
 def _is_end_of_idle_step(run: RunState, event: ev.TaskEnded) -> bool:
     """Whether the task executes a step that is not in progress, so that its end has no effect but on other steps."""
-    task = run.tasks[event.task_id]
-    return run.plan is not None and bool(task.step_id) and not task.live
+    task = run.tasks.get(event.task_id)  # None: one of the events before creates it
+    return run.plan is not None and (task is None or (bool(task.step_id) and not task.live))
 
 
 def _may_end(run: RunState, task: Task, event: ev.ResultReceived) -> bool:

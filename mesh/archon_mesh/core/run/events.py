@@ -59,7 +59,8 @@ class Planned:
 
     Steps that have completed, and those in progress whose ids the plan has, keep their tasks; the other tasks of the
     plan before were ended by the events before this one, and the events after it create those of the new steps.
-    `changes` are the repairs that the plan needed.
+    `changes` are the repairs that the plan needed. With `expansion`, the planner completed the plan as far as it could,
+    which is no replan: steps that wait as before keep their tasks too.
     """
 
     task_id: str
@@ -68,6 +69,7 @@ class Planned:
     changes: tuple[str, ...] = ()
     identity: str = ""
     edit_id: str = ""
+    expansion: bool = False
 
 
 @value

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from archon_mesh.core.plan import SubTask, SubTaskStatus
+from archon_mesh.core.plan.expand import awaits_expansion, is_due
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.plan_state import sinks_of
 from archon_mesh.core.run.state import RunState
@@ -45,8 +46,49 @@ def next_confidence(run: RunState) -> float:
     plan = run.plan
     assert plan is not None
     tasks = ((plan.steps[id_], run.tasks[task_id]) for id_, task_id in plan.tasks.items())
-    ready = (step.confidence for step, task in tasks if not (task.ended or task.attempt or task.missing))
+    ready = (step.confidence for step, task in tasks if not (step.expand or task.ended or task.attempt or task.missing))
     return min(ready, default=1.0)
+
+
+def due_expansions(run: RunState, ended: Task | None = None, state: TaskState | None = None) -> tuple[str, ...]:
+    """Returns the steps of the plan in force in whose place the planner has to plan now. `ended` is a task that ends
+    in `state` with the events being decided."""
+    plan = run.plan
+    assert plan is not None
+    if not plan.places:
+        return ()
+    tasks = {id_: run.tasks[task_id] for id_, task_id in plan.tasks.items()}
+    states = {id_: task.state for id_, task in tasks.items()}
+    if ended is not None and state is not None:
+        states[ended.step_id] = state
+    return due_places(plan.steps, states, plan.handled)
+
+
+def due_places(
+    steps: Mapping[str, SubTask], states: Mapping[str, TaskState], handled: Collection[str]
+) -> tuple[str, ...]:
+    """Returns the ids of the steps in whose place the planner has to plan now. `states` are those of the steps' tasks;
+    steps without a task wait."""
+
+    def with_state(step: SubTask) -> SubTask:
+        status = _STATUS.get(states.get(step.id, TaskState.SUBMITTED), SubTaskStatus.PENDING)
+        return step.with_status(status)
+
+    due = []
+    for step in steps.values():
+        if step.expand or step.expand_on_failure:
+            upstream = {id_: with_state(steps[id_]) for id_ in step.dependencies if id_ in steps}
+            if is_due(with_state(step), upstream, handled):
+                due.append(step.id)
+    return tuple(due)
+
+
+def waits_for_expansion(run: RunState, task: Task) -> bool:
+    """True if the step of this task failed and the planner has yet to plan what takes its place."""
+    plan = run.plan
+    if plan is None or not plan.places or not plan.in_force(task):
+        return False
+    return awaits_expansion(plan.steps[task.step_id].with_status(status_of(run, task.task_id)), plan.handled)
 
 
 def failed_steps(run: RunState, further: Iterable[str] = ()) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from archon_mesh.core.plan import DEFAULT_POLICY, ReplanCounters, SubTask
 from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.plan.order import dependants, topological_order
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import TaskState
 
@@ -34,10 +35,22 @@ class PlanState:
     planner: str = ""
     """The planner's task that makes the next plan; empty if none is asked for."""
     reason: str = ""
-    """Why that plan is asked for; empty for the first one."""
+    """Why that plan is asked for; empty for the first one, and for an expansion."""
+    expanding: tuple[str, ...] = ()
+    """The steps in whose place that task plans; empty unless it expands the plan."""
+    places: tuple[str, ...] = ()
+    """The steps that may be expanded."""
+    handled: frozenset[str] = frozenset()
+    """Failed steps that an expansion was for."""
+    expansions: int = 0
+    """How often the plan was expanded."""
     synthesis: str = ""
     """The planner's task that combines the results; empty before it is created."""
     counters: ReplanCounters = field(default_factory=ReplanCounters)
+
+    def is_place(self, task: Task) -> bool:
+        """True if the task is never dispatched, because the planner plans what takes the place of its step."""
+        return bool(self.places) and self.in_force(task) and self.steps[task.step_id].expand
 
     def in_force(self, task: Task) -> bool:
         """True if the task executes a step of this plan, and not one that a later plan has replaced."""
@@ -57,6 +70,40 @@ def sinks_of(plan: Plan) -> tuple[str, ...]:
     """Returns the ids of the steps that no other step depends on, in order."""
     used = {dependency for step in plan.subtasks for dependency in step.dependencies}
     return tuple(step.id for step in plan.subtasks if step.id not in used)
+
+
+def handled_after(plan: PlanState, tasks: Mapping[str, Task]) -> frozenset[str]:
+    """Returns the failed steps that an expansion was for, after the one that the planner replied to."""
+    failed = (TaskState.FAILED, TaskState.REJECTED)
+    return plan.handled.union(
+        id_ for id_ in plan.expanding if id_ in plan.tasks and tasks[plan.tasks[id_]].state in failed
+    )
+
+
+def kept_by_expansion(plan: PlanState, steps: Mapping[str, SubTask], tasks: Mapping[str, Task]) -> dict[str, str]:
+    """Returns the tasks that steps keep when the plan is expanded, by the steps' ids: of all steps that have begun, and
+    of those that wait as before for the same tasks. `steps` are those of the new plan, `tasks` all of the run."""
+    handled = handled_after(plan, tasks)
+    kept: dict[str, str] = {}
+    pending = [id_ for id_ in steps if id_ in plan.tasks]
+    for id_ in pending:
+        task = tasks[plan.tasks[id_]]
+        if task.attempt > 0 and not task.stopping:
+            kept[id_] = task.task_id
+    waiting = {
+        id_
+        for id_ in pending
+        if id_ not in kept
+        and steps[id_] == plan.steps[id_]
+        and handled.isdisjoint(steps[id_].dependencies)
+        and not tasks[plan.tasks[id_]].stopping
+    }
+    # In the order of execution: what waits for a step that is replaced is replaced itself.
+    order = Plan("", "", "", tuple(steps.values()))
+    for id_ in topological_order(order.subtasks, dependants(order)):
+        if id_ in waiting and all(each in kept for each in steps[id_].dependencies):
+            kept[id_] = plan.tasks[id_]
+    return {id_: kept[id_] for id_ in pending if id_ in kept}
 
 
 def keeps_task(task: Task, *, edited: bool = False) -> bool:

@@ -81,7 +81,7 @@ class RunState:
             return False
         if task.live or self.ending is not None or task.state.final or task.question:
             return False
-        return not task.missing and not (self.plan is not None and self.plan.holds(task))
+        return not task.missing and not (self.plan is not None and (self.plan.is_place(task) or self.plan.holds(task)))
 
     def remember(self, failure: Failure) -> None:
         """Adds a failure to the last ones."""

@@ -16,6 +16,8 @@ YAML_ROLES: Final = (
     *("requirements", "designer", "planner"),
     *("researcher", "writer", "editor", "coder", "validator"),
 )
+WORKFLOW_ROLE: Final = "workflow"
+"""Served by `archon_mesh.workflows`, which has no agent."""
 
 
 def find_role(name: str) -> Role | str:
@@ -28,7 +30,7 @@ def find_role(name: str) -> Role | str:
         return str(FOLDER / f"{name}.yaml")
     if Path(name).suffix in (".yaml", ".yml"):
         return name
-    expected = ", ".join(YAML_ROLES + PYTHON_ROLES)
+    expected = ", ".join((*YAML_ROLES, *PYTHON_ROLES, WORKFLOW_ROLE))
     raise NotFound(f"unknown role {name!r}: expected one of {expected}, or a YAML file")
 
 

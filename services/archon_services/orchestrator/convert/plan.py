@@ -32,7 +32,9 @@ def read_planned(event: run_pb2.RunEvent) -> ev.Planned:
     steps = tuple(_step_from_proto(step) for step in source.steps)
     plan = Plan("", "", source.goal, steps, _object(source.context_json))
     by = event.planned.identity, event.planned.edit_id
-    return ev.Planned(event.task.task_id, source.revision, plan, tuple(source.changes), *by)
+    return ev.Planned(
+        event.task.task_id, source.revision, plan, tuple(source.changes), *by, expansion=event.planned.expansion
+    )
 
 
 def write_planned(out: run_pb2.RunEvent, event: ev.Planned) -> None:
@@ -42,6 +44,7 @@ def write_planned(out: run_pb2.RunEvent, event: ev.Planned) -> None:
     for step in event.plan.subtasks:
         _write_step(step, target.steps.add())
     out.planned.identity, out.planned.edit_id = event.identity, event.edit_id
+    out.planned.expansion = event.expansion
 
 
 def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
@@ -56,6 +59,8 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         capability=source.capability,
         critical=source.critical,
         partial_input=source.partial_input,
+        expand=source.expand,
+        expand_on_failure=source.expand_on_failure,
         confidence=source.confidence,
         estimated_seconds=source.estimated_seconds,
         estimated_cost_micro_usd=source.estimated_cost_micro_usd,
@@ -69,6 +74,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.dependencies.extend(step.dependencies)
     target.role, target.capability = step.role, step.capability
     target.critical, target.partial_input, target.confidence = step.critical, step.partial_input, step.confidence
+    target.expand, target.expand_on_failure = step.expand, step.expand_on_failure
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd
     target.checkpoint = step.checkpoint

@@ -97,6 +97,7 @@ def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask
         request.targets.extend(submission.goal.plan_targets)
     request.max_steps, request.revision, request.reason = max_steps(run), plan.revision + 1, plan.reason
     request.faults.extend(task.faults)
+    request.expand.extend(plan.expanding)
 
 
 def _clarifications(task: Task) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from archon_mesh.planning import MalformedPlan
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import says
 
+COMPLETED = common_pb2.TASK_STATE_COMPLETED
 CALCULATOR = '{"type":"object","properties":{"expression":{"type":"string"}},"required":["expression"]}'
 
 
@@ -191,3 +192,19 @@ async def test_a_planner_asks_once_and_plans_with_the_answer() -> None:
     assert data["context"] == {"clarification": {"question": "Where to?", "answer": "To Rome."}}
     assert '{"question":' in model.requests[0].messages[0].content + model.requests[0].messages[-1].content
     assert '{"question": "..."}' not in model.requests[1].messages[0].content, "it may ask once"
+
+
+async def test_an_expansion_replies_with_its_new_steps_only() -> None:
+    asked = request(expand=["rest"])
+    done = asked.previous.steps.add(step_id="list", description="list the numbers", state=COMPLETED)
+    done.result.add(text="360")
+    asked.previous.steps.add(step_id="rest", description="the facts", dependencies=["list"], expand=True)
+    asked.previous.steps.add(step_id="sum", description="sum up the facts", dependencies=["rest"], checkpoint=True)
+    model = ScriptedModel([says(reply(subtask("rest/1", dependencies=["list"])))])
+    plan = await Planning(model).plan(asked)
+    assert [(each["id"], each["dependencies"]) for each in plan["subtasks"]] == [
+        ("sum", ["rest/1"]),
+        ("rest/1", ["list"]),
+    ]
+    assert plan["subtasks"][0]["checkpoint"], "a step keeps what it is"
+    assert json.loads(model.requests[0].messages[-1].content)["expand"] == ["rest"]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from archon_mesh.core.plan import (
     DEFAULT_POLICY,
+    MAX_EXPANSIONS,
     MAX_REPLANS,
     Plan,
     ReplanCounters,
@@ -18,7 +19,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import orphans, stop, then_end
-from archon_mesh.core.run.plan_progress import plan_failure
+from archon_mesh.core.run.plan_progress import due_expansions, due_places, plan_failure
 from archon_mesh.core.run.plan_state import keeps_task, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -48,23 +49,75 @@ def plan_changed(
             events += stop(run, run.tasks[task_id], replaced, stopped)
     editor = (edit.identity, edit.edit_id) if edit is not None else ("", "")
     planned = ev.Planned(by, revision, without_statuses(plan), accepted.changes, *editor)
+    created, tasks = new_tasks(run, plan, kept)
+    events += [planned, *created]
+    if edit is not None and state.planner:
+        return events
+    closed = {by} if by else set()
+    states = {id_: run.tasks[task_id].state for id_, task_id in kept.items()}
+    counters = state.counters.with_replan() if revision > 1 else state.counters
+    if edit is None and (doubts := new_doubts(run, counters, steps, states, len(created))):
+        return [*events, *doubts]
+    if due_places(steps, states, state.handled):
+        return ask_for_expansion(run, events, closed, state.expansions)
+    if created or any(not run.tasks[task_id].ended for task_id in kept.values()):
+        return events
+    return finish(run, events, tasks, steps, closed)
+
+
+def new_tasks(run: RunState, plan: PlanTask, kept: Mapping[str, str]) -> tuple[list[ev.Event], dict[str, str]]:
+    """Creates the tasks of the steps that keep none. Returns the events, and the tasks of all steps."""
+    assert run.submission is not None
+    steps = {step.id: step for step in plan.subtasks}
     created: list[ev.Event] = []
     tasks = dict(kept)
     for id_ in Plan.of(plan).execution_order:
         if id_ not in tasks:
-            tasks[id_] = _new_task_id(run, len(created))
+            tasks[id_] = new_task_id(run, len(created))
             predecessors = tuple(tasks[dependency] for dependency in dict.fromkeys(steps[id_].dependencies))
-            created.append(ev.TaskCreated(tasks[id_], steps[id_].role, predecessors=predecessors, step_id=id_))
-    events += [planned, *created]
-    busy = edit is not None and bool(state.planner)
-    if edit is None and created:
-        counters = state.counters.with_replan() if revision > 1 else state.counters
-        done = {id_ for id_, task_id in kept.items() if run.tasks[task_id].state is TaskState.COMPLETED}
-        ready = [steps[id_] for id_ in steps if id_ not in kept and done.issuperset(steps[id_].dependencies)]
-        events += _doubts(run, counters, ready, len(created))
-    if busy or created or any(not run.tasks[task_id].ended for task_id in kept.values()):
-        return events
-    return _finish(run, events, tasks, steps, {by} if by else ())
+            role = run.submission.roles[0] if steps[id_].expand else steps[id_].role
+            created.append(ev.TaskCreated(tasks[id_], role, predecessors=predecessors, step_id=id_))
+    return created, tasks
+
+
+def ask_for_expansion(
+    run: RunState, events: list[ev.Event], closed: Collection[str], expansions: int
+) -> list[ev.Event]:
+    """The events, and the planner's task that expands the plan; the end of the run if `expansions` are the most."""
+    if expansions >= MAX_EXPANSIONS:
+        message = f"the plan was expanded {MAX_EXPANSIONS} times, the most that a run may have"
+        return fail(run, events, message, closed, None)
+    return [*events, planner_task(run, events)]
+
+
+def planner_task(run: RunState, events: Collection[ev.Event]) -> ev.Event:
+    """A further task of the planner, after the events."""
+    assert run.submission is not None
+    created = sum(type(event) is ev.TaskCreated for event in events)
+    return ev.TaskCreated(new_task_id(run, created), run.submission.roles[0])
+
+
+def new_doubts(
+    run: RunState,
+    counters: ReplanCounters,
+    steps: Mapping[str, SubTask],
+    states: Mapping[str, TaskState],
+    created: int,
+) -> list[ev.Event]:
+    """Asks for another plan if the confidence in a new step that may start is too low. `states` are those of the other
+    steps; `created` is the number of tasks that the same decision created."""
+    done = {id_ for id_, state in states.items() if state is TaskState.COMPLETED}
+    ready = [step for id_, step in steps.items() if id_ not in states and done.issuperset(step.dependencies)]
+    return _doubts(run, counters, ready, created)
+
+
+def _doubts(run: RunState, counters: ReplanCounters, ready: Collection[SubTask], created: int) -> list[ev.Event]:
+    """Asks for another plan if the confidence in a step that would start next is too low, and a replan is left."""
+    lowest = min((step.confidence for step in ready if not step.expand), default=1.0)
+    if replan_reason(ReplanCounters(confidence=lowest, replans=counters.replans)) is None:
+        return []
+    assert run.submission is not None
+    return [ev.TaskCreated(new_task_id(run, created), run.submission.roles[0])]
 
 
 def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskState) -> list[ev.Event]:
@@ -75,43 +128,38 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
     events = [*decided, *orphans(run, task)]
     if not plan.in_force(task):
         return events
+    closed = {task.task_id}
+    if state is TaskState.COMPLETED and not plan.planner and plan.open > 1:
+        waiting = (run.tasks[task_id] for task_id in task.successors)
+        ready = [plan.steps[each.step_id] for each in waiting if plan.in_force(each) and each.missing == 1]
+        if doubts := _doubts(run, plan.counters, ready, 0):
+            return [*events, *doubts]
+    if not plan.planner and due_expansions(run, task, state):
+        return ask_for_expansion(run, events, closed, plan.expansions)
     if state is TaskState.COMPLETED:
-        if plan.planner:
+        if plan.open > 1 or plan.planner:
             return events
-        if plan.open > 1:
-            waiting = (run.tasks[task_id] for task_id in task.successors)
-            ready = [plan.steps[each.step_id] for each in waiting if plan.in_force(each) and each.missing == 1]
-            return [*events, *_doubts(run, plan.counters, ready, 0)]
-        return _finish(run, events, plan.tasks, plan.steps, {task.task_id}, completed=task)
-    if plan.planner:
+        return finish(run, events, plan.tasks, plan.steps, closed, completed=task)
+    if plan.planner and (not plan.expanding or plan.steps[task.step_id].expand_on_failure):
         return events  # the plan that it makes decides what follows
     counters = plan.counters.with_failed_attempt(task.step_id).with_failed(plan.steps[task.step_id])
-    if replan_reason(counters) is not None:
-        assert run.submission is not None
-        return [*events, ev.TaskCreated(_new_task_id(run, 0), run.submission.roles[0])]
-    if counters.replans >= MAX_REPLANS and _would_replan(counters):
+    if would_replan(counters):
+        if plan.planner:
+            return events
+        if counters.replans < MAX_REPLANS:
+            return [*events, planner_task(run, events)]
         message = f"step {task.step_id!r} of the plan failed after {MAX_REPLANS} replans"
         again = counters.failures.get(task.step_id, 0) >= DEFAULT_POLICY.failures_of_subtask
-        kind = "planning.under_decomposition" if again else ""
-        return _fail(run, events, message, {task.task_id}, task, kind)
+        return fail(run, events, message, closed, task, "planning.under_decomposition" if again else "")
     skipped = _skipped(run, task)
     events += skipped
-    if plan.open > 1 + len(skipped):
+    if plan.open > 1 + len(skipped) or plan.planner:
         return events
-    return _finish(run, events, plan.tasks, plan.steps, {task.task_id}, failed=task)
+    return finish(run, events, plan.tasks, plan.steps, closed, failed=task)
 
 
-def _doubts(run: RunState, counters: ReplanCounters, ready: Collection[SubTask], created: int) -> list[ev.Event]:
-    """Asks for another plan if the confidence in a step that would start next is too low, and a replan is left."""
-    lowest = min((step.confidence for step in ready), default=1.0)
-    if replan_reason(ReplanCounters(confidence=lowest, replans=counters.replans)) is None:
-        return []
-    assert run.submission is not None
-    return [ev.TaskCreated(_new_task_id(run, created), run.submission.roles[0])]
-
-
-def _would_replan(counters: ReplanCounters) -> bool:
-    """Whether the plan would be made anew if that were allowed once more."""
+def would_replan(counters: ReplanCounters) -> bool:
+    """Returns whether the plan would be made anew if that were allowed once more."""
     allowed = ReplanCounters(counters.failures, counters.consecutive_failures, counters.critical_failure)
     return replan_reason(allowed) is not None
 
@@ -137,7 +185,7 @@ def _skipped(run: RunState, task: Task) -> list[ev.Event]:
     return events
 
 
-def _finish(
+def finish(
     run: RunState,
     events: list[ev.Event],
     tasks: Mapping[str, str],
@@ -155,11 +203,10 @@ def _finish(
     done = {
         id_: tasks[id_]
         for id_ in steps
-        if run.tasks[tasks[id_]].state is TaskState.COMPLETED
-        or (completed is not None and tasks[id_] == completed.task_id)
+        if _has_completed(run, tasks[id_]) or (completed is not None and tasks[id_] == completed.task_id)
     }
     if not done:
-        return _fail(run, events, "no step of the plan completed", closed, failed)
+        return fail(run, events, "no step of the plan completed", closed, failed)
     sinks = sinks_of(PlanTask("", "", "", tuple(steps.values())))
     if len(sinks) == 1 and sinks[0] in done:
         return then_end(run, events, set(closed), TaskState.COMPLETED)
@@ -167,18 +214,24 @@ def _finish(
     used = {dependency for id_ in done for dependency in steps[id_].dependencies}
     results = tuple(task_id for id_, task_id in done.items() if id_ not in used)
     created = sum(type(event) is ev.TaskCreated for event in events)
-    return [*events, ev.TaskCreated(_new_task_id(run, created), run.submission.roles[0], predecessors=results)]
+    return [*events, ev.TaskCreated(new_task_id(run, created), run.submission.roles[0], predecessors=results)]
 
 
-def _fail(
+def _has_completed(run: RunState, task_id: str) -> bool:
+    return task_id in run.tasks and run.tasks[task_id].state is TaskState.COMPLETED
+
+
+def fail(
     run: RunState, events: list[ev.Event], message: str, closed: Collection[str], task: Task | None, kind: str = ""
 ) -> list[ev.Event]:
+    """Fails the run; `task` is that of a step that fails with the events, `kind` that of the failure."""
     failure = plan_failure(run, message, [task.step_id] if task is not None else [], kind)
     cancel = ev.CancelRequested("", failure.message, failure.reason)
     return then_end(run, [*events, cancel], set(closed), TaskState.FAILED, failure)
 
 
-def _new_task_id(run: RunState, created: int) -> str:
+def new_task_id(run: RunState, created: int) -> str:
+    """Returns the id of the next task, after so many that the same decision created."""
     assert run.submission is not None
     return f"{run.submission.run_id}.{len(run.tasks) + created + 1}"
 

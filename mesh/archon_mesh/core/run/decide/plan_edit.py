@@ -57,7 +57,7 @@ def _with_statuses(run: RunState, plan: Plan) -> Plan:
             return step
         return replace(step, status=status_of(run, task_id), role=step.role or state.steps[step.id].role)
 
-    return replace(plan, subtasks=tuple(map(current, plan.subtasks)))
+    return replace(plan, subtasks=tuple(map(current, plan.subtasks)), context={**state.context, **plan.context})
 
 
 def _touched(run: RunState, plan: Plan) -> list[str]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from archon.failure_kinds import RetryAdvice
-from archon_mesh.core.plan import MAX_PLAN_SUBTASKS, EmptyPlan, SubTask, carry_over, find_faults, repair
+from archon_mesh.core.plan import (
+    MAX_PLAN_SUBTASKS,
+    EmptyPlan,
+    SubTask,
+    carry_over,
+    expanded,
+    expansion_faults,
+    find_faults,
+    repair,
+)
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind, recovery_exhausted
@@ -114,17 +123,22 @@ def plan_targets(run: RunState) -> tuple[PlanTarget, ...]:
 def _faults(run: RunState, plan: Plan | None) -> tuple[tuple[str, str], ...]:
     if plan is None:
         return (("", "the reply is no plan"),)
-    return plan_faults(run, _merged(run, plan), limit=max_steps(run))
+    merged = _merged(run, plan)
+    faults = plan_faults(run, merged, limit=max_steps(run))
+    if run.plan is not None and run.plan.expanding:
+        found = expansion_faults(merged, run.plan.expanding)
+        return (*faults, *((fault.subtask_id, fault.message) for fault in found))
+    return faults
 
 
 def _merged(run: RunState, plan: Plan) -> Plan:
-    """The plan with the completed steps of the one before."""
+    """The plan with the completed steps of the one before; if it is expanded, with all that have begun."""
     state = run.plan
     assert state is not None
     if not state.steps:
         return plan
     old = Plan(plan.id, plan.original_query, state.goal, tuple(steps_of(run)), state.context)
-    return carry_over(old, plan)
+    return expanded(old, plan, state.expanding) if state.expanding else carry_over(old, plan)
 
 
 def _names(targets: tuple[PlanTarget, ...]) -> tuple[set[str], set[str], set[str]]:

@@ -19,7 +19,9 @@ def assigned(plan: Plan, targets: Sequence[PlanTarget]) -> Plan:
     by_role = {target.role: target for target in targets}
 
     def with_role(step: SubTask) -> SubTask:
-        return step if step.has_ended else _estimated(replace(step, role=_role(step, targets, topics)), by_role)
+        if step.has_ended or step.expand:
+            return step
+        return _estimated(replace(step, role=_role(step, targets, topics)), by_role)
 
     return replace(plan, subtasks=tuple(map(with_role, plan.subtasks)))
 

@@ -4,6 +4,7 @@ one decides about its run."""
 from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.decide.expansion import expand_plan
 from archon_mesh.core.run.decide.plan import plan_changed, step_ended
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import orphans, then_end
@@ -35,7 +36,10 @@ def end_with_result(
     if result.state is not TaskState.COMPLETED:
         return then_end(run, decided, {task.task_id}, TaskState.FAILED, result.failure)
     if accepted is not None:
-        return plan_changed(run, [*decided, *orphans(run, task)], accepted, by=task.task_id)
+        events = [*decided, *orphans(run, task)]
+        if run.plan is not None and run.plan.expanding:
+            return expand_plan(run, events, accepted, task.task_id)
+        return plan_changed(run, events, accepted, by=task.task_id)
     if run.plan is None and run.incomplete > 1:
         return [*decided, *orphans(run, task)]
     return then_end(run, decided, {task.task_id}, TaskState.COMPLETED)

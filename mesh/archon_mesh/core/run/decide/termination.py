@@ -56,6 +56,11 @@ def then_end(
         for task in run.tasks.values()
         if not task.ended and task.task_id not in ended
     ]
+    cancelled += [
+        ev.TaskEnded(event.task_id, event.role, 0, TaskState.CANCELED, None)
+        for event in decided
+        if isinstance(event, ev.TaskCreated) and event.task_id not in ended
+    ]
     answers = _answers(run, decided) if state is TaskState.COMPLETED else ()
     return [*decided, *cancelled, ev.RunEnded(state, failure, answers)]
 

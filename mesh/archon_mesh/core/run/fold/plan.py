@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from archon_mesh.core.plan import replan_reason
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.plan_progress import next_confidence
-from archon_mesh.core.run.plan_state import PlanState, keeps_task, sinks_of
+from archon_mesh.core.run.plan_progress import due_expansions, next_confidence, waits_for_expansion
+from archon_mesh.core.run.plan_state import PlanState, handled_after, keeps_task, kept_by_expansion, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import TaskState
@@ -18,11 +18,16 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
     assert plan is not None
     steps = {step.id: step for step in event.plan.subtasks}
     edited = bool(event.edit_id)
-    kept = {
-        id_: task_id
-        for id_, task_id in plan.tasks.items()
-        if id_ in steps and keeps_task(run.tasks[task_id], edited=edited)
-    }
+    if event.expansion:
+        kept = kept_by_expansion(plan, steps, run.tasks)
+    else:
+        kept = {
+            id_: task_id
+            for id_, task_id in plan.tasks.items()
+            if id_ in steps and keeps_task(run.tasks[task_id], edited=edited)
+        }
+    handled = handled_after(plan, run.tasks) if event.expansion else plan.handled
+    is_replan = event.revision > 1 and not edited and not event.expansion
     run.plan = PlanState(
         event.plan.goal,
         steps,
@@ -36,7 +41,11 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
         event.edit_id,
         planner=plan.planner if edited else "",
         reason=plan.reason if edited else "",
-        counters=plan.counters.with_replan() if event.revision > 1 and not edited else plan.counters,
+        expanding=plan.expanding if edited else (),
+        places=tuple(id_ for id_, step in steps.items() if step.expand or step.expand_on_failure),
+        handled=handled.intersection(steps),
+        expansions=plan.expansions + event.expansion,
+        counters=plan.counters.with_replan() if is_replan else plan.counters,
     )
 
 
@@ -54,6 +63,7 @@ def task_added(run: RunState, task: Task) -> None:
     else:
         counters = replace(plan.counters, confidence=next_confidence(run))
         plan.planner, plan.reason = task.task_id, replan_reason(counters) or ""
+        plan.expanding = () if plan.reason else due_expansions(run)
 
 
 def waits_for(run: RunState, task: Task, predecessor: Task) -> bool:
@@ -61,7 +71,7 @@ def waits_for(run: RunState, task: Task, predecessor: Task) -> bool:
     ends."""
     plan = run.plan
     if plan is not None and task.step_id and plan.steps[task.step_id].partial_input:
-        return not predecessor.ended
+        return not predecessor.ended or waits_for_expansion(run, predecessor)
     return predecessor.state is not TaskState.COMPLETED
 
 
@@ -75,16 +85,20 @@ def step_ended(run: RunState, task: Task) -> None:
     if task.state is TaskState.COMPLETED:
         plan.counters = plan.counters.with_completed(task.step_id)
         return
+    step = plan.steps[task.step_id]
+    failed = task.state is not TaskState.CANCELED
+    if failed and step.expand_on_failure:
+        return  # neither a reason for a replan nor for a start: what takes its place decides what follows
     for task_id in task.successors:
         successor = run.tasks[task_id]
         if plan.in_force(successor) and plan.steps[successor.step_id].partial_input:
             successor.missing -= 1
-    if task.state is not TaskState.CANCELED:
-        plan.counters = plan.counters.with_failed_attempt(task.step_id).with_failed(plan.steps[task.step_id])
+    if failed:
+        plan.counters = plan.counters.with_failed_attempt(task.step_id).with_failed(step)
 
 
 def attempt_failed(run: RunState, task: Task) -> None:
     """Counts a failed attempt that is retried."""
     plan = run.plan
-    if plan is not None and plan.in_force(task):
+    if plan is not None and plan.in_force(task) and not plan.steps[task.step_id].expand_on_failure:
         plan.counters = plan.counters.with_failed_attempt(task.step_id)

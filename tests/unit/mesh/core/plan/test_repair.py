@@ -161,7 +161,7 @@ def test_all_kinds_of_faults_are_found() -> None:
     for _ in range(40):
         deep = [deep]
     kinds |= {fault.kind for fault in find_faults(task_of(step("1", tool_args={"x": deep})), **KNOWN)}
-    assert kinds == set(FaultKind)
+    assert kinds == set(FaultKind) - {FaultKind.NOT_EXPANDED}, "which is a fault of an expansion"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ STEPS = st.builds(
     role=st.sampled_from(["writer", "booker", ""]),
     critical=st.booleans(),
     partial_input=st.booleans(),
+    expand=st.sampled_from([False, False, True]),
+    expand_on_failure=st.sampled_from([False, False, True]),
 )
 PLANS = st.lists(STEPS, min_size=0, max_size=5)
 MOVES = st.one_of(
@@ -85,9 +87,9 @@ def test_a_plan_keeps_its_promises_in_any_course(first: list[SubTask], moves: li
             elif isinstance(event, ev.ResultReceived) and event.state is TaskState.COMPLETED:
                 assert event.task_id not in results
                 results.add(event.task_id)
-            elif isinstance(event, ev.Planned) and event.identity:
+            elif isinstance(event, ev.Planned) and (event.identity or event.expansion):
                 touched = [e for e in play_back(run, event) if e in began]
-                assert not touched, "an edit never touches what has begun"
+                assert not touched, "an edit or an expansion never touches what has begun"
     _finish(run)
     assert run.state.ended, "no course leaves a run that cannot go on"
 

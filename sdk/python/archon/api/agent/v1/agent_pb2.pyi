@@ -199,12 +199,14 @@ Global___AssignTask: _TypeAlias = AssignTask  # noqa: Y015
 
 @_typing.final
 class PlanRequest(_message.Message):
-    """What the planner of a run is asked for: a plan, or, with synthesise, the answer of the run.
+    """What the planner of a run is asked for: a plan, with expand the steps that take the place of others, or, with
+    synthesise, the answer of the run.
 
     The text of the result is a plan as one JSON object:
-    {"goal", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role",
-    "capability", "critical", "partial_input", "estimated_seconds", "estimated_cost_micro_usd", "confidence"}],
-    "changes": [what the planner itself has repaired]}. All keys but "subtasks" may be absent.
+    {"goal", "context", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies",
+    "role", "capability", "critical", "partial_input", "expand", "expand_on_failure", "estimated_seconds",
+    "estimated_cost_micro_usd", "confidence"}], "changes": [what the planner itself has repaired]}. All keys but "subtasks"
+    may be absent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -216,6 +218,7 @@ class PlanRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
     SYNTHESISE_FIELD_NUMBER: _builtins.int
+    EXPAND_FIELD_NUMBER: _builtins.int
     max_steps: _builtins.int
     """Maximum number of steps, without those that have ended."""
     revision: _builtins.int
@@ -238,6 +241,12 @@ class PlanRequest(_message.Message):
     def faults(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What is wrong with the reply of the previous attempt, a line per fault."""
 
+    @_builtins.property
+    def expand(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The steps of the previous plan in whose place steps are asked for, now that their dependencies have completed, or
+        that they have failed. What has begun is kept, and so is every other step that the reply leaves out.
+        """
+
     def __init__(
         self,
         *,
@@ -248,10 +257,11 @@ class PlanRequest(_message.Message):
         reason: _builtins.str = ...,
         faults: _abc.Iterable[_builtins.str] | None = ...,
         synthesise: _builtins.bool = ...,
+        expand: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["previous", b"previous"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["faults", b"faults", "max_steps", b"max_steps", "previous", b"previous", "reason", b"reason", "revision", b"revision", "synthesise", b"synthesise", "targets", b"targets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expand", b"expand", "faults", b"faults", "max_steps", b"max_steps", "previous", b"previous", "reason", b"reason", "revision", b"revision", "synthesise", b"synthesise", "targets", b"targets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

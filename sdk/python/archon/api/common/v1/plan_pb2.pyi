@@ -91,6 +91,8 @@ class PlanStep(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
+    EXPAND_FIELD_NUMBER: _builtins.int
+    EXPAND_ON_FAILURE_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step's id, unique in the plan."""
     description: _builtins.str
@@ -123,6 +125,10 @@ class PlanStep(_message.Message):
     """Output only. State of that task. CANCELED: the step was skipped, because a step that it depends on did not complete."""
     checkpoint: _builtins.bool
     """True: a rule for checkpoints applies to the step's answer."""
+    expand: _builtins.bool
+    """True: the step is not executed. Once its dependencies have completed, the planner is asked for what takes its place."""
+    expand_on_failure: _builtins.bool
+    """True: if the step fails, the planner is asked for what takes its place."""
     @_builtins.property
     def dependencies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The steps whose results this one needs, by their ids."""
@@ -156,10 +162,12 @@ class PlanStep(_message.Message):
         result: _abc.Iterable[_common_pb2.Part] | None = ...,
         failure: _failure_pb2.Failure | None = ...,
         checkpoint: _builtins.bool = ...,
+        expand: _builtins.bool = ...,
+        expand_on_failure: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "expected_output", b"expected_output", "failure", b"failure", "partial_input", b"partial_input", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "partial_input", b"partial_input", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

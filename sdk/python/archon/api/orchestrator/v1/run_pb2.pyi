@@ -1071,10 +1071,13 @@ class Planned(_message.Message):
     PLAN_FIELD_NUMBER: _builtins.int
     IDENTITY_FIELD_NUMBER: _builtins.int
     EDIT_ID_FIELD_NUMBER: _builtins.int
+    EXPANSION_FIELD_NUMBER: _builtins.int
     identity: _builtins.str
     """The identity that edited the plan, from credentials; empty if the planner made it."""
     edit_id: _builtins.str
     """Id of the edit, created by the orchestrator; empty if the planner made the plan."""
+    expansion: _builtins.bool
+    """True: the planner replied the steps that take the place of others, which is no replan."""
     @_builtins.property
     def plan(self) -> _plan_pb2.Plan:
         """The plan."""
@@ -1085,10 +1088,11 @@ class Planned(_message.Message):
         plan: _plan_pb2.Plan | None = ...,
         identity: _builtins.str = ...,
         edit_id: _builtins.str = ...,
+        expansion: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edit_id", b"edit_id", "identity", b"identity", "plan", b"plan"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edit_id", b"edit_id", "expansion", b"expansion", "identity", b"identity", "plan", b"plan"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

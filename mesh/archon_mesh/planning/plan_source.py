@@ -1,0 +1,35 @@
+"""The interface between the execution of plans and what makes them: a model, or a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from archon_mesh.core.plan import Task
+from archon_mesh.planning.available_tools import AvailableTools
+
+
+class PlanSource(Protocol):
+    """Makes plans, makes them anew, and completes those whose next steps depend on results."""
+
+    async def create_plan(
+        self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None
+    ) -> Task:
+        """Returns a plan for a goal. Raises ArchonError if there is none."""
+        ...
+
+    async def replan(
+        self, task: Task, reason: str, available_tools: AvailableTools = (), *, split: Sequence[str] = ()
+    ) -> Task:
+        """Returns a plan for what is left of a task, with its completed subtasks. Raises ArchonError if there is
+        none."""
+        ...
+
+    async def expand(self, task: Task, places: Sequence[str], available_tools: AvailableTools = ()) -> Task:
+        """Returns the task with the subtasks that take the place of these ones, as `expanded` merges them. Raises
+        ArchonError if there are none."""
+        ...
+
+    def answer(self, task: Task) -> str | None:
+        """Returns the answer of an executed task, or None if it is the only final result, or a model's to write."""
+        ...

@@ -1,0 +1,316 @@
+"""Expands a workflow: makes the subtasks that can be known, given the results so far.
+
+A pure function of the workflow, its arguments and the results: whoever calls it again with more results gets the same
+subtasks and further ones. What reads a result that is not there yet is a subtask with `expand`, which depends on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from archon.errors import InvalidArgument
+from archon_mesh.core.plan import MAX_PLAN_SUBTASKS, SubTask, SubTaskStatus, Task
+from archon_mesh.core.shorten import shortened
+from archon_mesh.workflows.approval import APPROVE
+from archon_mesh.workflows.load import templates_of
+from archon_mesh.workflows.parameters import checked_arguments
+from archon_mesh.workflows.sandbox import decoded, template
+from archon_mesh.workflows.schema import MAX_NESTING, ErrorPart, StepPart, default_id
+from archon_mesh.workflows.workflow import Workflow
+
+MAX_ITEMS: Final = 200
+"""Items of a for_each."""
+
+MAX_SHOWN: Final = 200
+"""Characters of a template in the description of a step that is not known yet."""
+
+_BRACE: Final = re.compile(r"[{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """How a step ended: with a result, or with the message of an error."""
+
+    value: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A value that is not known yet. `ids` are the steps that have to complete before."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What is known of a workflow: its subtasks, and the value of its last step, which may be Later."""
+
+    subtasks: tuple[SubTask, ...]
+    value: Any
+
+
+def expand(
+    workflow: Workflow,
+    arguments: Mapping[str, Any],
+    results: Mapping[str, StepResult],
+    *,
+    max_steps: int = MAX_PLAN_SUBTASKS,
+) -> Expansion:
+    """Returns the subtasks that are known with these results, by the ids of their steps.
+
+    Raises InvalidArgument if the arguments are wrong, a template fails, or there are more than `max_steps` subtasks.
+    """
+    values = checked_arguments(workflow.reference, workflow.parameters, arguments)
+    run = _Run(results, max_steps)
+    flow = run.block(_Scope(workflow, values), workflow.steps, ())
+    return Expansion(tuple(run.subtasks), flow.value)
+
+
+def results_of(task: Task) -> dict[str, StepResult]:
+    """Returns the results of the subtasks that have ended."""
+    found: dict[str, StepResult] = {}
+    for subtask in task.subtasks:
+        if subtask.status is SubTaskStatus.COMPLETED:
+            found[subtask.id] = StepResult(subtask.result)
+        elif subtask.status is SubTaskStatus.FAILED:
+            found[subtask.id] = StepResult(error=str(subtask.result or "it failed"))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The workflow of a block, the values that its templates read, and where it stands."""
+
+    workflow: Workflow
+    values: Mapping[str, Any]
+    prefix: str = ""
+    depth: int = 0
+
+    def within(self, part: str, values: Mapping[str, Any] | None = None) -> _Scope:
+        """The scope of a block of a step."""
+        if self.depth >= MAX_NESTING:
+            raise InvalidArgument(f"step {self.prefix}{part}: steps are nested more than {MAX_NESTING} levels deep")
+        return replace(
+            self, values={**self.values, **(values or {})}, prefix=f"{self.prefix}{part}/", depth=self.depth + 1
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """What follows a step: the steps that the next one depends on, the value, and the names that it made known."""
+
+    after: tuple[str, ...]
+    value: Any = None
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Run:
+    """Collects the subtasks of one expansion."""
+
+    def __init__(self, results: Mapping[str, StepResult], max_steps: int) -> None:
+        self._results = results
+        self._max_steps = max_steps
+        self.subtasks: list[SubTask] = []
+
+    def block(self, scope: _Scope, steps: Sequence[StepPart], after: tuple[str, ...]) -> _Flow:
+        """Expands steps that follow each other."""
+        flow = _Flow(after)
+        names: dict[str, Any] = {}
+        for index, step in enumerate(steps):
+            flow = self._step(replace(scope, values={**scope.values, **names}), step, index, flow.after)
+            names |= flow.names
+        return _Flow(flow.after, flow.value, names)
+
+    def _step(self, scope: _Scope, step: StepPart, index: int, after: tuple[str, ...]) -> _Flow:
+        name = step.id or step.save_as or default_id(index)
+        try:
+            flow = self._expanded(scope, step, name, after)
+        except InvalidArgument as error:
+            if error.metadata.get("step"):
+                raise
+            id_ = scope.prefix + name
+            message = f"workflow {scope.workflow.reference}, step {id_}: {error.message}"
+            raise InvalidArgument(message, metadata={"step": id_}) from None
+        saved = {step.save_as: flow.value} if step.save_as else {}
+        return replace(flow, names={**flow.names, **saved})
+
+    def _expanded(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
+        id_ = scope.prefix + name
+        if waits_for := _later(_read_by(step), scope.values):
+            return self._place(step, id_, tuple(dict.fromkeys((*after, *waits_for))))
+        match step.kind:
+            case "if":
+                return self._if(scope, step, name, after)
+            case "for_each":
+                return self._for_each(scope, step, name, after)
+            case "parallel":
+                return self._parallel(scope, step, name, after)
+            case "workflow":
+                return self._call(scope, step, name, after)
+        return self._leaf(scope, step, name, after)
+
+    def _place(self, step: StepPart, id_: str, dependencies: tuple[str, ...]) -> _Flow:
+        """A step that reads what is not known yet: the planner is asked for it later."""
+        binding = {"tool_name": step.tool or "", "role": step.role or "", "capability": step.capability or ""}
+        self._add(SubTask(id_, _described(step), dependencies=dependencies, expand=True, **binding))
+        later = Later((id_,))
+        return _Flow((id_,), later, dict.fromkeys(_saved_within(step), later))
+
+    def _if(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
+        is_true = step.if_ if isinstance(step.if_, bool) else template(step.if_).is_true(scope.values)
+        steps = step.then if is_true else step.else_
+        return self.block(scope.within(name), steps or (), after)
+
+    def _for_each(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
+        items = _filled(step.for_each, scope.values)
+        if not isinstance(items, list):
+            raise InvalidArgument(f"for_each: the value is {type(items).__name__}, not a list")
+        if len(items) > MAX_ITEMS:
+            raise InvalidArgument(f"for_each: the list has {len(items):,} items, at most {MAX_ITEMS}")
+        flows = []
+        before = after
+        for number, item in enumerate(items, 1):
+            loop = {"index": number, "length": len(items)}
+            inner = scope.within(f"{name}-{number}", {step.as_ or "item": item, "loop": loop})
+            flows.append(self.block(inner, step.steps or (), before))
+            before = flows[-1].after if step.in_order else before
+        # A sequence ends with its last item, parallel items with all.
+        ends = flows[-1:] if step.in_order else flows
+        return _Flow(_joined(ends, after), _collected([flow.value for flow in flows]))
+
+    def _parallel(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
+        inner = scope.within(name)
+        flows = [self._step(inner, each, index, after) for index, each in enumerate(step.parallel or ())]
+        names = {name: value for flow in flows for name, value in flow.names.items()}
+        return _Flow(_joined(flows, after), _collected([flow.value for flow in flows]), names)
+
+    def _call(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
+        assert step.workflow is not None
+        called = scope.workflow.calls[step.workflow]
+        given = _filled(step.args or {}, scope.values)
+        values = checked_arguments(called.reference, called.parameters, given)
+        inner = replace(scope.within(name), workflow=called, values=values)
+        return replace(self.block(inner, called.steps, after), names={})
+
+    def _leaf(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
+        """A step that is executed itself: its first attempt, and what follows attempts that failed."""
+        on_error = step.on_error or ErrorPart()
+        goes_on = on_error.then == "continue" or on_error.steps is not None
+        first = scope.prefix + name
+        for number in range(1, on_error.retry + 2):
+            id_ = first if number == 1 else f"{first}~{number}"
+            is_last = number == on_error.retry + 1
+            handled = goes_on or not is_last
+            subtask = _subtask(step, id_, scope.values)
+            self._add(replace(subtask, dependencies=after, critical=not handled, expand_on_failure=handled))
+            result = self._results.get(id_)
+            if result is None:
+                return _Flow((id_,), Later((id_,)))
+            if result.error is None:
+                return _Flow((id_,), decoded(result.value))
+            if not handled:
+                return _Flow((id_,), Later((id_,)))
+        if on_error.steps is None:
+            return _Flow(after)
+        error = {"message": result.error if result else "", "step": first}
+        return replace(self.block(scope.within(f"{name}/on_error", {"error": error}), on_error.steps, after), names={})
+
+    def _add(self, subtask: SubTask) -> None:
+        if len(self.subtasks) >= self._max_steps:
+            raise InvalidArgument(f"the workflow has more than {self._max_steps:,} steps")
+        self.subtasks.append(subtask)
+
+
+def _subtask(step: StepPart, id_: str, values: Mapping[str, Any]) -> SubTask:
+    """The subtask of a step whose values are all known, without dependencies."""
+    if step.approve is not None:
+        question = template(step.approve).render(values)
+        return SubTask(id_, question, tool_name=APPROVE, tool_args={"question": escaped(question)})
+    task = template(step.task).render(values) if step.task else f"Call the tool {step.tool}."
+    expected = template(step.expected_output).render(values) if step.expected_output else ""
+    arguments = escaped(_filled(step.args or {}, values))
+    return SubTask(
+        id_, task, expected, step.tool or "", arguments, role=step.role or "", capability=step.capability or ""
+    )
+
+
+def escaped(value: Any) -> Any:
+    """Returns a value in which no text in braces is a template of the plan: `fill_arguments` gives it back."""
+    if isinstance(value, Mapping):
+        return {key: escaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [escaped(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    opened = 0
+
+    def doubled(match: re.Match[str]) -> str:
+        nonlocal opened
+        if match[0] == "{":
+            opened += 1
+            return "{{"
+        # A closing brace is read as two only after an opening one.
+        opened, is_pair = max(0, opened - 1), opened > 0
+        return "}}" if is_pair else "}"
+
+    return _BRACE.sub(doubled, value)
+
+
+def _read_by(step: StepPart) -> Iterator[str]:
+    """Yields the names that a step itself reads, those of the steps within it left out."""
+    for value in (step.task, step.expected_output, step.approve, step.args, step.if_, step.for_each):
+        for each in templates_of(value):
+            yield from each.names
+
+
+def _later(names: Iterator[str], values: Mapping[str, Any]) -> tuple[str, ...]:
+    found = [values[name] for name in names if isinstance(values.get(name), Later)]
+    return tuple(dict.fromkeys(id_ for value in found for id_ in value.ids))
+
+
+def _saved_within(step: StepPart) -> Iterator[str]:
+    """Yields the names that a block makes known to the steps behind it."""
+    if step.kind not in ("if", "parallel"):
+        return
+    for _, steps in step.blocks():
+        for inner in steps:
+            if inner.save_as:
+                yield inner.save_as
+            yield from _saved_within(inner)
+
+
+def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+    """Returns a value with its templates filled."""
+    if isinstance(value, str):
+        return template(value).value(values)
+    if isinstance(value, Mapping):
+        return {key: _filled(item, values) for key, item in value.items()}
+    return [_filled(item, values) for item in value] if isinstance(value, list) else value
+
+
+def _joined(flows: Sequence[_Flow], otherwise: tuple[str, ...]) -> tuple[str, ...]:
+    """What a step behind several depends on."""
+    return tuple(dict.fromkeys(id_ for flow in flows for id_ in flow.after)) or otherwise
+
+
+def _collected(values: list[Any]) -> Any:
+    """The values of several steps as a list, once all are known."""
+    ids = tuple(dict.fromkeys(id_ for value in values if isinstance(value, Later) for id_ in value.ids))
+    return Later(ids) if ids else values
+
+
+def _described(step: StepPart) -> str:
+    """What is to be done, with its templates: it is not known better yet."""
+    if step.kind == "for_each":
+        text = f"For each of {step.for_each}"
+    elif step.kind == "if":
+        text = f"If {step.if_}"
+    elif step.kind == "workflow":
+        text = f"The workflow {step.workflow}"
+    else:
+        text = step.approve or step.task or f"Call the tool {step.tool}."
+    return shortened(" ".join(text.split()), MAX_SHOWN)

@@ -1,0 +1,100 @@
+"""A workflow as what makes plans: for an agent that executes it in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from archon.errors import FailedPrecondition
+from archon_mesh.core.plan import SubTaskStatus, Task, expanded
+from archon_mesh.core.plan.templates import as_text
+from archon_mesh.planning.available_tools import AvailableTools
+from archon_mesh.workflows.expand import Expansion, Later, expand, results_of
+from archon_mesh.workflows.parameters import checked_arguments, json_schema
+from archon_mesh.workflows.workflow import Workflow
+
+CONTEXT_KEY = "workflow"
+"""The name of the value in a plan's context that says which workflow made it."""
+
+
+class WorkflowPlanner:
+    """Makes the plan of a workflow, and expands it: `agent.run_task(query, planner=WorkflowPlanner(workflow, {...}))`.
+
+    Raises InvalidArgument if the arguments are wrong. A failed step is replaced by its error branch only: without one
+    there is no replan, and the plan fails.
+    """
+
+    def __init__(self, workflow: Workflow, arguments: Mapping[str, Any] | None = None) -> None:
+        self.workflow = workflow
+        self.arguments = checked_arguments(workflow.reference, workflow.parameters, arguments or {})
+
+    async def create_plan(
+        self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None
+    ) -> Task:
+        """Returns what is known of the plan before anything is executed. Raises InvalidArgument."""
+        return self.plan(goal, uuid4().hex, initial_context)
+
+    def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
+        """As `create_plan`, with an id."""
+        context = {**(initial_context or {}), CONTEXT_KEY: self.workflow.reference}
+        return Task(task_id, goal, goal, self._expansion({}).subtasks, context)
+
+    async def replan(
+        self, task: Task, reason: str, available_tools: AvailableTools = (), *, split: Sequence[str] = ()
+    ) -> Task:
+        """Raises FailedPrecondition: a workflow is not planned anew."""
+        raise FailedPrecondition(f"workflow {self.workflow.reference}: {failure_of(task) or reason}")
+
+    async def expand(self, task: Task, places: Sequence[str], available_tools: AvailableTools = ()) -> Task:
+        """Returns the task with what its results have made known. Raises InvalidArgument if a template fails."""
+        return self.expanded(task, places)
+
+    def expanded(self, task: Task, places: Sequence[str]) -> Task:
+        """As `expand`, without waiting."""
+        reply = Task(task.id, task.original_query, task.goal, self._expansion(results_of(task)).subtasks)
+        return expanded(task, reply, places)
+
+    def answer(self, task: Task) -> str | None:
+        """Returns the result of the last step as text; of several last steps one after the other."""
+        value = self._expansion(results_of(task)).value
+        return None if isinstance(value, Later) else text_of_value(value)
+
+    def _expansion(self, results: Any) -> Expansion:
+        return expand(self.workflow, self.arguments, results)
+
+
+class WorkflowTemplate:
+    """A workflow that a Planner may answer with: `Planner(model, templates=[WorkflowTemplate(workflow)])`."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.workflow = workflow
+
+    @property
+    def name(self) -> str:
+        return self.workflow.name
+
+    @property
+    def description(self) -> str:
+        return self.workflow.description
+
+    @property
+    def parameters_schema(self) -> Mapping[str, Any]:
+        return json_schema(self.workflow.parameters)
+
+    def planner(self, arguments: Mapping[str, Any]) -> WorkflowPlanner:
+        """Returns what makes the plan with these arguments. Raises InvalidArgument."""
+        return WorkflowPlanner(self.workflow, arguments)
+
+
+def failure_of(task: Task) -> str:
+    """Returns which steps failed, and why; empty if none did."""
+    failed = [each for each in task.subtasks if each.status is SubTaskStatus.FAILED and each.critical]
+    return "; ".join(f"step {each.id} failed: {each.result}" for each in failed[:5])
+
+
+def text_of_value(value: Any) -> str:
+    """Returns the value of the last steps as the answer."""
+    if isinstance(value, list):
+        return "\n\n".join(text_of_value(each) for each in value if each is not None)
+    return "" if value is None else as_text(value)

@@ -1,0 +1,349 @@
+"""`archon workflow`: lists, runs, shows and records workflows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from archon_services.cli.commands.run import budget_of, make_screen, print_outcome
+from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.options import JsonEventsOption, JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import find_target, orchestrator_flag
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.run_pb2 import Run
+    from archon_mesh.workflows import Workflow
+    from archon_services.cli.follow_run import RunOutcome, RunRequest
+    from archon_services.cli.interrupts import Signals
+    from archon_services.cli.target.mesh import Target
+
+workflow = typer.Typer(no_args_is_help=True)
+
+SEEN_WITHIN: Final = 15.0
+"""Seconds until the orchestrator sees a role that was just started."""
+
+_PAUSE: Final = 0.2
+_HEADERS: Final = ("workflow", "version", "parameters", "description", "file")
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A workflow, as NAME or NAME@VERSION, or its file (.yaml).")
+]
+
+
+class Form(StrEnum):
+    """How a workflow is shown."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    DOT = "dot"
+
+
+@workflow.callback()
+def _group() -> None:
+    """Run templates of plans, which are YAML files in ARCHON_WORKFLOWS, by default `workflows` here and in
+    ARCHON_HOME."""
+
+
+@workflow.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """List the workflows."""
+    from archon_services.cli.render.output import print_json, print_stderr, print_table
+
+    folder = _folder()
+    found, broken = folder.list()
+    if as_json:
+        print_json([_entry(each) for each in found])
+    elif not found:
+        print(f"There is no workflow in {', '.join(map(str, folder.folders))}.")
+    else:
+        print_table(_HEADERS, [_row(each) for each in found])
+    for each in broken:
+        print_stderr(f"note: {each.path} is broken: {each.error}")
+
+
+@workflow.command("run")
+def run(
+    name: NameArgument,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-p",
+            "--parameter",
+            metavar="KEY=VALUE",
+            help="A parameter; KEY=@FILE reads the value from a file. Lists and objects are JSON. Repeatable.",
+        ),
+    ] = None,
+    session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the run uses.")] = "",
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of the run; by default 1 h.")
+    ] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=1, metavar="N", help="Budget in tokens.")] = None,
+    budget_cost: Annotated[float | None, typer.Option(metavar="USD", help="Budget in US dollars.")] = None,
+    request_id: Annotated[
+        str, typer.Option(metavar="ID", help="An id of your own: the same id again follows the first run.")
+    ] = "",
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the run's id and return.")] = False,
+    as_json: JsonEventsOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only.")] = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Run a workflow, and print its progress, its answer and a summary.
+
+    The parameters are checked before anything is submitted. Starts the role `workflow` if the mesh of this machine does
+    not run it yet, and a temporary mesh if none is running.
+    """
+    if (as_json and quiet) or (detach and (as_json or quiet)):
+        raise CliError("--json, --quiet and --detach are mutually exclusive", code=USAGE)
+    from archon_mesh.workflows.role import REFERENCE_KEY, ROLE, goal_of
+    from archon_services.cli.follow_run import RunRequest
+
+    template = _load(name)
+    arguments = _arguments(template, parameter or [])
+    request = RunRequest(
+        goal_of(template, arguments),
+        session_id=session,
+        timeout=timeout,
+        strategy="plan",
+        budget=budget_of(tokens=budget_tokens, cost=budget_cost, depth=None),
+        request_id=request_id,
+        planner=ROLE,
+        metadata={REFERENCE_KEY: template.reference},
+    )
+    if detach:
+        print(asyncio.run(_submit(find_target(orchestrator), request, template, orchestrator)))
+        return
+    raise typer.Exit(asyncio.run(_run(request, template, orchestrator, as_json=as_json, quiet=quiet)))
+
+
+@workflow.command("show")
+def show(
+    name: NameArgument,
+    form: Annotated[Form, typer.Option("--format", help="How it is shown.")] = Form.TEXT,
+) -> None:
+    """Show the parameters and the steps of a workflow."""
+    from archon_mesh.workflows import drawing
+
+    renderers = {
+        Form.TEXT: drawing.to_text,
+        Form.MERMAID: drawing.workflow_to_mermaid,
+        Form.DOT: drawing.workflow_to_dot,
+    }
+    print(renderers[form](_load(name)), end="")
+
+
+@workflow.command("record")
+def record(
+    run: RunArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of printing.")
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="NAME", help="The workflow's name; by default that of the file.")] = "",
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Record a workflow from a run with a plan that has completed.
+
+    Arguments whose values stand in the goal become parameters; results and secrets are not recorded.
+    """
+    from archon_mesh.workflows.record import record as record_plan
+    from archon_services.cli.render.output import print_stderr, save_text
+
+    shown = asyncio.run(_completed(find_target(orchestrator), run))
+    recording = record_plan(_plan_of(shown), name or (output.stem if output is not None else "recorded"))
+    text = recording.to_yaml(f"Recorded from run {shown.run_id}.")
+    if output is None:
+        print(text, end="")
+    else:
+        save_text(output, text)
+    for parameter, where in recording.parameters.items():
+        print_stderr(f"parameter {parameter}: {where}")
+
+
+# The folder and the parameters --------------------------------------------------------------------------------------
+
+
+def _folder() -> Any:
+    from archon_mesh.workflows import WorkflowFolder
+    from archon_services.cli.contexts import find_home
+
+    return WorkflowFolder.from_environment(find_home().root)
+
+
+def _load(name: str) -> Workflow:
+    from archon_mesh.workflows import load_workflow
+
+    folder = _folder()
+    loaded: Workflow = load_workflow(name, folder.find) if _is_file(name) else folder.load(name)
+    return loaded
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).suffix in (".yaml", ".yml")
+
+
+def _arguments(template: Workflow, given: list[str]) -> dict[str, Any]:
+    """Returns the values of the parameters. Raises CliError and InvalidArgument."""
+    from archon_mesh.workflows import checked_arguments
+    from archon_mesh.workflows.parameters import from_text
+    from archon_services.cli.text_input import decode_utf8
+
+    values: dict[str, Any] = {}
+    for pair in given:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise CliError(f"invalid parameter {pair!r}: expected KEY=VALUE, such as city=Rome", code=USAGE)
+        if key in values:
+            raise CliError(f"-p has {key} twice", code=USAGE)
+        if text.startswith("@"):
+            try:
+                text = decode_utf8(Path(text[1:]).read_bytes(), text[1:])
+            except OSError as error:
+                raise CliError(f"cannot read {text[1:]}: {error.strerror or error}", code=USAGE) from error
+        parameter = template.parameters.get(key)
+        values[key] = text if parameter is None else from_text(parameter, text)
+    return checked_arguments(template.reference, template.parameters, values)
+
+
+def _entry(each: Workflow) -> dict[str, Any]:
+    from archon_mesh.workflows import json_schema
+
+    return {
+        "name": each.name,
+        "version": each.version,
+        "description": each.description,
+        "parameters": json_schema(each.parameters),
+        "file": str(each.source),
+    }
+
+
+def _row(each: Workflow) -> list[str]:
+    parameters = [name if parameter.required else f"[{name}]" for name, parameter in each.parameters.items()]
+    return [each.name, str(each.version), ", ".join(parameters), each.description, str(each.source)]
+
+
+# Runs ----------------------------------------------------------------------------------------------------------------
+
+
+async def _run(request: RunRequest, template: Workflow, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
+    from archon_services.cli.command_span import command_span
+    from archon_services.cli.target.temporary_mesh import running_or_own_mesh
+    from archon_services.local_mesh import MeshOptions
+    from archon_services.local_mesh.options import WORKFLOW
+
+    own = MeshOptions(replicas={WORKFLOW: 1})
+    async with running_or_own_mesh(orchestrator, quiet=quiet, options=own) as (target, signals):
+        flag = orchestrator_flag(orchestrator)
+        with command_span("workflow run", target.otlp):
+            outcome = await _follow(request, template, target, signals, orchestrator, as_json=as_json, quiet=quiet)
+    if not as_json:
+        print_outcome(outcome, quiet=quiet, flag=flag, traces=target.traces)
+    return outcome.code
+
+
+async def _follow(
+    request: RunRequest,
+    template: Workflow,
+    target: Target,
+    signals: Signals,
+    orchestrator: str,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> RunOutcome:
+    from archon.errors import UnknownRole
+    from archon_services.cli.follow_run import submit_and_follow
+
+    request = await _prepared(request, template, orchestrator)
+    until = time.monotonic() + SEEN_WITHIN
+    while True:
+        screen = make_screen(as_json=as_json, quiet=quiet, flag=orchestrator_flag(orchestrator))
+        try:
+            return await submit_and_follow(target, request, screen, signals)
+        except UnknownRole as error:
+            _check_role(error, until)
+            await asyncio.sleep(_PAUSE)
+
+
+async def _submit(target: Target, request: RunRequest, template: Workflow, orchestrator: str) -> str:
+    from archon.errors import UnknownRole
+    from archon_services.cli.follow_run import submit_only
+
+    request = await _prepared(request, template, orchestrator)
+    until = time.monotonic() + SEEN_WITHIN
+    while True:
+        try:
+            return await submit_only(target, request)
+        except UnknownRole as error:
+            _check_role(error, until)
+            await asyncio.sleep(_PAUSE)
+
+
+def _check_role(error: Any, until: float) -> None:
+    """Raises the error unless the orchestrator may still come to see the role."""
+    from archon_mesh.workflows.role import ROLE
+
+    if error.metadata.get("role") != ROLE or time.monotonic() >= until:
+        raise error
+
+
+async def _prepared(request: RunRequest, template: Workflow, orchestrator: str) -> RunRequest:
+    """Starts the role if this machine's mesh lacks it, and names the roles if one of the steps is an approval, which
+    goes to the role that plans. Raises CliError if the role is missing elsewhere."""
+    from dataclasses import replace
+
+    from archon.registry import RegistryClient
+    from archon_mesh.workflows.role import ROLE
+    from archon_services.cli.contexts import active_context
+    from archon_services.cli.render.output import print_stderr
+    from archon_services.cli.target.mesh import connecting, find_registry, running_home
+    from archon_services.local_mesh import send_command
+    from archon_services.local_mesh.options import WORKFLOW
+
+    is_local = not orchestrator and active_context() is None
+    asks = _has_approvals(template)
+    if not is_local and not asks:
+        return request
+    registry = find_registry("")
+    with connecting("registry", registry):
+        async with RegistryClient(registry) as client:
+            roles = {instance.role for instance in await client.list_instances()}
+    if ROLE not in roles and is_local:
+        await send_command(running_home(), {"scale": {WORKFLOW: 1}}, print_stderr)
+    return replace(request, roles=sorted({*roles, ROLE})) if asks else request
+
+
+def _has_approvals(template: Workflow) -> bool:
+    from archon_mesh.workflows.load import all_steps
+
+    return any(step.approve for _, step in all_steps((), template.steps)) or any(
+        map(_has_approvals, template.calls.values())
+    )
+
+
+async def _completed(target: Target, name: str) -> Run:
+    """Returns a run with a plan. Raises CliError unless it has completed."""
+    from archon.api.common.v1 import common_pb2
+    from archon.client import Client
+    from archon_services.cli.render.run_view import state_name
+    from archon_services.cli.target.mesh import connecting
+    from archon_services.cli.target.run import find_run_id
+
+    with connecting("orchestrator", target.orchestrator):
+        async with Client(target.orchestrator) as client:
+            found = await client.get(await find_run_id(client, name))
+    if not found.HasField("plan"):
+        raise CliError(f"run {found.run_id} has no plan to record", hint="Run a goal with `--strategy plan`.")
+    if found.state != common_pb2.TASK_STATE_COMPLETED:
+        raise CliError(f"run {found.run_id} has not completed: it is {state_name(found.state)}")
+    return found
+
+
+def _plan_of(found: Run) -> Any:
+    from archon.wire import text_of
+    from archon_mesh.workflows.wire import task_of_plan
+
+    return task_of_plan(found.plan, text_of(found.goal))
