@@ -10,6 +10,7 @@ import pydantic
 from pydantic_core import ErrorDetails
 
 from archon_mesh.declared.document import Document, Key
+from archon_mesh.declared.rule_part import RulePart
 from archon_mesh.declared.schema import IMPORT_PATTERN, KEYS, NAME_PATTERN, OPTIONAL_NAME_PATTERN
 
 _KINDS: Final[Mapping[str, str]] = {
@@ -36,6 +37,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "less_than": ("lt", "must be less than {}"),
     "less_than_equal": ("le", "must be at most {}"),
 }
+_ALL_KEYS: Final = (*KEYS, *RulePart.model_fields)
 _NAME: Final = "must be a name: letters, digits, - and _, starting with a letter"
 _PATTERNS: Final[Mapping[str, str]] = {
     IMPORT_PATTERN: "must be an import path: a module, a colon and a name in it, such as my_tools:search",
@@ -55,7 +57,7 @@ def mistakes(document: Document, error: pydantic.ValidationError) -> Iterator[tu
 def _text(error: ErrorDetails) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"is not a key here{_meant(str(error['loc'][-1]), KEYS)}"
+        return f"is not a key here{_meant(str(error['loc'][-1]), _ALL_KEYS)}"
     if kind == "literal_error":
         allowed = str(context["expected"]).replace("'", "")
         return f"must be {allowed}{_meant(str(error['input']), allowed.replace(' or ', ', ').split(', '))}"

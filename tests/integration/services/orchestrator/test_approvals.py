@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from archon import context
-from archon.agent import TaskContext
+from archon.agent import Question, TaskContext
 from archon.api.common.v1 import common_pb2, failure_pb2, question_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import FailedPrecondition, InvalidArgument, PermissionDenied
@@ -235,14 +236,46 @@ async def test_only_an_approver_may_answer(mesh: Mesh, troupe: Troupe) -> None:
     assert [each.state for each in run.closed_questions] == [question_pb2.QUESTION_STATE_CANCELLED]
 
 
+async def test_the_questions_of_many_runs_are_listed_in_pages(mesh: Mesh, troupe: Troupe) -> None:
+    role = name("clerk")
+
+    async def ask(task: TaskContext) -> str | Question:
+        return "done" if task.inputs else Question(f"about {task.text}?")
+
+    await troupe(role, ask)
+    handles = [await mesh.client.submit(f"{number}", roles=[role]) for number in range(3)]
+    expected = {(await asked(mesh, handle)).input_id for handle in handles}
+    listed: list[run_pb2.Question] = []
+    token, pages = "", 0
+    while pages == 0 or token:
+        page = await mesh.client._stub.ListQuestions(pb.ListQuestionsRequest(page_size=1, page_token=token), timeout=10)
+        listed += page.questions
+        token, pages = page.next_page_token, pages + 1
+    mine = [question for question in listed if question.role == role]
+    assert {question.input_id for question in mine} == expected
+    assert [question.prompt[0].text for question in mine] == ["about 2?", "about 1?", "about 0?"]
+    assert pages >= 3
+    with pytest.raises(InvalidArgument):
+        await mesh.client._stub.ListQuestions(pb.ListQuestionsRequest(page_token="x"), timeout=10)
+    for handle, question in zip(reversed(handles), mine, strict=True):
+        await mesh.client.respond(handle.run_id, question.input_id, "so")
+        await handle.result(timeout=15)
+
+
 def lines(mesh: Mesh, verb: str) -> int:
     text = mesh.ledger.read_text() if mesh.ledger.exists() else ""
     return sum(line.startswith(f"{verb} ") for line in text.splitlines())
 
 
-async def paying(mesh: Mesh, **environment: str) -> tuple[Any, RunHandle]:
+async def paying(mesh: Mesh, timeout: float = 300.0, default: str = "") -> tuple[Any, RunHandle]:
     """Starts an agent that asks before it pays, and a run of it."""
-    process = await mesh.agent("payer", module="tests.fixtures.paying_agent", **environment)
+    process = await mesh.agent(
+        "payer",
+        module="tests.fixtures.paying_agent",
+        PAY_TIMEOUT=str(timeout),
+        PAY_POLICY="default" if default else "abort",
+        PAY_DEFAULT=default,
+    )
     return process, await mesh.client.submit("x", roles=["payer"])
 
 
@@ -269,7 +302,7 @@ async def test_a_rejected_tool_stops_the_run(own_mesh: Mesh) -> None:
 
 
 async def test_silence_about_a_tool_times_out_to_its_default(own_mesh: Mesh) -> None:
-    _, handle = await paying(own_mesh, PAY_TIMEOUT="0.5", PAY_POLICY="default", PAY_DEFAULT="approve")
+    _, handle = await paying(own_mesh, 0.5, "approve")
     assert answer_text(await handle.result(timeout=15)) == "noted x; paid 5"
 
 
@@ -285,7 +318,7 @@ async def test_a_killed_agent_leaves_its_question_to_another(own_mesh: Mesh) -> 
 
 @pytest.mark.liveness
 async def test_a_killed_orchestrator_keeps_question_and_time(own_mesh: Mesh) -> None:
-    _, handle = await paying(own_mesh, PAY_TIMEOUT="6", PAY_POLICY="default", PAY_DEFAULT="approve")
+    _, handle = await paying(own_mesh, 6.0, "approve")
     question = await asked(own_mesh, handle)
     await own_mesh.orchestrator.kill()
     await own_mesh.orchestrator.start()
