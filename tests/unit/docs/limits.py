@@ -43,6 +43,16 @@ class Limit:
 LIMITS: Final[dict[str, list[Limit]]] = {
     "Runs": [
         Limit(
+            "Notices that wait for a channel to people; tries of one, seconds of a try; characters of its text",
+            "{archon_services.orchestrator.channels.notifier:MAX_QUEUED}, "
+            "{archon_services.orchestrator.channels.notifier:MAX_QUEUED_BYTES|bytes}; "
+            "{archon_services.orchestrator.channels.notifier:TRIES}, "
+            "{archon_services.orchestrator.channels.notifier:TIMEOUT|seconds}; "
+            "{archon_services.orchestrator.channels.notice:MAX_TEXT|characters}",
+            "The oldest is dropped; it is given up; the text is cut. `archon inbox` lists the question all the same.",
+            ["test_the_queue_of_a_channel_is_bounded", "test_a_notice_that_fails_is_given_up_and_harms_no_other"],
+        ),
+        Limit(
             "Questions of a task to people; of a planner in place of a plan",
             "{archon_mesh.core.run.decide.approval:MAX_QUESTIONS}; "
             "{archon_services.orchestrator.runs.plan_reply:MAX_CLARIFICATIONS}",

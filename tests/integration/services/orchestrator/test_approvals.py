@@ -20,6 +20,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from archon_services.testing import EtcdProcess
+from tests.fixtures.hook_server import HookServer
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -337,3 +338,29 @@ async def test_a_killed_planner_loses_no_plan_that_waits(own_mesh: Mesh) -> None
     await own_mesh.client.respond(handle.run_id, question.input_id, decision="approve")
     assert (await handle.result(timeout=20)).state == COMPLETED
     assert own_mesh.executions("begin").count(("planner-asks-p", 1)) == 1
+
+
+@pytest.mark.liveness
+async def test_people_are_notified_again_after_a_takeover(etcd: EtcdProcess, tmp_path: Path) -> None:
+    mesh = Mesh(tmp_path, etcd.address)
+    async with HookServer() as server, AsyncExitStack() as stack:
+        await mesh.start(ARCHON_WEBHOOK_URL=server.url, ARCHON_WEBHOOK_SECRET="a secret of this test only")
+        stack.push_async_callback(mesh.stop)
+        _, handle = await paying(mesh)
+        question = await asked(mesh, handle)
+
+        async def told(times: int) -> bool:
+            return len(server.requests) >= times
+
+        await eventually(lambda: told(1), 10.0)
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+        await eventually(lambda: told(2), 20.0)
+        ids = {headers["webhook-id"] for headers, _ in server.requests}
+        assert ids == {f"{question.input_id}#0"}, "the receiver can tell that it is the same"
+        data = json.loads(server.requests[0][1])["data"]
+        assert (data["run_id"], data["role"]) == (handle.run_id, "payer")
+        await mesh.client.respond(handle.run_id, question.input_id, decision="approve")
+        with pytest.raises(FailedPrecondition):  # of another person, whom another channel has told
+            await mesh.client.respond(handle.run_id, question.input_id, decision="reject")
+        assert (await handle.result(timeout=15)).state == COMPLETED
