@@ -12,6 +12,7 @@ import pytest
 from archon_mesh.core.people import Decision
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.decide import approval
 from archon_mesh.core.run.decide import human_input as decide_human_input
 from archon_mesh.core.run.fold import apply as fold_table
 from archon_mesh.core.run.question import OpenQuestion
@@ -57,7 +58,7 @@ def test_a_seed_with_people_replays_exactly() -> None:
 
 
 def approved_results_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = decide_human_input.decided
+    real = approval.decided
 
     def decided(
         run: RunState, task: Task, before: Sequence[ev.Event], given: ev.InputGiven, *replaced: Any
@@ -97,8 +98,8 @@ def anyone_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(people, "answers", _strangers(people.answers))
 
 
-def _strangers(real: Callable[..., list[tuple[str, object]]]) -> Callable[..., list[tuple[str, object]]]:
-    def answers(*arguments: object) -> list[tuple[str, object]]:
+def _strangers(real: Any) -> Any:
+    def answers(*arguments: Any) -> list[tuple[str, Any]]:
         return [(people.STRANGER, request) for _, request in real(*arguments)]
 
     return answers

@@ -19,11 +19,10 @@ from archon.registry import Capability, DependsOn, Profile, PropagationPolicy
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.middleware import Middleware
-from archon_mesh.core.people import Trigger
 from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.mistakes import mistakes
 from archon_mesh.declared.overrides import ModelOverrides
-from archon_mesh.declared.rules import rules_of
+from archon_mesh.declared.rules import tool_rules
 from archon_mesh.declared.schema import (
     IMPORT_PATTERN,
     AgentFile,
@@ -154,7 +153,7 @@ class _Loader:
             max_repeats=part.max_repeats,
             goal_check=file.imports.get((*key, "goal_check")),
             tool_policy=part.tool_policy.model_dump() if part.tool_policy is not None else None,
-            rules=rules_of(document, (*key, "rules"), part.rules, [Trigger.TOOL]),
+            rules=tool_rules(document, (*key, "rules"), part.rules),
             exit_on_success=part.exit_on_success,
             middlewares=middlewares,
             all_ancestors=part.all_ancestors,

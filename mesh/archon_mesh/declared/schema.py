@@ -12,7 +12,7 @@ from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLA
 from archon.memory.long_term.entry import MAX_LIMIT
 from archon_mesh.core.people.rule import MAX_RULES
 from archon_mesh.declared.part import Part
-from archon_mesh.declared.rule_part import RulePart
+from archon_mesh.declared.rule_part import ToolRulePart
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.memory.automatic.settings import DEFAULT_BUDGET, DEFAULT_RECALLED
@@ -272,7 +272,7 @@ class AgentPart(Part):
         description="a function of the state and the answer (or None) that says whether the goal is reached",
     )
     tool_policy: ToolPolicyPart | None = Field(default=None, description="which tools may be called, and how often")
-    rules: list[RulePart] = Field(
+    rules: list[ToolRulePart] = Field(
         default_factory=list, max_length=MAX_RULES, description="when a person approves the call of a tool"
     )
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
@@ -341,7 +341,7 @@ KEYS: Final = tuple(
                 ToolPolicyPart,
                 McpPart,
                 MemoryPart,
-                RulePart,
+                ToolRulePart,
                 Imported,
             )
             for name, field in part.model_fields.items()

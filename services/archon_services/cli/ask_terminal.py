@@ -29,7 +29,7 @@ _DECISIONS: Final = {
     "m": "modify",
     "modify": "modify",
 }
-_HOW: Final = "a (approve), r REASON (reject), m FILE (modify: arguments or a plan as JSON, or an answer)"
+_HOW: Final = "a: approve, r REASON: reject, m FILE: modify"
 
 
 def print_question(question: PendingQuestion) -> None:
@@ -76,7 +76,7 @@ def sealed(question: PendingQuestion, answer: Goal) -> str:
 
 
 def _decision(line: str) -> tuple[str, str]:
-    """Returns the text and the decision of a line. Raises CliError if it is none."""
+    """Returns the text and the decision of a line. Raises CliError if it names no decision."""
     word, _, rest = line.partition(" ")
     decision = _DECISIONS.get(word.lower().rstrip(":"))
     if decision is None:

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from archon_mesh.declared import document, schema
 from archon_mesh.declared.load import MAX_DEPTH
 from archon_mesh.declared.part import Part
+from archon_mesh.declared.rule_part import ToolRulePart
 from archon_mesh.declared.schema import OrText
 from tests.unit.docs.tables import REFERENCE, code, kind_of, table
 
@@ -38,6 +39,7 @@ PARTS: Final[dict[str, type[Part]]] = {
     "A tool or a middleware": schema.Imported,
     "The memory": schema.MemoryPart,
     "The tool policy": schema.ToolPolicyPart,
+    "A rule": ToolRulePart,
     "An MCP server": schema.McpPart,
     "A sub-agent": schema.SubAgentPart,
     "The role": schema.RolePart,

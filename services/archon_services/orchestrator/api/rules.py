@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from archon_mesh.core.people import InterceptionRule, Trigger
+from archon_mesh.core.people import InterceptionRule
 
 
 def load_mesh_rules(path: str) -> tuple[InterceptionRule, ...]:
@@ -16,8 +16,7 @@ def load_mesh_rules(path: str) -> tuple[InterceptionRule, ...]:
         return ()
     from archon_mesh.declared.rules import load_rules  # with pydantic and YAML, which only this needs
 
-    triggers = [trigger for trigger in Trigger if trigger not in (Trigger.UNSPECIFIED, Trigger.TOOL)]
-    return load_rules(Path(path), triggers)
+    return load_rules(Path(path))
 
 
 def applicable_rules(rules: Sequence[InterceptionRule], tenant: str) -> tuple[InterceptionRule, ...]:

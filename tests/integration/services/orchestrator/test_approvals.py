@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from archon import context
-from archon.agent import TaskContext
+from archon.agent import Question, TaskContext
 from archon.api.common.v1 import common_pb2, failure_pb2, question_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from archon_services.testing import EtcdProcess
+from tests.fixtures.hook_server import HookServer
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -235,14 +237,46 @@ async def test_only_an_approver_may_answer(mesh: Mesh, troupe: Troupe) -> None:
     assert [each.state for each in run.closed_questions] == [question_pb2.QUESTION_STATE_CANCELLED]
 
 
+async def test_the_questions_of_many_runs_are_listed_in_pages(mesh: Mesh, troupe: Troupe) -> None:
+    role = name("clerk")
+
+    async def ask(task: TaskContext) -> str | Question:
+        return "done" if task.inputs else Question(f"about {task.text}?")
+
+    await troupe(role, ask)
+    handles = [await mesh.client.submit(f"{number}", roles=[role]) for number in range(3)]
+    expected = {(await asked(mesh, handle)).input_id for handle in handles}
+    listed: list[run_pb2.Question] = []
+    token, pages = "", 0
+    while pages == 0 or token:
+        page = await mesh.client._stub.ListQuestions(pb.ListQuestionsRequest(page_size=1, page_token=token), timeout=10)
+        listed += page.questions
+        token, pages = page.next_page_token, pages + 1
+    mine = [question for question in listed if question.role == role]
+    assert {question.input_id for question in mine} == expected
+    assert [question.prompt[0].text for question in mine] == ["about 2?", "about 1?", "about 0?"]
+    assert pages >= 3
+    with pytest.raises(InvalidArgument):
+        await mesh.client._stub.ListQuestions(pb.ListQuestionsRequest(page_token="x"), timeout=10)
+    for handle, question in zip(reversed(handles), mine, strict=True):
+        await mesh.client.respond(handle.run_id, question.input_id, "so")
+        await handle.result(timeout=15)
+
+
 def lines(mesh: Mesh, verb: str) -> int:
     text = mesh.ledger.read_text() if mesh.ledger.exists() else ""
     return sum(line.startswith(f"{verb} ") for line in text.splitlines())
 
 
-async def paying(mesh: Mesh, **environment: str) -> tuple[Any, RunHandle]:
+async def paying(mesh: Mesh, timeout: float = 300.0, default: str = "") -> tuple[Any, RunHandle]:
     """Starts an agent that asks before it pays, and a run of it."""
-    process = await mesh.agent("payer", module="tests.fixtures.paying_agent", **environment)
+    process = await mesh.agent(
+        "payer",
+        module="tests.fixtures.paying_agent",
+        PAY_TIMEOUT=str(timeout),
+        PAY_POLICY="default" if default else "abort",
+        PAY_DEFAULT=default,
+    )
     return process, await mesh.client.submit("x", roles=["payer"])
 
 
@@ -269,7 +303,7 @@ async def test_a_rejected_tool_stops_the_run(own_mesh: Mesh) -> None:
 
 
 async def test_silence_about_a_tool_times_out_to_its_default(own_mesh: Mesh) -> None:
-    _, handle = await paying(own_mesh, PAY_TIMEOUT="0.5", PAY_POLICY="default", PAY_DEFAULT="approve")
+    _, handle = await paying(own_mesh, 0.5, "approve")
     assert answer_text(await handle.result(timeout=15)) == "noted x; paid 5"
 
 
@@ -285,7 +319,7 @@ async def test_a_killed_agent_leaves_its_question_to_another(own_mesh: Mesh) -> 
 
 @pytest.mark.liveness
 async def test_a_killed_orchestrator_keeps_question_and_time(own_mesh: Mesh) -> None:
-    _, handle = await paying(own_mesh, PAY_TIMEOUT="6", PAY_POLICY="default", PAY_DEFAULT="approve")
+    _, handle = await paying(own_mesh, 6.0, "approve")
     question = await asked(own_mesh, handle)
     await own_mesh.orchestrator.kill()
     await own_mesh.orchestrator.start()
@@ -304,3 +338,29 @@ async def test_a_killed_planner_loses_no_plan_that_waits(own_mesh: Mesh) -> None
     await own_mesh.client.respond(handle.run_id, question.input_id, decision="approve")
     assert (await handle.result(timeout=20)).state == COMPLETED
     assert own_mesh.executions("begin").count(("planner-asks-p", 1)) == 1
+
+
+@pytest.mark.liveness
+async def test_people_are_notified_again_after_a_takeover(etcd: EtcdProcess, tmp_path: Path) -> None:
+    mesh = Mesh(tmp_path, etcd.address)
+    async with HookServer() as server, AsyncExitStack() as stack:
+        await mesh.start(ARCHON_WEBHOOK_URL=server.url, ARCHON_WEBHOOK_SECRET="a secret of this test only")
+        stack.push_async_callback(mesh.stop)
+        _, handle = await paying(mesh)
+        question = await asked(mesh, handle)
+
+        async def told(times: int) -> bool:
+            return len(server.requests) >= times
+
+        await eventually(lambda: told(1), 10.0)
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+        await eventually(lambda: told(2), 20.0)
+        ids = {headers["webhook-id"] for headers, _ in server.requests}
+        assert ids == {f"{question.input_id}#0"}, "the receiver can tell that it is the same"
+        data = json.loads(server.requests[0][1])["data"]
+        assert (data["run_id"], data["role"]) == (handle.run_id, "payer")
+        await mesh.client.respond(handle.run_id, question.input_id, decision="approve")
+        with pytest.raises(FailedPrecondition):  # of another person, whom another channel has told
+            await mesh.client.respond(handle.run_id, question.input_id, decision="reject")
+        assert (await handle.result(timeout=15)).state == COMPLETED
