@@ -152,6 +152,9 @@ def _without_descriptions(target: plan_pb2.PlanTarget) -> None:
     del target.tools[:], target.capabilities[:]
     target.tools.extend(names)
     target.capabilities.extend(ids)
+    if target.HasField("profile"):
+        for field in ("instructions", "prompt_template", "message_types"):
+            target.profile.ClearField(field)
 
 
 def target_from_proto(source: plan_pb2.PlanTarget) -> PlanTarget:
