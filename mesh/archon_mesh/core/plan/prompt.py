@@ -44,6 +44,9 @@ nothing else:
 - `confidence`, from 0 to 1, is how sure you are that the subtask can be done.
 - `"expand": true` marks a subtask of which you cannot say yet how it is done, because that depends on results. Once its
   dependencies have completed, you are asked for the subtasks that take its place."""
+_TEMPLATES: Final = """
+- `templates` are plans that are made already. If one of them does what the query asks for, reply
+  {"template": "its name", "arguments": {...}} instead, with arguments that match its `parameters`."""
 _QUESTION: Final = """
 - If you need an answer of the person who asked, in order to plan at all, reply {"question": "..."} instead, once."""
 _REPLAN: Final = """
@@ -61,7 +64,7 @@ _AGAIN: Final = "Reply with the whole corrected plan, as one JSON object and not
 class PlannerInput:
     """What a planner gets. `tools` have name, description and parameters; `roles` have descriptions by name; `split`
     has the ids of the subtasks to split, `expand` of those that others are to take the place of. `progress` is None for
-    a first plan."""
+    a first plan. `templates` have name, description and parameters."""
 
     query: str
     tools: Sequence[Mapping[str, Any]] = ()
@@ -72,6 +75,7 @@ class PlannerInput:
     reason: str = ""
     split: Sequence[str] = ()
     expand: Sequence[str] = ()
+    templates: Sequence[Mapping[str, Any]] = ()
 
 
 def planner_messages(
@@ -82,7 +86,9 @@ def planner_messages(
     if may_ask:
         rules += _QUESTION
     data: dict[str, Any] = {"query": planner_input.query}
-    for key in ("tools", "roles", "capabilities"):
+    if planner_input.templates:
+        rules += _TEMPLATES
+    for key in ("tools", "roles", "capabilities", "templates"):
         if value := getattr(planner_input, key):
             data[key] = value if isinstance(value, Mapping) else list(value)
     if planner_input.context:
