@@ -17,7 +17,9 @@ from archon.client import Client, RunHandle, answer_text
 from archon.errors import InvalidArgument
 from archon.registry import Tool
 from archon_mesh.workflows import Workflow, WorkflowFolder, load_workflow
+from archon_mesh.workflows.record import record
 from archon_mesh.workflows.role import REFERENCE_KEY, ROLE, goal_of, handle
+from archon_mesh.workflows.wire import task_of_plan
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -208,3 +210,30 @@ async def test_an_edited_file_changes_no_run_in_progress(mesh: Mesh, house: Hous
     written(tmp_path, "name: x\nsteps: [{role: porter, task: other}]")
     go_on.set()
     assert answer_text(await handle.result(timeout=20)) == "b a"
+
+
+async def test_a_recorded_workflow_runs_again(mesh: Mesh, troupe: Troupe, house: House, tmp_path: Path) -> None:
+    steps = [
+        {"id": "1", "description": "count", "tool_name": "count", "tool_args": {"city": "Rome", "nights": 3}},
+        {"id": "2", "description": "write it up", "role": "porter", "dependencies": ["1"]},
+        {
+            "id": "3",
+            "description": "",
+            "tool_name": "count",
+            "tool_args": {"of": "{1.city}"},
+            "dependencies": ["2", "1"],
+        },
+    ]
+
+    async def plan(task: TaskContext) -> str:
+        return json.dumps({"goal": task.text, "subtasks": steps})
+
+    await troupe("scribe", plan)
+    handle = await mesh.client.submit("3 nights in Rome", strategy="plan", planner="scribe", roles=["porter"])
+    first = await handle.result(timeout=20)
+    assert answer_text(first) == '{"of":"Rome"}'
+    recording = record(task_of_plan(first.plan, "3 nights in Rome"), "nights")
+    workflow = written(tmp_path, recording.to_yaml())
+    assert list(workflow.parameters) == ["city", "nights"]
+    assert answer_text(await run(mesh, workflow)) == '{"of":"Rome"}'
+    assert answer_text(await run(mesh, workflow, city="Oslo")) == '{"of":"Oslo"}'
