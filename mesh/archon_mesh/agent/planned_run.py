@@ -25,6 +25,7 @@ from archon_mesh.planning.events import PlanEvent, PlanEventKind, report
 from archon_mesh.planning.executor import PlanExecutor
 from archon_mesh.planning.options import TaskOptions
 from archon_mesh.planning.plan_source import PlanSource
+from archon_mesh.planning.plan_template import fitting_template
 from archon_mesh.planning.planner import Planner
 from archon_mesh.planning.task_outcome import TaskOutcome
 
@@ -57,7 +58,7 @@ class PlannedRun:
         text, roles = query[-1].content, state.agent.sub_agents
         mode = self._options.get("mode")
         tools = {each.name: each.tool.description for each in state.agent.tools.registrations}
-        if mode is None and "planner" in self._options:
+        if mode is None and ("planner" in self._options or fitting_template(text, self._options.get("templates", ()))):
             mode = TaskMode.PLANNED
         decision = decide(text, roles, tools) if mode is None else Decision(mode, "the caller chose it")
         await self._report(state, PlanEvent(PlanEventKind.DECIDED, message=f"{decision.mode}: {decision.reason}"))
@@ -95,7 +96,11 @@ class PlannedRun:
             return self._options["planner"]
         model = RunModel(state, hooks, is_shown=False)
         return Planner(
-            model, roles=worker.roles, approve=self._options.get("approve"), clarify=self._options.get("clarify")
+            model,
+            roles=worker.roles,
+            approve=self._options.get("approve"),
+            clarify=self._options.get("clarify"),
+            templates=self._options.get("templates", ()),
         )
 
     async def _plan(self, state: AgentState, planner: PlanSource, query: str, worker: AgentWorker) -> Task:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from archon_mesh.core.plan import ReplanPolicy
@@ -10,6 +10,7 @@ from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.decide import TaskMode
 from archon_mesh.planning.events import PlanEventHandler
 from archon_mesh.planning.plan_source import PlanSource
+from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Approve, Clarify
 
 
@@ -20,6 +21,7 @@ class TaskOptions(TypedDict, total=False):
     """How the query is answered; None decides by the query."""
     initial_context: Mapping[str, Any]
     """Values that the plan may use."""
+    templates: Sequence[PlanTemplate]
     planner: PlanSource
     """Makes the plan in place of the agent's model, such as a workflow. The query is not decided about."""
     approve: Approve

@@ -86,6 +86,14 @@ def parse_context(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def parse_template(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Returns the name and the arguments of the template that a planner answers with, or None."""
+    for value, complete in _values(without_thinking(text[:MAX_REPLY])):
+        if isinstance(value, dict) and complete and _items_of(value) is None and (name := _name(value.get("template"))):
+            return name, _arguments(value.get("arguments"))
+    return None
+
+
 def read_reply(text: str) -> dict[str, Any]:
     """Returns the JSON object of a reply: the first one with a list of subtasks or a question. Raises MalformedPlan."""
     if len(text) > MAX_REPLY:

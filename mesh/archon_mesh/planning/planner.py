@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import uuid4
 
+from archon.errors import InvalidArgument
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan import (
     MAX_SUBTASKS,
@@ -35,7 +36,8 @@ from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient, ModelRequest, ToolSp
 from archon_mesh.llm.create import create_model
 from archon_mesh.planning.available_tools import AvailableTools, specs_of
 from archon_mesh.planning.errors import MalformedPlan, PlanNotApproved
-from archon_mesh.planning.parse import parse_plan, parse_question
+from archon_mesh.planning.parse import parse_plan, parse_question, parse_template
+from archon_mesh.planning.plan_template import PlanTemplate, TemplatePlan, fitting_template
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +86,9 @@ class Planner:
     `clarify` answers the model's question, of which a plan may have one. `goal_check` finds a goal that misses the
     query, beside the rule of `find_faults`. `timeout` is in seconds, for each call of the model.
 
+    The model may answer with one of the `templates` and arguments, in place of a plan of its own; a query that clearly
+    fits one, as `fitting_template` tells, is not given to the model. The template then expands the plan too.
+
     A plan with faults is sent back to the model once, with the faults in words. Then it is repaired, which is logged.
     """
 
@@ -97,6 +102,7 @@ class Planner:
         approve: Approve | None = None,
         clarify: Clarify | None = None,
         goal_check: GoalCheck | None = None,
+        templates: Sequence[PlanTemplate] = (),
         max_subtasks: int = MAX_SUBTASKS,
         temperature: float | None = TEMPERATURE,
         timeout: float = CALL_TIMEOUT,
@@ -109,6 +115,8 @@ class Planner:
         self._approve = approve
         self._clarify = clarify
         self._goal_check = goal_check
+        self._templates = tuple(templates)
+        self._chosen: TemplatePlan | None = None
         self._max_subtasks = max_subtasks
         self._temperature = temperature
         self._timeout = timeout
@@ -134,9 +142,22 @@ class Planner:
         PlanNotApproved, and what the model, `approve` and `clarify` raise.
         """
         tools, context = specs_of(available_tools), dict(initial_context or {})
-        task_id = self._new_id()
+        task_id, self._chosen = self._new_id(), None
+        if (fitting := fitting_template(goal, self._templates)) is not None:
+            template, arguments = fitting
+            try:
+                return await self._approved(self._from_template(template, arguments, goal, task_id, context))
+            except MalformedPlan as error:
+                _log.info("the template %s fits the query, but its arguments do not: %s", template.name, error)
 
         def finish(text: str) -> Task:
+            self._chosen = None
+            named = parse_template(text) if self._templates else None
+            template = next((each for each in self._templates if named and each.name == named[0]), None)
+            if named and template is None:
+                raise MalformedPlan(f"there is no template {named[0]!r}")
+            if named and template:
+                return self._from_template(template, named[1], goal, task_id, context)
             return replace(parse_plan(text, goal, task_id), context=context)
 
         return await self._make(self._input(goal, tools, context), tools, finish, faults)
@@ -158,10 +179,13 @@ class Planner:
         tools = specs_of(available_tools)
         planner_input = replace(
             self._input(task.original_query, tools, task.context),
+            templates=(),
             progress=progress_of(task),
             reason=reason,
             split=tuple(split),
         )
+
+        self._chosen = None
 
         def finish(text: str) -> Task:
             return carry_over(task, parse_plan(text, task.original_query, task.id))
@@ -172,6 +196,8 @@ class Planner:
         self, task: Task, places: Sequence[str], available_tools: AvailableTools = (), *, faults: Sequence[str] = ()
     ) -> Task:
         """Returns the task with the subtasks that take the place of these ones. Raises as `create_plan` does."""
+        if self._chosen is not None:
+            return self._chosen.expanded(task, places)
         tools = specs_of(available_tools)
         planner_input = replace(
             self._input(task.original_query, tools, task.context), progress=progress_of(task), expand=tuple(places)
@@ -183,16 +209,34 @@ class Planner:
         return await self._make(planner_input, tools, finish, faults)
 
     def answer(self, task: Task) -> str | None:
-        """Returns None: the answer is the only final result, or the model's to write."""
-        return None
+        """Returns the answer of a template; None if the plan is the model's own, or was made anew."""
+        return self._chosen.answer(task) if self._chosen is not None else None
+
+    def _from_template(
+        self, template: PlanTemplate, arguments: Mapping[str, Any], goal: str, task_id: str, context: Mapping[str, Any]
+    ) -> Task:
+        """Raises MalformedPlan if the arguments are wrong."""
+        try:
+            chosen = template.planner(arguments)
+            task = chosen.plan(goal, task_id, context)
+        except InvalidArgument as error:
+            raise MalformedPlan(f"template {template.name}: {error.message}") from None
+        self._chosen = chosen
+        return task
 
     def _input(self, query: str, tools: Sequence[ToolSpec], context: Mapping[str, Any]) -> PlannerInput:
         described = [
             {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters_schema)}
             for tool in tools
         ]
+        templates = [
+            {"name": each.name, "description": each.description, "parameters": dict(each.parameters_schema)}
+            for each in self._templates
+        ]
         profiles = {role: known for role, profile in self._profiles.items() if (known := profile.known)}
-        return PlannerInput(query, described, self.roles, self.capabilities, context, profiles=profiles)
+        return PlannerInput(
+            query, described, self.roles, self.capabilities, context, profiles=profiles, templates=templates
+        )
 
     async def _make(
         self,
@@ -213,10 +257,17 @@ class Planner:
         places = tuple(planner_input.expand)
         task = await self._corrected(_Conversation(messages, may_ask=True, places=places), finish, names)
         Plan.of(task)
+        return await self._approved(task, names, places)
+
+    async def _approved(
+        self, task: Task, names: Mapping[str, Collection[str]] | None = None, places: Sequence[str] = ()
+    ) -> Task:
         if self._approve is None:
             return task
         approved = await self._approve(task)
         if isinstance(approved, Task):
+            if names is None:
+                return approved
             # A changed plan is held to the same rules.
             return self._repaired(approved, (), names, places)
         if approved is not True:

@@ -47,8 +47,16 @@ def _collect(
 ) -> tuple[str, ...]:
     for index, step in enumerate(steps):
         id_ = prefix + (step.id or step.save_as or default_id(index))
-        names = {"tool_name": step.tool or "", "role": step.role or "", "capability": step.capability or ""}
-        subtasks.append(SubTask(id_, _what(step), dependencies=after, **names))
+        subtasks.append(
+            SubTask(
+                id_,
+                _what(step),
+                tool_name=step.tool or "",
+                dependencies=after,
+                role=step.role or "",
+                capability=step.capability or "",
+            )
+        )
         ends: list[str] = []
         for key, inner in step.blocks():
             if key == "parallel":

@@ -155,8 +155,8 @@ class _Run:
 
     def _place(self, step: StepPart, id_: str, dependencies: tuple[str, ...]) -> _Flow:
         """A step that reads what is not known yet: the planner is asked for it later."""
-        binding = {"tool_name": step.tool or "", "role": step.role or "", "capability": step.capability or ""}
-        self._add(SubTask(id_, _described(step), dependencies=dependencies, expand=True, **binding))
+        place = SubTask(id_, _described(step), "", step.tool or "", dependencies=dependencies, expand=True)
+        self._add(replace(place, role=step.role or "", capability=step.capability or ""))
         later = Later((id_,))
         return _Flow((id_,), later, dict.fromkeys(_saved_within(step), later))
 

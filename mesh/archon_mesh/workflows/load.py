@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -95,7 +95,7 @@ def _parameter_mistakes(file: WorkflowFile) -> Iterator[Mistake]:
                 yield (*key, "enum", index), fault
 
 
-def all_steps(key: Key, steps: list[StepPart]) -> Iterator[tuple[Key, StepPart]]:
+def all_steps(key: Key, steps: Sequence[StepPart]) -> Iterator[tuple[Key, StepPart]]:
     """Yields every step with its key, in the order of the file."""
     for index, step in enumerate(steps):
         yield (*key, index), step

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from archon.agent import AgentServer, AgentSettings, Question, TaskContext
+from archon.agent import AgentServer, AgentSettings, Answer, Question, TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import FailedPrecondition, InvalidArgument, PlanFailed
@@ -73,7 +73,7 @@ def workflow_server(settings: AgentSettings | None = None) -> AgentServer:
     )
 
 
-async def handle(task: TaskContext) -> str | Question:
+async def handle(task: TaskContext) -> Answer | str | Question:
     """Answers the planner's tasks of a workflow, and the steps that ask a person."""
     request = task.plan_request
     if request is None:
@@ -89,7 +89,8 @@ async def handle(task: TaskContext) -> str | Question:
     known = expand(workflow, arguments, results_in(request.previous), max_steps=_max_steps(request))
     subtasks = [_to_json(subtask) for subtask in known.subtasks]
     context = {CONTEXT_KEY: workflow.reference}
-    return json.dumps({"goal": task.text, "context": context, "subtasks": subtasks}, ensure_ascii=False)
+    plan = json.dumps({"goal": task.text, "context": context, "subtasks": subtasks}, ensure_ascii=False)
+    return Answer(plan, publish=False)  # of no use to other roles
 
 
 def results_in(plan: plan_pb2.Plan) -> dict[str, StepResult]:

@@ -69,7 +69,7 @@ class Template:
 
     def render(self, values: Mapping[str, Any]) -> str:
         """Returns the text. Raises InvalidArgument if a value is missing, or a bound is exceeded."""
-        return _guarded(lambda: _rendered(self.source, values))
+        return str(_guarded(lambda: _rendered(self.source, values)))
 
     def value(self, values: Mapping[str, Any]) -> Any:
         """Returns the text, or, of a template that is one expression, its value with its type. Raises as `render`."""
@@ -308,10 +308,10 @@ def _join(items: Iterable[Any], separator: str = "", attribute: str | int | None
 
 
 def _replace(text: Any, old: str, new: str, count: int = -1) -> str:
-    text = _shown(text)
-    hits = text.count(old) if count < 0 else min(count, text.count(old))
-    _check_size(len(text) + hits * len(new))
-    return text.replace(old, new, count)
+    shown = _shown(text)
+    hits = shown.count(old) if count < 0 else min(count, shown.count(old))
+    _check_size(len(shown) + hits * len(new))
+    return shown.replace(old, new, count)
 
 
 def _indent(text: str, width: int | str = 4, first: bool = False) -> str:

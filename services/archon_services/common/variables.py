@@ -115,4 +115,11 @@ VARIABLES: Final = (
         (ROLES, AGENTS),
         "endpoint of the tool `web_search`, which answers in the JSON of SearXNG",
     ),
+    Variable(
+        "ARCHON_WORKFLOWS",
+        "path",
+        "",
+        (COMMAND_LINE,),
+        "folder of workflows; without it, `workflows` in the current directory and in ARCHON_HOME",
+    ),
 )

@@ -1039,6 +1039,39 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_program_that_does_not_end_is_killed", "test_a_program_that_is_too_large_is_refused"],
         ),
     ],
+    "Workflows": [
+        Limit(
+            "Characters of a template; of what it gives, and of each value on the way",
+            "{archon_mesh.workflows.sandbox:MAX_SOURCE}; {archon_mesh.workflows.sandbox:MAX_RENDERED}",
+            "`INVALID_ARGUMENT`: the run fails, or the file is refused.",
+            ["test_no_template_multiplies_beyond_the_bounds", "test_what_a_template_may_not_do_is_an_error"],
+        ),
+        Limit(
+            "Iterations of all loops of a template; bits of a number",
+            "{archon_mesh.workflows.sandbox:MAX_ITERATIONS}; {archon_mesh.workflows.sandbox:MAX_BITS}",
+            "`INVALID_ARGUMENT`: the run fails.",
+            ["test_no_template_multiplies_beyond_the_bounds", "test_up_to_its_bounds_a_template_works"],
+        ),
+        Limit(
+            "Items of a `for_each`; retries of a step",
+            "{archon_mesh.workflows.expand:MAX_ITEMS}; {archon_mesh.workflows.schema:MAX_RETRIES}",
+            "`INVALID_ARGUMENT`: the run fails; the file is refused.",
+            ["test_a_result_that_does_not_fit_names_the_step", "test_each_fault_has_file_line_and_key"],
+        ),
+        Limit(
+            "Steps of a file; blocks within each other; workflows that call each other; files of a folder",
+            "{archon_mesh.workflows.load:MAX_STEPS}; {archon_mesh.workflows.schema:MAX_NESTING}; "
+            "{archon_mesh.workflows.load:MAX_CALLS}; {archon_mesh.workflows.folder:MAX_FILES}",
+            "`INVALID_ARGUMENT`; further files are not read.",
+            ["test_large_files_are_refused", "test_workflows_that_call_each_other_are_an_error"],
+        ),
+        Limit(
+            "A workflow with those that it calls and its arguments, in a goal",
+            "{archon_mesh.workflows.role:MAX_WORKFLOW_BYTES|bytes}",
+            "`INVALID_ARGUMENT`",
+            ["test_a_workflow_in_a_goal_is_bounded"],
+        ),
+    ],
     "Plans": [
         Limit(
             "Characters of a planner's reply; its subtasks that are read",

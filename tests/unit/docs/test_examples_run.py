@@ -34,6 +34,7 @@ COMPOSITE_TOOLS = load_example("composite_tools")
 AGENT_MEMORY = load_example("agent_memory")
 PLANS = load_example("plans")
 PEOPLE = load_example("people")
+WORKFLOWS = load_example("workflows")
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,28 @@ def test_the_yaml_agent_on_the_agent_memory_page_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("trip", "('AR1, and a room.', ['Book 2 nights in Rome?'])"),
+        ("template", "A room in Rome for 3 nights."),
+        ("recorded", "nights: '{{ nights }}'"),
+    ],
+)
+async def test_an_example_of_workflows_gives_its_answer(name: str, expected: str) -> None:
+    assert expected in str(await getattr(WORKFLOWS, name)())
+
+
+def test_the_other_examples_of_workflows_show_what_they_say() -> None:
+    first, later = WORKFLOWS.known()
+    assert first[:3] == ["flights", "texts*", "step-3*"]
+    assert later[:4] == ["flights", "texts-1/step-1", "texts-2/step-1", "step-3/choice*"]
+    assert WORKFLOWS.wrong_arguments() == "workflow trip@1: city: is missing; nights: must be a whole number"
+    page = (ROOT / "docs" / "workflows.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    assert block in (ROOT / "examples" / "workflows" / "trip.yaml").read_text()
+
+
+@pytest.mark.parametrize(
     ("name", "count"),
     [
         ("agents", 11),
@@ -168,6 +191,7 @@ def test_the_yaml_agent_on_the_agent_memory_page_loads(tmp_path: Path) -> None:
         ("agent-memory", 2),
         ("plans", 6),
         ("people", 3),
+        ("workflows", 5),
     ],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:

@@ -47,6 +47,9 @@ nothing else:
 _PROFILES: Final = """
 - `profiles` has what is known about the roles: their tools and capabilities, how to give work to them, and what a task
   of theirs takes. A subtask with a tool goes to a role that has it. Estimate by `seconds` and `cost_micro_usd`."""
+_TEMPLATES: Final = """
+- `templates` are plans that are made already. If one of them does what the query asks for, reply
+  {"template": "its name", "arguments": {...}} instead, with arguments that match its `parameters`."""
 _QUESTION: Final = """
 - If you need an answer of the person who asked, in order to plan at all, reply {"question": "..."} instead, once."""
 _REPLAN: Final = """
@@ -80,9 +83,9 @@ class RoleProfile:
 
 @dataclass(frozen=True, slots=True)
 class PlannerInput:
-    """What a planner gets. `tools` have name, description and parameters; `roles` have descriptions by name, and
-    `profiles` what else is known about them; `split` has the ids of the subtasks to split, `expand` of those in whose
-    place the planner plans. `progress` is None for a first plan."""
+    """What a planner gets. `tools` have name, description and parameters, and so have `templates`; `roles` have
+    descriptions by name, and `profiles` what else is known about them; `split` has the ids of the subtasks to split,
+    `expand` of those in whose place the planner plans. `progress` is None for a first plan."""
 
     query: str
     tools: Sequence[Mapping[str, Any]] = ()
@@ -94,6 +97,7 @@ class PlannerInput:
     split: Sequence[str] = ()
     expand: Sequence[str] = ()
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    templates: Sequence[Mapping[str, Any]] = ()
 
 
 def planner_messages(
@@ -104,7 +108,9 @@ def planner_messages(
     if may_ask:
         rules += _QUESTION
     data: dict[str, Any] = {"query": planner_input.query}
-    for key in ("tools", "roles", "profiles", "capabilities"):
+    if planner_input.templates:
+        rules += _TEMPLATES
+    for key in ("tools", "roles", "profiles", "capabilities", "templates"):
         if value := getattr(planner_input, key):
             data[key] = value if isinstance(value, Mapping) else list(value)
     if planner_input.context:

@@ -167,6 +167,7 @@ def test_a_workflow_is_the_same_after_a_run_carried_it(tmp_path: Path) -> None:
     workflow = load(tmp_path, "name: x\nsteps: [{workflow: pay}]", pay="name: pay\nsteps: [{task: pay}]")
     again = Workflow.from_json_value(json.loads(json.dumps(workflow.to_json_value())))
     assert known(again) == known(workflow)
+    broken: Any
     for broken in ({}, [], {"content": {}, "calls": {}}, {"content": None, "calls": []}):
         with pytest.raises(InvalidArgument):
             Workflow.from_json_value(broken)

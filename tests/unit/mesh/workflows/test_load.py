@@ -142,3 +142,13 @@ def test_the_environment_names_the_folders(tmp_path: Path, monkeypatch: pytest.M
     home = tmp_path / "home"
     assert WorkflowFolder.from_environment(home, {}).folders == (tmp_path / "workflows", home / "workflows")
     assert WorkflowFolder.from_environment(home, {"ARCHON_WORKFLOWS": "/w"}).folders == (Path("/w"),)
+
+
+def test_large_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="501 steps, at most 500"):
+        load_workflow(write(tmp_path, "name: x\nsteps:\n" + "- {task: y}\n" * 501))
+    nested = "{task: y}"
+    for _ in range(18):
+        nested = f"{{if: true, then: [{nested}]}}"
+    with pytest.raises(InvalidArgument, match="nested more than 16 levels"):
+        load_workflow(write(tmp_path, f"name: x\nsteps: [{nested}]"))

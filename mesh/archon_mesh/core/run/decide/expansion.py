@@ -39,7 +39,7 @@ def expand_plan(run: RunState, decided: list[ev.Event], accepted: AcceptedPlan, 
     steps = {step.id: step for step in plan.subtasks}
     revision = state.revision + 1
     kept = kept_by_expansion(state, steps, run.tasks)
-    replaced = Failure("CANCELLED", "CANCELLED", f"revision {revision} of the plan replaces the step")
+    replaced = Failure("CANCELLED", "CANCELLED", f"revision {revision} of the plan has its steps instead")
     stopped: set[str] = set()
     events = [*decided]
     for id_, task_id in state.tasks.items():
