@@ -9,7 +9,7 @@ from typing import Final
 from archon.errors import InvalidArgument
 
 ROLES: Final = ("requirements", "designer", "implementer", "coordinator")
-"""The reference roles that a mesh runs unless it is told otherwise."""
+"""The reference roles that a mesh runs by default."""
 
 WORKFLOW: Final = "workflow"
 """The role that interprets workflows: it is started when one is run."""
