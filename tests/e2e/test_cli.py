@@ -50,12 +50,12 @@ def last_run(terminal: Terminal) -> dict[str, str]:
 def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -> None:
     agents = json.loads(terminal.archon("agents", "--json").out)
     assert sorted(agent["role"] for agent in agents) == [
-        *("coordinator", "designer", "designer", "implementer", "requirements")
+        *("coordinator", "designer", "designer", "implementer", "planner", "requirements")
     ]
     [implementer] = [agent for agent in agents if agent["role"] == "implementer"]
     assert [dependency["role"] for dependency in implementer["depends_on"]] == ["requirements", "designer"]
     lines = terminal.archon("agents").out.splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert all(agent["address"] in "\n".join(lines) for agent in agents)
     assert {(agent["answers"], agent["tags"]["model"]) for agent in agents} == {(True, "offline")}
 
@@ -93,6 +93,7 @@ def test_graph_shows_the_edges_in_every_format(terminal: Terminal, tmp_path: Pat
     assert "declared by 2 instances" in text
     graph = json.loads(terminal.archon("graph", "--format", "json").out)
     assert [role["role"] for role in graph["roles"] if not role["coordinator"]] == [
+        "planner",
         "requirements",
         "designer",
         "implementer",

@@ -161,7 +161,7 @@ def test_doctor_reports_a_healthy_mesh(terminal: Terminal) -> None:
     assert result.code == 0
     for check in ("python", "packages", "sqlite", "etcd program", "etcd", "state", "mesh", "agents", "clock", "model"):
         assert findings[check]["level"] == "ok", findings[check]
-    assert "8 processes" in findings["mesh"]["message"]
+    assert "9 processes" in findings["mesh"]["message"]
     assert "4 registered" in findings["agents"]["message"]
 
 

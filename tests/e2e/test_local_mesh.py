@@ -22,7 +22,7 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
     with LocalMesh(replicas={"designer": 2}) as mesh:
         assert set(mesh.pids) == {
             *("supervisor", "etcd", "registry", "memory", "orchestrator"),
-            *("requirements-1", "designer-1", "designer-2", "implementer-1", "coordinator-1"),
+            *("requirements-1", "designer-1", "designer-2", "implementer-1", "coordinator-1", "planner-1"),
         }
         killed = mesh.kill("designer-1")
         assert mesh.wait("designer-1", not_pid=killed).restarts == 1

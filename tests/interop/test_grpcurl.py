@@ -84,7 +84,10 @@ def test_health_is_serving(answers: dict[str, dict[str, Any]]) -> None:
 
 def test_the_registry_lists_instances_and_the_graph(answers: dict[str, dict[str, Any]]) -> None:
     roles = {"requirements", "designer", "implementer"}
-    assert {instance["role"] for instance in answer(answers, "ListInstances")["instances"]} == roles | {"coordinator"}
+    assert {instance["role"] for instance in answer(answers, "ListInstances")["instances"]} == roles | {
+        "coordinator",
+        "planner",
+    }
     graph = answer(answers, "GetGraph")["graph"]
     assert [role for role in graph["roles"] if role in roles] == ["requirements", "designer", "implementer"]
     assert {(edge["upstream"], edge["downstream"]) for edge in graph["edges"]} >= {("requirements", "designer")}

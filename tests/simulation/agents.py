@@ -20,6 +20,7 @@ from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
 from tests.simulation.loop import Process
+from tests.simulation.people import timed_question
 from tests.simulation.plans import failing, reply_of
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class SimAgent:
             _call(task, 0)
             task.save(b"half")
             await asyncio.sleep(dice.delay(0.05, "slow work"))
+        if self._world.people and not task.inputs and dice.fault("person asked under terms", 0.06):
+            return timed_question(dice)
         if not task.inputs and dice.fault("person asked", 0.06):
             return Question("which one?", checkpoint=b"asked")
         if dice.random.random() < 0.3:

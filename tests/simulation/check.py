@@ -15,7 +15,7 @@ from archon_services.orchestrator.journal import NewRun, RunRow, Step
 from archon_services.orchestrator.journal.framing import events_in
 from tests.simulation.loop import Process, VirtualLoop
 
-_ENDS = (ev.ResultReceived, ev.InputRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
+_ENDS = (ev.ResultReceived, ev.InputRequested, ev.ApprovalRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
 """The events that end an attempt."""
 
 

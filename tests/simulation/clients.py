@@ -7,10 +7,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
 from archon_mesh.core.run.types import Budget, Edge, SessionContextRef, Submission, Target
+from tests.simulation import people
 from tests.simulation.check import Book, Check, must
 from tests.simulation.plans import planned_submission, random_edit
 from tests.simulation.replica import Batch, Replica
@@ -41,8 +43,9 @@ class Clients:
         goal.goal.add(text=f"goal {number}")
         timeout = SHORT_TIMEOUT if self._world.dice.fault("run of a short time", 0.04) else RUN_TIMEOUT
         if self._world.plans and random.random() < 0.8:
-            return planned_submission(number, roles, timeout)
+            return self._with_rules(planned_submission(number, roles, timeout))
         submission = Submission("", "default", f"q{number}", "", "pipeline", roles, self._edges, timeout, goal)
+        submission = self._with_rules(submission)
         if self._world.stateful:
             submission = replace(submission, session_id=f"t{number % SESSIONS}")
         elif number % 3 == 0:
@@ -52,6 +55,10 @@ class Clients:
         targets = tuple(Target(role, "", role in ("lead", "boss")) for role in (*roles, "lead", "boss"))
         budget = Budget(random.choice([0, 500, 3000]), 0, random.choice([0, 1, 2]))
         return replace(submission, strategy="agent", roles=("lead",), targets=targets, budget=budget)
+
+    def _with_rules(self, submission: Submission) -> Submission:
+        rules = people.random_rules(self._world.dice.random) if self._world.people else ()
+        return replace(submission, rules=rules)
 
     async def submit(self, number: int, latest: float) -> None:
         """Submits a run until it is acknowledged, at times to two replicas concurrently."""
@@ -172,14 +179,28 @@ class Clients:
                 if state.paused:
                     await self._order(replica, run_id, replica.commands.control.resume)
                 for task in asking:
-                    if task.question:
-                        request = pb.RespondRequest(run_id=run_id, input_id=task.question)
-                        request.parts.add(text=f"answer to {task.question}")
-                        await self._order(replica, run_id, replica.commands.control.respond, request)
+                    for identity, request in people.answers(dice, task, run_id) if task.question else ():
+                        respond = replica.commands.control.respond
+                        await self._order(replica, run_id, respond, request, identity=identity)
                         dice.fired["question answered"] += 1
 
-    async def _order(self, replica: Replica, run_id: str, order: Any, *arguments: Any) -> None:
+    async def answer_late(self, until: float) -> None:
+        """Answers questions that are closed."""
+        world, random = self._world, self._world.dice.random
+        while world.loop.now < until:
+            await asyncio.sleep(random.uniform(0.2, 1.0))
+            replica, runs = self._replica(), sorted(self.acknowledged.values())
+            if replica is None or not runs:
+                continue
+            run_id = random.choice(runs)
+            if (request := people.late_answer(random, world.check.books[run_id], run_id)) is not None:
+                world.dice.fired["late answer"] += 1
+                await self._order(replica, run_id, replica.commands.control.respond, request)
+
+    async def _order(self, replica: Replica, run_id: str, order: Any, *arguments: Any, identity: str = "") -> None:
         async def work() -> None:
+            if identity:
+                context.enter(replace(context.current(), identity=identity))
             row = await replica.commands.row(run_id)
             if not replica.runs.holds(run_id):
                 self._world.dice.fired["order at a replica that is not the owner"] += 1

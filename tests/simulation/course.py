@@ -17,6 +17,7 @@ from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.monitor import Monitor
 from tests.simulation.patched import machine
+from tests.simulation.people import validate_people
 from tests.simulation.plans import validate_plans
 from tests.simulation.trouble import Trouble
 from tests.simulation.validator import must, validate_run
@@ -37,16 +38,18 @@ class Outcome:
     virtual_seconds: float
 
 
-def run_seed(seed: int, *, stateful: bool = False, plans: bool = False, forks: int = 0, stops: int = 0) -> Outcome:
+def run_seed(
+    seed: int, *, stateful: bool = False, plans: bool = False, people: bool = False, forks: int = 0, stops: int = 0
+) -> Outcome:
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
-    forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. Raises Violation, or the
+    forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have rules by which people are asked. Raises Violation, or the
     error of a component that failed."""
-    return cast(Outcome, run_virtual(_course(seed, stateful, plans, forks, stops)))
+    return cast(Outcome, run_virtual(_course(seed, stateful, plans, people, forks, stops)))
 
 
-async def _course(seed: int, stateful: bool, plans: bool, forks: int, stops: int) -> Outcome:
+async def _course(seed: int, stateful: bool, plans: bool, people: bool, forks: int, stops: int) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
-    world = World(dice, loop, stateful=stateful, plans=plans)
+    world = World(dice, loop, stateful=stateful, plans=plans, people=people)
     with machine(dice.random, world.network.stream, world.wall, world.check.executed):
         inputs, states = await _mesh(world, dice, forks, stops)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
@@ -71,6 +74,8 @@ async def _mesh(world: World, dice: Dice, forks: int, stops: int) -> tuple[int, 
         submits.append(world.stop_agents(FAULTS_LAST, stops))
     if world.plans:
         submits.append(clients.edit(FAULTS_LAST))
+    if world.people:
+        submits.append(clients.answer_late(FAULTS_LAST))
     background = [asyncio.create_task(loop_work) for loop_work in (Monitor(world).watch(), clients.answer())]
     work = asyncio.gather(*submits, clients.bother(FAULTS_LAST), Trouble(world, replicas).last(FAULTS_LAST))
     while not work.done():
@@ -86,6 +91,7 @@ async def _mesh(world: World, dice: Dice, forks: int, stops: int) -> tuple[int, 
         short = run.submission is not None and run.submission.timeout < 10
         must("V7", short or not late, f"run {run_id} did not end before its timeout")
     validate_conversations(world)
+    validate_people(world)
     validate_plans(world)
     for book in world.check.books.values():
         dice.fired.update(

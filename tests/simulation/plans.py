@@ -145,11 +145,11 @@ def _validate(book: Book, dice: Dice) -> None:
                 dice.fired["plan edited"] += 1
                 _untouched("V20", book.facts[:position], event.revision, tasks, steps, began, states)
             if event.expansion:
-                _untouched("V21", book.facts[:position], event.revision, tasks, steps, began, states)
+                _untouched("V25", book.facts[:position], event.revision, tasks, steps, began, states)
         elif isinstance(event, ev.TaskCreated) and event.step_id:
             former = tasks.get(event.step_id, "")
             is_running = former in began and states.get(former) is None and former not in stopping
-            must("V21", not is_running, f"step {event.step_id} is executed by {former} and by {event.task_id}")
+            must("V25", not is_running, f"step {event.step_id} is executed by {former} and by {event.task_id}")
             must("V18", event.step_id not in completed_steps, f"step {event.step_id} is redone by {event.task_id}")
             step_of[event.task_id], predecessors[event.task_id] = event.step_id, event.predecessors
             tasks[event.step_id] = event.task_id

@@ -94,7 +94,7 @@ def expansions_drop_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         ("V18", finished_steps_redone),
         ("V19", dependants_start_at_once),
         ("V20", edits_touch_what_has_begun),
-        ("V21", expansions_drop_what_runs),
+        ("V25", expansions_drop_what_runs),
     ],
 )
 def test_a_planted_bug_is_found(

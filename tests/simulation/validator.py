@@ -82,6 +82,7 @@ def _attempts(events: Sequence[Any]) -> None:
     ended: dict[str, bool] = defaultdict(lambda: True)
     results: set[str] = set()
     asking: set[str] = set()
+    held: set[str] = set()
     cancelled = False
     stopped: set[str] = set()
     children: dict[tuple[str, str], str] = {}
@@ -105,6 +106,7 @@ def _attempts(events: Sequence[Any]) -> None:
                     f"{event.role} began before {context.role} had completed",
                 )
             current[event.task_id], ended[event.task_id] = event.attempt, False
+            held.discard(event.task_id)
         elif isinstance(event, ev.TaskStopping):
             stopped.add(event.task_id)
         elif isinstance(event, ev.Delegated) and event.child:
@@ -119,12 +121,19 @@ def _attempts(events: Sequence[Any]) -> None:
             must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
             ended[event.task_id] = not event.sequence
             asking.add(event.task_id)
+        elif isinstance(event, ev.ApprovalRequested):
+            must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
+            ended[event.task_id] = True
+            asking.add(event.task_id)
+            held.add(event.task_id)
         elif isinstance(event, ev.InputGiven):
             must("V8", event.task_id in asking, f"{event.task_id} received an answer without a question")
             asking.discard(event.task_id)
         elif isinstance(event, ev.ResultReceived):
             must("V3", event.attempt == current[event.task_id], event)
-            must("V3", not ended[event.task_id] or _reused(event, forked=forked), event)
+            released = event.task_id in held and event.task_id not in asking
+            must("V3", not ended[event.task_id] or released or _reused(event, forked=forked), event)
+            held.discard(event.task_id)
             must("V8", event.task_id not in results, f"two results of {event.task_id}")
             results.add(event.task_id)
             asking.discard(event.task_id)
@@ -168,6 +177,6 @@ def _redone(events: Sequence[Any], ledger: Iterable[Execution]) -> None:
         finished[execution.task_id].add(execution.attempt)
     for task_id, attempts in finished.items():
         for attempt in sorted(attempts)[:-1]:
-            ends = (ev.Lost, ev.Rejected, ev.Retried)
+            ends = (ev.Lost, ev.Rejected, ev.Retried, ev.ApprovalRequested)  # the last one of a failed attempt
             ended = any(isinstance(e, ends) and (e.task_id, e.attempt) == (task_id, attempt) for e in events)
             must("V4", ended, f"{task_id} was executed again after attempt {attempt} without a journaled loss")

@@ -21,10 +21,13 @@ from tests.simulation.store import WALL, SharedStore
 class World:
     """A simulated mesh. `check` receives all that is stored and sent."""
 
-    def __init__(self, dice: Dice, loop: VirtualLoop, *, stateful: bool = False, plans: bool = False) -> None:
+    def __init__(
+        self, dice: Dice, loop: VirtualLoop, *, stateful: bool = False, plans: bool = False, people: bool = False
+    ) -> None:
         self.dice = dice
         self.stateful = stateful
         self.plans = plans
+        self.people = people
         self.loop = loop
         self.check = Check(loop)
         self.store = SharedStore(self.check)

@@ -22,6 +22,7 @@ from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.agent.subagents import call_sub_agent, subagent
 from archon_mesh.agent.tool_policy import ToolPolicy
+from archon_mesh.core.people import Condition, InterceptionRule, TimeoutPolicy, Trigger
 
 if TYPE_CHECKING:
     from archon_mesh.core.memory_graph import SharedMemoryGraph
@@ -36,6 +37,7 @@ __all__ = [
     "AgentState",
     "BudgetMiddleware",
     "CallPosition",
+    "Condition",
     "ContextCompactionMiddleware",
     "GlobalStorage",
     "HistoryList",
@@ -43,6 +45,7 @@ __all__ = [
     "HookDecision",
     "HookError",
     "HookEvent",
+    "InterceptionRule",
     "IterationLimit",
     "Middleware",
     "ModelParams",
@@ -55,7 +58,9 @@ __all__ = [
     "SharedMemoryGraph",
     "StreamChunk",
     "SubAgentNotFoundError",
+    "TimeoutPolicy",
     "ToolPolicy",
+    "Trigger",
     "call_sub_agent",
     "fail",
     "get_call_position",

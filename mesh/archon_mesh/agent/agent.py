@@ -13,6 +13,7 @@ from archon_mesh.agent.config import AgentConfig, AgentFields
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.events.types import EventHandler
 from archon_mesh.agent.hooks.handler import Handler
+from archon_mesh.agent.hooks.interception import InterceptionMiddleware
 from archon_mesh.agent.hooks.middleware import Middleware, SingleHook
 from archon_mesh.agent.hooks.points import HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
@@ -27,6 +28,7 @@ from archon_mesh.agent.state.running_agent import Phase
 from archon_mesh.agent.subagents import SubAgentMetadata, SubAgents, SubAgentTool
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.people import Trigger, check_rules
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.registry import ToolRegistry
@@ -76,6 +78,9 @@ class Agent(SubAgentMetadata):
         self.idle_timeout = self.config.idle_timeout
         self.retries = self.config.retries
         self.policy = ToolPolicy.of(self.config.tool_policy)
+        self.rules = tuple(self.config.rules)
+        if self.rules:
+            check_rules(self.rules, [Trigger.TOOL])
         self.exit_on_success = frozenset(self.config.exit_on_success)
         self.memory_graph = memory_graph
         self.agent_id = agent_id or (self.name if memory_graph is not None else new_id())
@@ -313,7 +318,9 @@ class Agent(SubAgentMetadata):
             shared_memory.append(
                 SharedMemoryMiddleware(self.memory_graph, self.agent_id, all_ancestors=self.config.all_ancestors)
             )
-        return HookRunner([*inherited, *self.registered, *shared_memory])
+        # The last one, so that a person sees the arguments that the tool gets.
+        approvals = [InterceptionMiddleware(self.rules)] if self.rules else []
+        return HookRunner([*inherited, *self.registered, *shared_memory, *approvals])
 
 
 def _with_keys(agents: Mapping[str, Any] | Iterable[Any]) -> Iterable[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.state.goal_check import GoalCheck
 from archon_mesh.agent.tool_policy import ToolPolicy
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
 from archon_mesh.llm.create import ModelSpec
 from archon_mesh.llm.retry import RETRIES
@@ -33,6 +34,7 @@ class AgentFields(TypedDict, total=False):
     max_repeats: int
     goal_check: GoalCheck | None
     tool_policy: ToolPolicy | Mapping[str, object] | None
+    rules: Iterable[InterceptionRule]
     exit_on_success: Iterable[str]
     middlewares: Iterable[Middleware]
     all_ancestors: bool
@@ -66,6 +68,8 @@ class AgentConfig:
     model is asked for another one, and in the end for its final answer; 0 refuses no call. `goal_check` says whether
     the goal is reached, as GoalCheck describes.
 
+    `rules` say before which calls of tools a person is asked; they hold for sub-agents, too.
+
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
     Raises InvalidArgument if the name is empty or a limit is out of range.
@@ -82,6 +86,7 @@ class AgentConfig:
     max_repeats: int = 3
     goal_check: GoalCheck | None = None
     tool_policy: ToolPolicy | Mapping[str, object] | None = None
+    rules: Iterable[InterceptionRule] = ()
     exit_on_success: Iterable[str] = ()
     middlewares: Iterable[Middleware] = ()
     all_ancestors: bool = False

@@ -151,6 +151,7 @@ class RunModel:
                 min(request.timeout, agent.model_timeout),
                 agent.retries,
                 agent.idle_timeout,
+                request.is_json,
             )
             turn = await ModelCaller(self._state, self._hooks).call(params)
             if not turn.retry:

@@ -15,13 +15,14 @@ from typing import Any, Final
 import pydantic
 
 from archon.errors import ArchonError, InvalidArgument
-from archon.registry import Capability, DependsOn, PropagationPolicy
+from archon.registry import Capability, DependsOn, Profile, PropagationPolicy
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.mistakes import mistakes
 from archon_mesh.declared.overrides import ModelOverrides
+from archon_mesh.declared.rules import tool_rules
 from archon_mesh.declared.schema import (
     IMPORT_PATTERN,
     AgentFile,
@@ -31,6 +32,7 @@ from archon_mesh.declared.schema import (
     McpPart,
     MemoryPart,
     ModelPart,
+    ProfilePart,
     SubAgentPart,
 )
 from archon_mesh.llm.base import ModelClient
@@ -151,6 +153,7 @@ class _Loader:
             max_repeats=part.max_repeats,
             goal_check=file.imports.get((*key, "goal_check")),
             tool_policy=part.tool_policy.model_dump() if part.tool_policy is not None else None,
+            rules=tool_rules(document, (*key, "rules"), part.rules),
             exit_on_success=part.exit_on_success,
             middlewares=middlewares,
             all_ancestors=part.all_ancestors,
@@ -220,6 +223,8 @@ class _Loader:
                 coordinator=role.coordinator,
                 stateful=role.stateful,
                 asks_credentials=role.asks_credentials,
+                planner=role.planner,
+                profile=_profile(role.profile),
                 version=role.version,
                 max_tasks=role.max_tasks,
                 tags=role.tags,
@@ -332,6 +337,19 @@ def _import_module(name: str, folder: Path) -> Any:
         return importlib.import_module(name)
     finally:
         sys.path.remove(path_entry)
+
+
+def _profile(part: ProfilePart | None) -> Profile | None:
+    if part is None:
+        return None
+    return Profile(
+        part.instructions,
+        round(part.expected_seconds * 1000),
+        round(part.expected_cost * 1_000_000),
+        part.expected_quality,
+        {name: ",".join(roles) for name, roles in part.message_types.items()},
+        part.prompt_template,
+    )
 
 
 def _edge(part: EdgePart) -> DependsOn | str:

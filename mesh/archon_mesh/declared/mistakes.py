@@ -10,6 +10,7 @@ import pydantic
 from pydantic_core import ErrorDetails
 
 from archon_mesh.declared.document import Document, Key
+from archon_mesh.declared.rule_part import RulePart
 from archon_mesh.declared.schema import IMPORT_PATTERN, KEYS, NAME_PATTERN, OPTIONAL_NAME_PATTERN
 
 _KINDS: Final[Mapping[str, str]] = {
@@ -27,6 +28,8 @@ _KINDS: Final[Mapping[str, str]] = {
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
     "string_too_short": "must not be empty",
+    "string_too_long": "is too long",
+    "too_long": "has too many entries",
     "too_short": "must not be empty",
 }
 _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -35,6 +38,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "less_than": ("lt", "must be less than {}"),
     "less_than_equal": ("le", "must be at most {}"),
 }
+_ALL_KEYS: Final = (*KEYS, *RulePart.model_fields)
 _NAME: Final = "must be a name: letters, digits, - and _, starting with a letter"
 _PATTERNS: Final[Mapping[str, str]] = {
     IMPORT_PATTERN: "must be an import path: a module, a colon and a name in it, such as my_tools:search",
@@ -44,7 +48,7 @@ _PATTERNS: Final[Mapping[str, str]] = {
 
 
 def mistakes(
-    document: Document, error: pydantic.ValidationError, keys: Sequence[str] = KEYS
+    document: Document, error: pydantic.ValidationError, keys: Sequence[str] = _ALL_KEYS
 ) -> Iterator[tuple[Key, str]]:
     """Yields the key and the mistake of each error, in the order of the file's lines, one for each key. `keys` are
     those that the file may have."""

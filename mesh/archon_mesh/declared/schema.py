@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
+from archon_mesh.core.people.rule import MAX_RULES
+from archon_mesh.declared.part import Part
+from archon_mesh.declared.rule_part import ToolRulePart
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.memory.automatic.settings import DEFAULT_BUDGET, DEFAULT_RECALLED
@@ -23,12 +26,6 @@ ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import pa
 
 NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
 OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
-
-
-class Part(BaseModel):
-    """Base class of all parts of the file; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 class OrText(Part):
@@ -210,6 +207,23 @@ class EdgePart(OrText):
     )
 
 
+class ProfilePart(Part):
+    """What callers and planners should know about the role, beside its description, tools and capabilities."""
+
+    instructions: str = Field(default="", max_length=4_000, description="how to give work to the role")
+    prompt_template: str = Field(
+        default="", max_length=4_000, description="a good input, with {name} for each value that the caller fills in"
+    )
+    expected_seconds: float = Field(default=0, ge=0, le=1e6, description="time of a typical task; 0: unknown")
+    expected_cost: float = Field(
+        default=0, ge=0, le=1e6, description="cost of a typical task in US dollars; 0: unknown"
+    )
+    expected_quality: float = Field(default=0, ge=0, le=1, description="quality of its answers by its own measure")
+    message_types: dict[str, list[str]] = Field(
+        default_factory=dict, description="message types that it may exchange, each with the other roles"
+    )
+
+
 class RolePart(Part):
     """How the agent is served as a role of the mesh; the role has the agent's name."""
 
@@ -223,6 +237,10 @@ class RolePart(Part):
     asks_credentials: bool = Field(
         default=False, description="asks a person who follows the run for credentials that its tools lack"
     )
+    planner: bool = Field(
+        default=False, description="makes plans of runs; neither delegations nor steps of plans go to it"
+    )
+    profile: ProfilePart | None = Field(default=None, description="what callers and planners should know about it")
     max_tasks: int = Field(default=8, ge=1, description="maximum number of concurrent tasks")
     tags: dict[str, str] = Field(default_factory=dict, description="further texts of the registration, by name")
 
@@ -254,6 +272,9 @@ class AgentPart(Part):
         description="a function of the state and the answer (or None) that says whether the goal is reached",
     )
     tool_policy: ToolPolicyPart | None = Field(default=None, description="which tools may be called, and how often")
+    rules: list[ToolRulePart] = Field(
+        default_factory=list, max_length=MAX_RULES, description="when a person approves the call of a tool"
+    )
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
     temperature: float | None = Field(default=None, ge=0, le=2, description="by default that of the model")
@@ -313,12 +334,14 @@ KEYS: Final = tuple(
                 SubAgentPart,
                 AgentFile,
                 RolePart,
+                ProfilePart,
                 EdgePart,
                 CapabilityPart,
                 ModelPart,
                 ToolPolicyPart,
                 McpPart,
                 MemoryPart,
+                ToolRulePart,
                 Imported,
             )
             for name, field in part.model_fields.items()

@@ -32,7 +32,8 @@ class ToolSpec:
 class ModelRequest:
     """One model call; it ends after `timeout` seconds in all, and after `idle_timeout` seconds without a chunk.
 
-    `temperature` and `max_tokens` (of the reply) are the model's defaults if None.
+    `temperature` and `max_tokens` (of the reply) are the model's defaults if None. With `is_json` the messages ask for
+    one JSON object, which a provider that can enforces.
     """
 
     messages: Sequence[ChatMessage]
@@ -41,6 +42,7 @@ class ModelRequest:
     max_tokens: int | None = None
     timeout: float = CALL_TIMEOUT
     idle_timeout: float = IDLE_TIMEOUT
+    is_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)

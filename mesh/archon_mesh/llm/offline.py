@@ -57,7 +57,7 @@ class OfflineModel:
 
 
 def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
-    if request.tools:
-        return next_step(request.messages, request.tools)
+    if request.tools and (step := next_step(request.messages, request.tools)) is not None:
+        return step
     plan = write_plan(request.messages)
     return (write_reply(request.messages) if plan is None else plan), ()

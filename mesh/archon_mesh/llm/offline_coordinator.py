@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from archon_mesh.core.awareness import read_awareness
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import has_failed
 from archon_mesh.llm.base import ToolSpec
+from archon_mesh.llm.offline_plan import expression_in
 from archon_mesh.llm.offline_tasks import NOTICE
+
+_EXPRESSION: Final = "expression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,9 @@ class _Results:
     failures: Mapping[str, str]
 
 
-def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[str, tuple[ToolCall, ...]]:
-    """Returns the text and the calls of the next reply: one call while a tool is left to call, then the final answer.
+def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[str, tuple[ToolCall, ...]] | None:
+    """Returns the text and the calls of the next reply: one call while a tool is left to call, then the final answer;
+    None if the query has no arithmetic and the only tools are for that.
 
     Each tool is called once per query, with the query as its text arguments, in the order that the awareness message
     recommends, or else in the order of the tools; tools that the recommendation does not name come last. A tool that
@@ -31,6 +36,8 @@ def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tup
     query_index = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
     query = messages[query_index].content if query_index >= 0 else ""
     arguments = {tool.name: values for tool in tools if (values := _arguments(tool, query)) is not None}
+    if not arguments and all(map(_calculates, tools)):
+        return None
     results = _results(messages[query_index + 1 :])
     plan, upstream = _plan(messages, [tool for tool in tools if tool.name in arguments])
     skipped: dict[str, list[str]] = {}
@@ -53,7 +60,15 @@ def _arguments(tool: ToolSpec, query: str) -> dict[str, str] | None:
     required = tool.parameters_schema.get("required", ()) if "properties" in tool.parameters_schema else ("task",)
     if any(properties.get(name, {}).get("type", "string") != "string" for name in required):
         return None
+    if _calculates(tool):
+        expression = expression_in(query)
+        return {_EXPRESSION: expression} if expression else None
     return dict.fromkeys(required, query)
+
+
+def _calculates(tool: ToolSpec) -> bool:
+    """Whether the tool takes nothing but an arithmetic expression."""
+    return list(tool.parameters_schema.get("required", ())) == [_EXPRESSION]
 
 
 def _plan(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[list[str], dict[str, list[str]]]:

@@ -116,6 +116,8 @@ class OpenAIModel:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:
             arguments[self._limit] = request.max_tokens
+        if request.is_json and self._endpoint.base_url is None:  # other servers may not know it
+            arguments["response_format"] = {"type": "json_object"}
         return arguments
 
     def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:

@@ -95,4 +95,6 @@ class ResponsesModel:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:
             arguments["max_output_tokens"] = request.max_tokens
+        if request.is_json and self._endpoint.base_url is None:  # other servers may not know it
+            arguments["text"] = {"format": {"type": "json_object"}}
         return {"model": self._model, "stream": True, "store": False, "timeout": request.timeout, **arguments}

@@ -9,23 +9,28 @@ import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from archon.agent import Answer, TaskContext
+from archon.agent import Answer, Question, TaskContext
 from archon.telemetry import spans
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
-from archon_mesh.agent.loop.run import run_query
+from archon_mesh.agent.loop.executor import run_loop
+from archon_mesh.agent.loop.run import Loop, run_query
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.llm import ModelClient
-from archon_mesh.node.checkpoint import decode_checkpoint
+from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
+from archon_mesh.node.person_desk import TaskDesk
+from archon_mesh.node.plan_request import PlannerMiddleware, PlanRequestRun
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.node.session_history import TurnRecorder, load_history
 from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared_storage
 from archon_mesh.node.task_hooks import TaskMiddleware
+from archon_mesh.node.tool_step import ToolStepRun
+from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
 
-TaskHandler = Callable[[TaskContext], Awaitable[Answer]]
+TaskHandler = Callable[[TaskContext], Awaitable[Answer | Question]]
 
 
 def agent_handler(
@@ -38,8 +43,15 @@ def agent_handler(
     the task's failure. If `asks_credentials` is set, a person who follows the run is asked for the credentials that a
     tool lacks; the answers are known to that attempt alone.
 
+    A tool that asks a person ends the attempt with its question; the attempt after the answer goes on with the tools
+    that had not ended.
+
     A task that names the only tools it may use has no others: neither further tools of the agent nor sub-agents. The
-    agent's own policy holds all the same.
+    agent's own policy holds all the same. If it names one, with complete arguments, the tool is called without asking
+    the model.
+
+    A task that asks for a plan, or for the answer of one, is answered by the Planner of `archon_mesh.planning` with the
+    agent's model.
 
     `memory` is the host:port of the memory service, None for ARCHON_MEMORY. If there is one, the fork's storage is the
     run's working memory, as SharedStorage describes; an agent that has a `global_storage` of its own keeps it.
@@ -48,7 +60,7 @@ def agent_handler(
     if agent.global_storage is not None:
         memory_target = ""
 
-    async def handle(task: TaskContext) -> Answer:
+    async def handle(task: TaskContext) -> Answer | Question:
         fork = agent.forked()
         if spans.tracer() is not None and not any(isinstance(hook, TracingMiddleware) for hook in fork.registered):
             fork.registered.insert(0, TracingMiddleware())
@@ -66,17 +78,34 @@ def agent_handler(
         if asks_credentials:
             fork.engine = fork.engine.asking(partial(_ask_credential, task))
         resume_from = decode_checkpoint(task.checkpoint)
-        hooks = TaskMiddleware(task, resume_from, coordinates=delegates)
+        desk = TaskDesk(task, decode_open_calls(task.checkpoint) if resume_from else OpenCalls())
+        middleware = TaskMiddleware if task.plan_request is None else PlannerMiddleware
+        hooks = middleware(task, resume_from, coordinates=delegates)
         fork.use(hooks)
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
-            text = await run_query(fork, _query(task), {"task": task}, Emitter(), resume_from)
+            query, loop = _query(task), _loop(task)
+            try:
+                with bind_desk(desk):
+                    text = await run_query(fork, query, {"task": task}, Emitter(), resume_from, loop=loop)
+            except QuestionAsked as asked:
+                return desk.question(asked, hooks.attempt.messages)
         new_history = recorder.new_messages() if recorder is not None else None
-        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items)
+        is_plan = task.plan_request is not None and not task.plan_request.synthesise  # of no use to other roles
+        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items, publish=not is_plan)
 
     return handle
+
+
+def _loop(task: TaskContext) -> Loop:
+    """Returns what finds the answer."""
+    if task.plan_request is not None:
+        return PlanRequestRun(task, task.plan_request).answer
+    if task.tool_args_json and len(task.allowed_tools) == 1:
+        return ToolStepRun(task).answer
+    return run_loop
 
 
 def _allow_only(fork: Agent, names: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from archon.errors import InvalidArgument
-from archon.registry import Capability, DependsOn
+from archon.registry import Capability, DependsOn, Profile
 from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
 
@@ -19,9 +19,10 @@ class Role:
     answers this role receives, with `all_ancestors` also those of all their ancestors. A `coordinator` gets the other
     roles as tools, and the dependencies among them. A `stateful` role remembers each session: the mesh stores its
     history, and sends it to whichever instance gets the next task. With `asks_credentials`, a person who follows the
-    run is asked for credentials that the tools lack. `max_tasks` is the number of tasks that one process
-    works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None; `timeout`
-    limits one model call, in seconds; `retries` and `fallback_model` are those of an agent.
+    run is asked for credentials that the tools lack. A `planner` makes plans: neither delegations nor steps of plans go
+    to it. `profile` has what callers and planners should know about the role. `max_tasks` is the number of tasks that
+    one process works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None;
+    `timeout` limits one model call, in seconds; `retries` and `fallback_model` are those of an agent.
 
     Raises InvalidArgument if the name or the prompt is empty, or the role depends on itself.
     """
@@ -35,6 +36,8 @@ class Role:
     coordinator: bool = False
     stateful: bool = False
     asks_credentials: bool = False
+    planner: bool = False
+    profile: Profile | None = None
     version: str = "0.1.0"
     max_tasks: int = 8
     tags: Mapping[str, str] = field(default_factory=dict)

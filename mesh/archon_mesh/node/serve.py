@@ -52,6 +52,8 @@ def agent_server(
         all_ancestors=role.all_ancestors,
         coordinator=role.coordinator,
         stateful=role.stateful,
+        planner=role.planner,
+        profile=role.profile,
         tags={MODEL_TAG: model.model[:MAX_TAG], **role.tags},
         max_tasks=role.max_tasks,
         handler=agent_handler(agent, delegates=role.coordinator, asks_credentials=role.asks_credentials, memory=memory),

@@ -36,10 +36,13 @@ class TaskAttempt:
 
     def __init__(self, task: TaskContext) -> None:
         self.task = task
+        self.messages: Sequence[ChatMessage] = ()
+        """The messages that a later attempt resumes from; the last is the model's reply with its tool calls."""
         self._checkpoint = b""
 
     def set_checkpoint(self, messages: Sequence[ChatMessage]) -> None:
-        """Sets the messages that a later attempt resumes from; the last is the model's reply with its tool calls."""
+        """Sets the messages that a later attempt resumes from."""
+        self.messages = messages
         self._checkpoint = encode_checkpoint(messages)
 
     def take_checkpoint(self) -> bytes:

@@ -6,7 +6,7 @@ from archon_mesh.planning.decide import Decision, TaskMode, decide
 from archon_mesh.planning.errors import MalformedPlan, PlanFailed, PlanNotApproved
 from archon_mesh.planning.events import PlanEvent, PlanEventKind
 from archon_mesh.planning.executor import PlanExecutor
-from archon_mesh.planning.parse import parse_plan
+from archon_mesh.planning.parse import parse_changes, parse_context, parse_plan
 from archon_mesh.planning.planner import Planner, create_plan
 from archon_mesh.planning.task_outcome import TaskOutcome
 from archon_mesh.planning.worker import Spending, Worker
@@ -30,5 +30,7 @@ __all__ = [
     "check_by_rules",
     "create_plan",
     "decide",
+    "parse_changes",
+    "parse_context",
     "parse_plan",
 ]

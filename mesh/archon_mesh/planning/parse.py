@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,12 @@ MAX_REPLY: Final = 1024 * 1024
 
 MAX_READ_SUBTASKS: Final = 10_000
 """Subtasks of a reply that is read; a plan has far fewer."""
+
+MAX_CHANGES: Final = 50
+"""Repairs that a planner may report."""
+
+MAX_CHANGE: Final = 300
+"""Characters of one of them."""
 
 _MAX_LEVELS: Final = MAX_DEPTH + 8
 _MAX_CANDIDATES: Final = 20
@@ -58,6 +65,25 @@ def parse_question(text: str) -> str:
     except MalformedPlan:
         return ""
     return "" if _items_of(data) else _text(data.get("question"))
+
+
+def parse_changes(text: str) -> tuple[str, ...]:
+    """Returns what a planner says that it has repaired in its plan: at most MAX_CHANGES lines."""
+    try:
+        changes = read_reply(text).get("changes")
+    except MalformedPlan:
+        return ()
+    lines = [_text(change) for change in changes[:MAX_CHANGES]] if isinstance(changes, list) else []
+    return tuple(" ".join(line.split())[:MAX_CHANGE] for line in lines if line)
+
+
+def parse_context(text: str) -> dict[str, Any]:
+    """Returns the values in a JSON object; none if the text is anything else."""
+    try:
+        value = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def parse_template(text: str) -> tuple[str, dict[str, Any]] | None:
@@ -177,6 +203,7 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         capability=_name(item.get("capability")),
         critical=_flag(item.get("critical")),
         partial_input=_flag(item.get("partial_input")),
+        checkpoint=_flag(item.get("checkpoint")),
         expand=_flag(item.get("expand")),
         expand_on_failure=_flag(item.get("expand_on_failure")),
         estimated_seconds=_number(item.get("estimated_seconds")),

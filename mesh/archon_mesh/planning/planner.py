@@ -24,7 +24,13 @@ from archon_mesh.core.plan import (
     has_ended,
     repair,
 )
-from archon_mesh.core.plan.prompt import PlannerInput, faults_message, planner_messages, progress_of
+from archon_mesh.core.plan.prompt import (
+    PlannerInput,
+    RoleProfile,
+    faults_message,
+    planner_messages,
+    progress_of,
+)
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient, ModelRequest, ToolSpec, Usage
 from archon_mesh.llm.create import create_model
@@ -75,10 +81,10 @@ class _Conversation:
 class Planner:
     """Makes plans with a model.
 
-    `roles` are the agents that subtasks may go to, with their descriptions by name; `capabilities` what they may be
-    chosen by. `approve` is called with each plan before it is returned. `clarify` answers the model's question, of
-    which a plan may have one. `goal_check` finds a goal that misses the query, beside the rule of `find_faults`.
-    `timeout` is in seconds, for each call of the model.
+    `roles` are the agents that subtasks may go to, with their descriptions by name, and `profiles` what else is known
+    about them; `capabilities` is what they may be chosen by. `approve` is called with each plan before it is returned.
+    `clarify` answers the model's question, of which a plan may have one. `goal_check` finds a goal that misses the
+    query, beside the rule of `find_faults`. `timeout` is in seconds, for each call of the model.
 
     The model may answer with one of the `templates` and arguments, in place of a plan of its own; a query that clearly
     fits one, as `fitting_template` tells, is not given to the model. The template then expands the plan too.
@@ -92,6 +98,7 @@ class Planner:
         *,
         roles: Mapping[str, str] | Iterable[str] = (),
         capabilities: Iterable[str] = (),
+        profiles: Mapping[str, RoleProfile] | None = None,
         approve: Approve | None = None,
         clarify: Clarify | None = None,
         goal_check: GoalCheck | None = None,
@@ -104,6 +111,7 @@ class Planner:
         self._model = model
         self.roles = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
         self.capabilities = tuple(capabilities)
+        self._profiles = dict(profiles or {})
         self._approve = approve
         self._clarify = clarify
         self._goal_check = goal_check
@@ -116,13 +124,22 @@ class Planner:
         self.usage = Usage(0, 0)
         """Of all calls so far."""
 
+        self.changes: tuple[str, ...] = ()
+        """What was repaired in the last plan."""
+
     async def create_plan(
-        self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None
+        self,
+        goal: str,
+        available_tools: AvailableTools = (),
+        initial_context: Mapping[str, Any] | None = None,
+        *,
+        faults: Sequence[str] = (),
     ) -> Task:
         """Returns a plan for a goal, which is the query of the task.
 
         `available_tools` are tools, functions, or a registry of them; `initial_context` has values that the plan may
-        use. Raises MalformedPlan, EmptyPlan, PlanNotApproved, and what the model, `approve` and `clarify` raise.
+        use; `faults` says what was wrong with a plan that others have refused before. Raises MalformedPlan, EmptyPlan,
+        PlanNotApproved, and what the model, `approve` and `clarify` raise.
         """
         tools, context = specs_of(available_tools), dict(initial_context or {})
         task_id, self._chosen = self._new_id(), None
@@ -143,15 +160,21 @@ class Planner:
                 return self._from_template(template, named[1], goal, task_id, context)
             return replace(parse_plan(text, goal, task_id), context=context)
 
-        return await self._make(self._input(goal, tools, context), tools, finish)
+        return await self._make(self._input(goal, tools, context), tools, finish, faults)
 
     async def replan(
-        self, task: Task, reason: str, available_tools: AvailableTools = (), *, split: Sequence[str] = ()
+        self,
+        task: Task,
+        reason: str,
+        available_tools: AvailableTools = (),
+        *,
+        split: Sequence[str] = (),
+        faults: Sequence[str] = (),
     ) -> Task:
         """Returns a plan for what is left of a task, with its completed subtasks and their results.
 
-        `reason` says why a new plan is needed; `split` has the ids of subtasks that are too large. Raises as
-        `create_plan` does.
+        `reason` says why a new plan is needed; `split` has the ids of subtasks that are too large; `faults` is as in
+        `create_plan`. Raises as `create_plan` does.
         """
         tools = specs_of(available_tools)
         planner_input = replace(
@@ -167,9 +190,11 @@ class Planner:
         def finish(text: str) -> Task:
             return carry_over(task, parse_plan(text, task.original_query, task.id))
 
-        return await self._make(planner_input, tools, finish)
+        return await self._make(planner_input, tools, finish, faults)
 
-    async def expand(self, task: Task, places: Sequence[str], available_tools: AvailableTools = ()) -> Task:
+    async def expand(
+        self, task: Task, places: Sequence[str], available_tools: AvailableTools = (), *, faults: Sequence[str] = ()
+    ) -> Task:
         """Returns the task with the subtasks that take the place of these ones. Raises as `create_plan` does."""
         if self._chosen is not None:
             return self._chosen.expanded(task, places)
@@ -181,7 +206,7 @@ class Planner:
         def finish(text: str) -> Task:
             return expanded(task, parse_plan(text, task.original_query, task.id), places)
 
-        return await self._make(planner_input, tools, finish)
+        return await self._make(planner_input, tools, finish, faults)
 
     def answer(self, task: Task) -> str | None:
         """Returns the answer of a template; None if the plan is the model's own, or was made anew."""
@@ -208,17 +233,27 @@ class Planner:
             {"name": each.name, "description": each.description, "parameters": dict(each.parameters_schema)}
             for each in self._templates
         ]
-        return PlannerInput(query, described, self.roles, self.capabilities, context, templates=templates)
+        profiles = {role: known for role, profile in self._profiles.items() if (known := profile.known)}
+        return PlannerInput(
+            query, described, self.roles, self.capabilities, context, profiles=profiles, templates=templates
+        )
 
     async def _make(
-        self, planner_input: PlannerInput, tools: Sequence[ToolSpec], finish: Callable[[str], Task]
+        self,
+        planner_input: PlannerInput,
+        tools: Sequence[ToolSpec],
+        finish: Callable[[str], Task],
+        refused: Sequence[str],
     ) -> Task:
+        self.changes = ()
         names = {
             "tools": frozenset(tool.name for tool in tools),
             "roles": frozenset(self.roles),
             "capabilities": frozenset(self.capabilities),
         }
         messages = planner_messages(planner_input, may_ask=self._clarify is not None, max_subtasks=self._max_subtasks)
+        if refused:
+            messages.append(faults_message(refused))
         places = tuple(planner_input.expand)
         task = await self._corrected(_Conversation(messages, may_ask=True, places=places), finish, names)
         Plan.of(task)
@@ -273,7 +308,11 @@ class Planner:
     async def _generate(self, messages: Sequence[ChatMessage]) -> str:
         # No reader waits for the chunks of a plan: only the time of the whole call counts.
         request = ModelRequest(
-            tuple(messages), temperature=self._temperature, timeout=self._timeout, idle_timeout=self._timeout
+            tuple(messages),
+            temperature=self._temperature,
+            timeout=self._timeout,
+            idle_timeout=self._timeout,
+            is_json=True,
         )
         reply = await deadline.generate(self._model, request)
         self.usage += reply.usage
@@ -314,6 +353,7 @@ class Planner:
         )
         if has_ended(repaired) and not places:
             raise EmptyPlan("the plan has no subtask that is left to execute")
+        self.changes = changes
         for change in changes:
             _log.warning("plan of task %s repaired: %s", task.id, change)
         return repaired

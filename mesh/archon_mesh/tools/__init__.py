@@ -5,6 +5,7 @@ from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.errors import DuplicateTool, MissingCredentials
 from archon_mesh.tools.function import FunctionTool, tool
 from archon_mesh.tools.health import ToolHealth
+from archon_mesh.tools.people import HumanApprovalTool, HumanGuidanceTool, HumanInputTool, ask_person
 from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.registry import ToolRegistry
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
@@ -13,6 +14,9 @@ from archon_mesh.tools.tool import Tool
 __all__ = [
     "DuplicateTool",
     "FunctionTool",
+    "HumanApprovalTool",
+    "HumanGuidanceTool",
+    "HumanInputTool",
     "MissingCredentials",
     "Secret",
     "Tool",
@@ -23,5 +27,6 @@ __all__ = [
     "ToolRegistry",
     "ToolResult",
     "ToolResultStatus",
+    "ask_person",
     "tool",
 ]

@@ -94,7 +94,9 @@ class _Scope:
         """The scope of a block of a step."""
         if self.depth >= MAX_NESTING:
             raise InvalidArgument(f"step {self.prefix}{part}: steps are nested more than {MAX_NESTING} levels deep")
-        return replace(self, values={**self.values, **(values or {})}, prefix=f"{self.prefix}{part}/", depth=self.depth + 1)
+        return replace(
+            self, values={**self.values, **(values or {})}, prefix=f"{self.prefix}{part}/", depth=self.depth + 1
+        )
 
 
 @dataclass(frozen=True, slots=True)

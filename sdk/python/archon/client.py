@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, cast
 
 from archon import context
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, plan_pb2, question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
 from archon.converse_stream import ConverseStream
-from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
+from archon.errors import Aborted, ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
 from archon.interceptors import translated
+from archon.status import from_failure
+from archon.strategy_choice import StrategyChoice
 from archon.wire import set_seconds, text_of, to_parts
 
 CALL_TIMEOUT: Final = 10.0
+PLAN_TIMEOUT: Final = 60.0
+EDIT_TIMEOUT: Final = 15.0
+CANCEL_TIMEOUT: Final = 2.0
 WATCH_PATIENCE: Final = 60.0
 FINAL_STATES: Final = frozenset(
     {
@@ -237,13 +242,122 @@ class Client:
         request = pb.CancelRunRequest(run_id=run_id, reason=reason)
         return (await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run
 
-    async def respond(self, run_id: str, input_id: str, answer: Goal, *, request_id: str = "") -> run_pb2.Run:
-        """Answers a question of a run (`run.questions`, the event `input_requested`). Repeating the same answer is no
-        error. Raises UnknownRun, FailedPrecondition (there is no such question), InvalidArgument (the answer does not
-        match its schema), RequestIdReused, MessageTooLarge."""
-        parts = to_parts(answer, "the answer")
-        request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
+    async def list_questions(self, *, limit: int = 1000) -> list[run_pb2.Question]:
+        """The open questions of all runs to people, at least `limit` of them if there are so many, those of the newest
+        run first."""
+        questions: list[run_pb2.Question] = []
+        token = ""
+        while len(questions) < limit:
+            request = pb.ListQuestionsRequest(page_size=min(1000, limit - len(questions)), page_token=token)
+            page = await self._stub.ListQuestions(request, timeout=CALL_TIMEOUT)
+            questions += page.questions
+            token = page.next_page_token
+            if not token:
+                break
+        return questions
+
+    async def respond(
+        self, run_id: str, input_id: str, answer: Goal = "", *, decision: str = "", request_id: str = ""
+    ) -> run_pb2.Run:
+        """Answers a question of a run (`run.questions`, the events `input_requested` and `approval_requested`).
+        Repeating the same answer is no error.
+
+        An approval takes a `decision`: `approve` or `reject`, with `answer` as its reason, or `modify`, with what
+        replaces what waits: the arguments of a tool or a plan as one JSON object, or an answer.
+
+        Raises UnknownRun, FailedPrecondition (there is no such question), PermissionDenied (the question has other
+        approvers), InvalidArgument (the answer does not match its schema, or is no decision), RequestIdReused,
+        MessageTooLarge."""
+        parts = to_parts(answer, "the answer") if answer or not decision else []
+        request = pb.RespondRequest(
+            run_id=run_id, input_id=input_id, parts=parts, request_id=request_id, decision=_decision(decision)
+        )
         return (await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run
+
+    async def choose_strategy(self, query: Goal, *, roles: Sequence[str] = (), planner: str = "") -> StrategyChoice:
+        """Asks the mesh how it would answer a query, by rules of text: one role answers a query of one step; one of
+        several steps is planned. `roles` are those that may take part, by default all with an instance.
+
+        Raises EmptyGoal, UnknownRole, FailedPrecondition if no role has an instance.
+        """
+        request = submit_request(query, roles=roles)
+        request.planner = planner
+        asked = pb.PlanRunRequest(submit=request, choose_strategy=True)
+        response = await self._stub.PlanRun(asked, timeout=CALL_TIMEOUT)
+        strategy = run_pb2.Strategy.Name(response.strategy).removeprefix("STRATEGY_").lower()
+        return StrategyChoice(strategy, tuple(response.roles), response.reason)
+
+    async def run_task(
+        self,
+        query: Goal,
+        *,
+        roles: Sequence[str] = (),
+        planner: str = "",
+        budget: common_pb2.Budget | None = None,
+        session_id: str = "",
+        timeout: float | None = None,
+        on_choice: Callable[[StrategyChoice], object] | None = None,
+    ) -> str:
+        """Returns one answer to a query that may take several steps, by the strategy that `choose_strategy` says, with
+        which `on_choice` is called. A run that is not waited for to its end is cancelled.
+
+        The arguments are those of `submit`. Raises what `choose_strategy` and `submit` raise, and the run's failure.
+        """
+        choice = await self.choose_strategy(query, roles=roles, planner=planner)
+        if on_choice is not None:
+            on_choice(choice)
+        submit = self.submit(
+            query,
+            roles=choice.roles,
+            strategy=choice.strategy,
+            planner=planner if choice.strategy == "plan" else "",
+            budget=budget,
+            session_id=session_id,
+            timeout=timeout,
+        )
+        submitting = asyncio.create_task(submit, name="submit")
+        try:
+            run = await (await asyncio.shield(submitting)).result()
+        except asyncio.CancelledError:
+            cancelling = asyncio.create_task(_cancel_run(submitting), name="cancel run")
+            await asyncio.wait([cancelling], timeout=CANCEL_TIMEOUT)
+            cancelling.cancel()
+            raise
+        if run.state != common_pb2.TASK_STATE_COMPLETED:
+            raise from_failure(run.failure)
+        return answer_text(run)
+
+    async def plan(
+        self,
+        goal: Goal,
+        *,
+        roles: Sequence[str] = (),
+        capabilities: Sequence[str] = (),
+        versions: Mapping[str, str] | None = None,
+        planner: str = "",
+        timeout: float = PLAN_TIMEOUT,
+    ) -> plan_pb2.Plan:
+        """Returns the plan that a run with strategy `plan` would begin with. Nothing is stored or executed. The
+        arguments are those of `submit`, but `timeout` is that of this call, in seconds.
+
+        Raises what `submit` raises, PlanFailed if the planner's reply is no plan, DeadlineExceeded if it is silent, and
+        Unavailable if no instance of it can be reached.
+        """
+        request = submit_request(
+            goal, roles=roles, capabilities=capabilities, versions=versions, strategy="plan", planner=planner
+        )
+        return (await self._stub.PlanRun(pb.PlanRunRequest(submit=request), timeout=timeout)).plan
+
+    async def edit_plan(self, run_id: str, plan_json: str, *, expected_seq: int) -> run_pb2.Run:
+        """Replaces the steps of a run's plan that have not begun, by a plan in the JSON that planners reply.
+        `expected_seq` is `run.plan.change_seq` of the plan that was edited.
+
+        Raises UnknownRun, InvalidArgument if the text is no plan or the plan has faults (`field_violations`), Aborted
+        if the plan has changed since, FailedPrecondition if the run has ended or has no plan, or the edit changes what
+        has begun.
+        """
+        request = pb.EditPlanRequest(run_id=run_id, expected_seq=expected_seq, plan_json=plan_json)
+        return (await self._stub.EditPlan(request, timeout=EDIT_TIMEOUT)).run
 
     async def pause(self, run_id: str) -> run_pb2.Run:
         """Pauses a run: no further tasks are dispatched until `resume`, tasks in progress continue, and the run's clock
@@ -253,6 +367,14 @@ class Client:
     async def resume(self, run_id: str) -> run_pb2.Run:
         """Resumes a paused run. Raises as `pause` does."""
         return (await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+
+
+async def _cancel_run(submitting: asyncio.Task[RunHandle]) -> None:
+    """Cancels the run that is being submitted. What fails is left to the run's own time limit."""
+    try:
+        await (await submitting).cancel("its caller was cancelled")
+    except ArchonError:
+        return
 
 
 def submit_request(
@@ -290,6 +412,12 @@ def submit_request(
     if traceparent:  # in the request, because a Converse stream carries the requests of many callers
         request.trace.traceparent, request.trace.tracestate = traceparent, tracestate
     return request
+
+
+def _decision(name: str) -> question_pb2.Decision.ValueType:
+    if name and f"DECISION_{name.upper()}" not in question_pb2.Decision.keys()[1:]:
+        raise InvalidArgument(f"unknown decision {name!r}; use approve, reject or modify")
+    return question_pb2.Decision.Value(f"DECISION_{name.upper() or 'UNSPECIFIED'}")
 
 
 def _strategy(name: str) -> run_pb2.Strategy.ValueType:

@@ -9,6 +9,7 @@ ArchonError
   |   + MessageTooLarge
   |       + FrameTooLarge
   + DeadlineExceeded              DEADLINE_EXCEEDED     (TimeoutError)
+  |   + QuestionTimedOut
   |   + DelegationTimeout
   + NotFound                      NOT_FOUND             (LookupError)
   |   + UnknownRun
@@ -29,6 +30,7 @@ ArchonError
   |   + WrongInstance
   |   + RunExpired
   |   + PlanFailed
+  |   + ApprovalRejected
   |   + DelegationLoop
   |   + DelegationTooDeep
   + Aborted                       ABORTED
@@ -162,6 +164,12 @@ class DeadlineExceeded(ArchonError, TimeoutError):
 
     code = "DEADLINE_EXCEEDED"
     default_reason = "DEADLINE_EXCEEDED"
+
+
+class QuestionTimedOut(DeadlineExceeded):
+    """A question to a person was not answered in time, and its policy is to abort."""
+
+    default_reason = "QUESTION_TIMED_OUT"
 
 
 class DelegationTimeout(DeadlineExceeded):
@@ -306,6 +314,13 @@ class PlanFailed(FailedPrecondition):
     has the faults of a reply, `metadata["failed_steps"]` the steps."""
 
     default_reason = "PLAN_FAILED"
+
+
+class ApprovalRejected(FailedPrecondition):
+    """A person rejected what a rule or a tool had them asked about. `metadata["rule"]` and `metadata["identity"]` say
+    which rule, and who."""
+
+    default_reason = "APPROVAL_REJECTED"
 
 
 class DelegationLoop(FailedPrecondition):

@@ -15,6 +15,7 @@ import typer
 from archon import context as call_context
 from archon_services.cli.commands import (
     agents,
+    ask,
     cancel,
     chat,
     context,
@@ -22,11 +23,13 @@ from archon_services.cli.commands import (
     doctor,
     down,
     graph,
+    inbox,
     logs,
     long_term,
     mcp,
     new,
     pause,
+    plan,
     prompts,
     rerun,
     respond,
@@ -65,6 +68,8 @@ app.command()(logs.logs)
 app.command()(restart.restart)
 app.command()(scale.scale)
 app.command()(run.run)
+app.command()(ask.ask)
+app.add_typer(plan.plan, name="plan")
 app.command()(demo.demo)
 app.command()(serve.serve)
 app.command()(chat.chat)
@@ -77,6 +82,7 @@ app.command()(runs.runs)
 app.command()(show.show)
 app.command()(watch.watch)
 app.command()(cancel.cancel)
+app.command()(inbox.inbox)
 app.command()(respond.respond)
 app.command()(pause.pause)
 app.command()(resume.resume)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from archon.background import BackgroundLoop
+from archon_services.local_mesh.forks import ForkedProcess, ForkServer
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import last_lines, limit_size
 from archon_services.local_mesh.plan import ProcessSpec
@@ -55,15 +56,15 @@ class Child:
         self._wanted = asyncio.Event()
         self._paused = asyncio.Event()
         self._pausing = asyncio.Event()  # ends the delay before a restart
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | ForkedProcess | None = None
         self._loop = BackgroundLoop(f"keep {spec.name} running", self._keep_running)
         self._log_offset = 0
 
-    async def start(self) -> None:
-        """Starts the process, and keeps it running until `pause` or `stop`."""
+    async def start(self, forks: ForkServer | None = None) -> None:
+        """Starts the process, if possible by `forks`, and keeps it running until `pause` or `stop`."""
         self._wanted.set()
         if not self._loop.running:
-            await self._spawn()
+            await self._spawn(forks)
             self._loop.start()
 
     async def pause(self, grace: float) -> None:
@@ -152,15 +153,22 @@ class Child:
             except TimeoutError:
                 pass
 
-    async def _spawn(self) -> None:
-        ready = self._home.ready_file(self.spec.name)
-        ready.unlink(missing_ok=True)
+    async def _spawn(self, forks: ForkServer | None = None) -> None:
+        self._home.ready_file(self.spec.name).unlink(missing_ok=True)
+        self._log_offset = self._log.stat().st_size if self._log.exists() else 0
+        forked = await forks.fork(self.spec.command, self.spec.environment, self._log) if forks is not None else None
+        self._process = forked or await self._execute()
+        pid = self._process.pid
+        self._set(
+            "starting", pid=pid, birth=start_ticks(pid), address=self.spec.address, started=time.time(), detail=""
+        )
+
+    async def _execute(self) -> asyncio.subprocess.Process:
         command = self.spec.command
         if sys.platform == "linux":
             command = (sys.executable, "-I", "-S", _PARENT_DEATH, str(os.getpid()), *command)
         with self._log.open("ab") as log:
-            self._log_offset = log.tell()
-            self._process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *command,
                 env=dict(self.spec.environment),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -168,10 +176,6 @@ class Child:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C in the terminal reaches the supervisor only
             )
-        pid = self._process.pid
-        self._set(
-            "starting", pid=pid, birth=start_ticks(pid), address=self.spec.address, started=time.time(), detail=""
-        )
 
     async def _wait(self) -> float:
         """Waits for the exit of the process; returns the seconds since its first healthy answer, or 0."""

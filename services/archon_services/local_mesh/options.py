@@ -8,13 +8,14 @@ from typing import Final
 
 from archon.errors import InvalidArgument
 
-ROLES: Final = ("requirements", "designer", "implementer", "coordinator")
+DEFAULT_ROLES: Final = ("requirements", "designer", "implementer", "coordinator", "planner")
 """The reference roles that a mesh runs by default."""
 
 WORKFLOW: Final = "workflow"
 """The role that interprets workflows: it is started when one is run."""
 
-KNOWN_ROLES: Final = (*ROLES, WORKFLOW)
+ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "validator", WORKFLOW)
+"""All reference roles."""
 
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")
 """In the order of their dependencies."""
@@ -27,9 +28,11 @@ class MeshOptions:
     """Options of a mesh. Raises InvalidArgument if a name, a port or a number of replicas is invalid."""
 
     replicas: Mapping[str, int] = field(default_factory=dict)
-    """Processes per role; 1 for roles that are missing."""
+    """Processes per role; 1 for roles that are missing. A role that is named is run."""
     only: tuple[str, ...] = ()
-    """Services and roles to run; all if empty."""
+    """Services and roles to run; all services and DEFAULT_ROLES if empty."""
+    roles: tuple[str, ...] = ()
+    """Further roles to run."""
     etcd: str = ""
     """An existing etcd as host:port, or `memory`; the bundled etcd if empty."""
     model: str = ""
@@ -47,14 +50,17 @@ class MeshOptions:
 
     def __post_init__(self) -> None:
         for role, count in self.replicas.items():
-            if role not in KNOWN_ROLES:
-                raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(KNOWN_ROLES)}")
+            if role not in ROLES:
+                raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
             if not 0 <= count <= MAX_REPLICAS:
                 raise InvalidArgument(f"invalid number of replicas {count} of {role}: expected 0 to {MAX_REPLICAS}")
+        for role in self.roles:
+            if role not in ROLES:
+                raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
         for name in (*self.only, *self.environment):
-            if name not in (*SERVICES, *KNOWN_ROLES):
+            if name not in (*SERVICES, *ROLES):
                 raise InvalidArgument(
-                    f"unknown service or role {name!r}: expected one of {', '.join((*SERVICES, *KNOWN_ROLES))}"
+                    f"unknown service or role {name!r}: expected one of {', '.join((*SERVICES, *ROLES))}"
                 )
         for name, port in self.ports.items():
             if name not in SERVICES:
@@ -66,6 +72,8 @@ class MeshOptions:
         """Whether to run this service or role. The bundled etcd runs with the registry, unless `etcd` is set."""
         if name == "etcd":
             return not self.etcd and ("etcd" in self.only or self.wants("registry"))
-        if name == WORKFLOW and not self.only:
-            return name in self.replicas
-        return not self.only or name in self.only
+        if name in self.roles:
+            return True
+        if self.only:
+            return name in self.only
+        return name in SERVICES or name in DEFAULT_ROLES or name in self.replicas

@@ -15,7 +15,7 @@ from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
-from archon_services.local_mesh.options import KNOWN_ROLES, SERVICES, MeshOptions
+from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
 
 # Variables that differ per process, so that values in the user's shell apply to processes started by hand only.
@@ -141,13 +141,13 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
-    roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in KNOWN_ROLES}
+    roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
     plan = Plan(
         tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, traces.query, traces.otlp, taken
     )
     instances = [
         plan.instance(role, number)
-        for role in KNOWN_ROLES
+        for role in ROLES
         if options.wants(role)
         for number in range(1, options.replicas.get(role, 1) + 1)
     ]

@@ -13,6 +13,7 @@ from archon.errors import ArchonError
 from archon_services.local_mesh.child import GRACE, Child
 from archon_services.local_mesh.control import ControlServer
 from archon_services.local_mesh.errors import StartFailed
+from archon_services.local_mesh.forks import ForkServer, module_of
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import rotate
 from archon_services.local_mesh.plan import Plan
@@ -85,8 +86,7 @@ class Supervisor:
             self._writer.start()
             if self.plan.etcd and "etcd" not in self._children and self.plan.etcd != "memory":
                 await check_etcd(self.plan.etcd)
-            for child in self._children.values():
-                await child.start()
+            await self._start_children()
             async with asyncio.timeout(timeout):
                 await self._wait_healthy()
                 await self._wait_registered()
@@ -122,6 +122,22 @@ class Supervisor:
             write_state(self.home, self.state())  # `wait_ready` reads the error
         else:
             self.home.state_file.unlink(missing_ok=True)
+
+    async def _start_children(self) -> None:
+        """Starts the processes: those of Archon as forks of one process, which imports what they need once."""
+        children = self._children.values()
+        modules = {module[0]: None for child in children if (module := module_of(child.spec.command))}
+        forked = [child for child in children if module_of(child.spec.command)]
+        for child in children:
+            if child not in forked:
+                await child.start()
+        if len(forked) < 2:
+            for child in forked:
+                await child.start()
+            return
+        async with ForkServer([f"{module}.app" for module in modules], forked[0].spec.environment) as forks:
+            for child in forked:
+                await child.start(forks)
 
     async def _wait_healthy(self) -> None:
         while True:

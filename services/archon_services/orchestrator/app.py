@@ -14,7 +14,10 @@ from archon.telemetry import export, logs, metrics
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
+from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
+from archon_services.orchestrator.channels import Notifier, notices_of
+from archon_services.orchestrator.channels.create import create_channels
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
@@ -38,6 +41,7 @@ _log = logging.getLogger(__name__)
 @asynccontextmanager
 async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
     """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left."""
+    rules = load_mesh_rules(settings.rules)
     async with AsyncExitStack() as stack:
         journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
@@ -80,7 +84,8 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         retention.start()
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
-        commands = Commands(runs, journal, roles, forwarder, clock.now, recall, pool.standing)
+        _start_channels(settings, runs, clock, stack)
+        commands = Commands(runs, journal, roles, forwarder, clock.now, recall, pool.standing, rules)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         server = GrpcServer([service], host=settings.host, port=settings.port)
@@ -124,6 +129,16 @@ def _start_spans(journal: Journal, stack: AsyncExitStack) -> RunSpanExporter | N
     stack.push_async_callback(spans.close)
     spans.start()
     return spans
+
+
+def _start_channels(settings: OrchestratorSettings, runs: Runs, clock: SystemClock, stack: AsyncExitStack) -> None:
+    channels = create_channels(settings, clock.now)
+    if not channels:
+        return
+    notifier = Notifier(channels, runs.asks)
+    stack.push_async_callback(notifier.close)
+    runs.on_questions = lambda run: notifier.notify(notices_of(run))
+    notifier.start()
 
 
 def _start_recall(settings: OrchestratorSettings, journal: Journal, stack: AsyncExitStack) -> SessionRecall:

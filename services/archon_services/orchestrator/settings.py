@@ -69,6 +69,27 @@ class OrchestratorSettings(ServiceSettings):
         ge=1_000_000,
         description="bytes of a run's journal (events, inputs, recorded calls) above which the run fails",
     )
+    rules: str = Field(
+        default="",
+        description="a YAML file with the rules by which people are asked for approval; empty: no rules",
+    )
+    webhook_url: str = Field(
+        default="", description="URL that is notified of each question to a person; https, or http on this machine"
+    )
+    webhook_secret: str = Field(
+        default="",
+        repr=False,
+        description="secret that signs these requests: at least 24 bytes, or whsec_ and base64",
+    )
+    webhook_insecure: bool = Field(default=False, description="allow an http URL of another machine")
+    smtp: str = Field(default="", description="host:port of a mail server by which people are notified of questions")
+    smtp_tls: Literal["starttls", "tls", "none"] = Field(
+        default="starttls", description="encryption of the connection; none is for a server on this machine"
+    )
+    smtp_user: str = Field(default="", description="user name for the mail server; empty: no login")
+    smtp_password: str = Field(default="", repr=False, description="password for the mail server")
+    smtp_from: str = Field(default="", description="sender of these mails")
+    smtp_to: str = Field(default="", description="their recipients, separated by commas")
     max_failures: int = Field(
         default=1_000,
         ge=0,

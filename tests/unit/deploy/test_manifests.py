@@ -13,7 +13,7 @@ from archon.agent.server import ACK_GRACE
 from archon.agent.settings import DRAIN_GRACE
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import ServiceSettings, load
-from archon_services.local_mesh import ROLES
+from archon_services.local_mesh.options import DEFAULT_ROLES as ROLES
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.settings import RegistrySettings

@@ -10,7 +10,9 @@ from pydantic.fields import FieldInfo
 
 from archon_mesh.declared import document, schema
 from archon_mesh.declared.load import MAX_DEPTH
-from archon_mesh.declared.schema import OrText, Part
+from archon_mesh.declared.part import Part
+from archon_mesh.declared.rule_part import ToolRulePart
+from archon_mesh.declared.schema import OrText
 from tests.unit.docs.tables import REFERENCE, code, kind_of, table
 
 PAGE: Final = REFERENCE / "agent-file.md"
@@ -37,9 +39,11 @@ PARTS: Final[dict[str, type[Part]]] = {
     "A tool or a middleware": schema.Imported,
     "The memory": schema.MemoryPart,
     "The tool policy": schema.ToolPolicyPart,
+    "A rule": ToolRulePart,
     "An MCP server": schema.McpPart,
     "A sub-agent": schema.SubAgentPart,
     "The role": schema.RolePart,
+    "The profile": schema.ProfilePart,
     "A capability": schema.CapabilityPart,
     "An edge": schema.EdgePart,
 }

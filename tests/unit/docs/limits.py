@@ -43,6 +43,44 @@ class Limit:
 LIMITS: Final[dict[str, list[Limit]]] = {
     "Runs": [
         Limit(
+            "Notices that wait for a channel to people; tries of one, seconds of a try; characters of its text",
+            "{archon_services.orchestrator.channels.notifier:MAX_QUEUED}, "
+            "{archon_services.orchestrator.channels.notifier:MAX_QUEUED_BYTES|bytes}; "
+            "{archon_services.orchestrator.channels.notifier:TRIES}, "
+            "{archon_services.orchestrator.channels.notifier:TIMEOUT|seconds}; "
+            "{archon_services.orchestrator.channels.notice:MAX_TEXT|characters}",
+            "The oldest is dropped; it is given up; the text is cut. `archon inbox` lists the question all the same.",
+            ["test_the_queue_of_a_channel_is_bounded", "test_a_notice_that_fails_is_given_up_and_harms_no_other"],
+        ),
+        Limit(
+            "Questions of a task to people; of a planner in place of a plan",
+            "{archon_mesh.core.run.decide.approval:MAX_QUESTIONS}; "
+            "{archon_services.orchestrator.runs.plan_reply:MAX_CLARIFICATIONS}",
+            "The task fails, and rules ask no more about it; the reply is refused as no plan.",
+            ["test_a_question_without_id_or_above_the_limit_fails"],
+        ),
+        Limit(
+            "Rules; approvers of a rule; time to answer; a default answer",
+            "{archon_mesh.core.people.rule:MAX_RULES}; {archon_mesh.core.people.terms:MAX_APPROVERS}; "
+            "{archon_mesh.core.people.terms:MAX_TIMEOUT|seconds}; {archon_mesh.core.people.terms:MAX_DEFAULT|characters}",
+            "`INVALID_ARGUMENT`; those of an agent's question are cut.",
+            ["test_a_rule_that_makes_no_sense_names_its_field"],
+        ),
+        Limit(
+            "Checkpoint of an agent that asks a person",
+            "{archon_mesh.node.checkpoint:MAX_QUESTION_CHECKPOINT|bytes}",
+            "The task fails: `FRAME_TOO_LARGE`.",
+            ["test_a_checkpoint_that_is_too_large_is_refused"],
+        ),
+        Limit(
+            "A page of questions; an answer that is shown with the question about it; closed questions of a run in a response",
+            "{archon_services.orchestrator.api.questions:MAX_PAGE_BYTES|bytes}; "
+            "{archon_services.orchestrator.convert.run_view:MAX_SHOWN_BYTES|bytes}; "
+            "{archon_services.orchestrator.convert.run_view:MAX_CLOSED}",
+            "The next page has the rest; the rest of the answer, and older questions, are left out.",
+            ["test_the_questions_of_many_runs_are_listed_in_pages"],
+        ),
+        Limit(
             "Runs in progress",
             "{archon_services.orchestrator.runs.limits:MAX_RUNS}; setting `max_runs`",
             "`RESOURCE_EXHAUSTED` with a delay",
@@ -126,6 +164,31 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon_mesh.core.run.decide.plan_reply:MAX_DEPENDENCIES}",
             "The reply is refused once; then steps are merged, and dependencies dropped.",
             ["test_a_plan_is_bounded"],
+        ),
+        Limit(
+            "Plans that an orchestrator has made without a run at a time; instances of a planner that are asked for one",
+            "{archon_services.orchestrator.api.plan_preview:MAX_PREVIEWS}; "
+            "{archon_services.orchestrator.api.plan_preview:MAX_ASKED}",
+            "`RESOURCE_EXHAUSTED`; `UNAVAILABLE`.",
+            ["test_plans_that_are_made_at_a_time_are_bounded"],
+        ),
+        Limit(
+            "Time for such a plan without a deadline of the caller",
+            "{archon_services.orchestrator.api.plan_preview:TIMEOUT|seconds}",
+            "`DEADLINE_EXCEEDED`.",
+            ["test_a_silent_planner_ends_at_the_deadline"],
+        ),
+        Limit(
+            "Roles whose measured averages estimate plans",
+            "{archon_services.orchestrator.measuring.role_averages:MAX_ROLES}",
+            "Further roles are estimated by their profiles.",
+            ["test_the_number_of_roles_is_bounded"],
+        ),
+        Limit(
+            "Repairs that a planner reports; characters of one",
+            "{archon_mesh.planning.parse:MAX_CHANGES}; {archon_mesh.planning.parse:MAX_CHANGE}",
+            "Further ones are left out; it is shortened.",
+            ["test_repairs_that_a_planner_reports_are_bounded"],
         ),
         Limit(
             "Faults that the refusal of a plan names",

@@ -12,7 +12,7 @@ import pytest
 
 from archon.errors import Unavailable
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.declared import load_agent
+from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +33,7 @@ MODELS = load_example("models")
 COMPOSITE_TOOLS = load_example("composite_tools")
 AGENT_MEMORY = load_example("agent_memory")
 PLANS = load_example("plans")
+PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
 
 
@@ -126,6 +127,26 @@ async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(PLANS, name)())
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("approval", "Deleted."),
+        ("rules", "['paid 500', 'paid 5', 'rejected by rule payments']"),
+        ("questions", "a room in Porto for 2 nights"),
+    ],
+)
+async def test_an_example_of_people_gives_its_answer(name: str, expected: str) -> None:
+    assert expected in str(await getattr(PEOPLE, name)())
+
+
+def test_the_rules_on_the_page_of_people_load(tmp_path: Path) -> None:
+    of_agent, of_mesh = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "people.md").read_text(), re.S)
+    (tmp_path / "rules.yaml").write_text(of_mesh)
+    assert len(load_rules(tmp_path / "rules.yaml")) == 4
+    (tmp_path / "clerk.yaml").write_text(f"name: clerk\n{of_agent}")
+    assert len(load_agent(tmp_path / "clerk.yaml").agent.rules) == 2
+
+
 def test_the_example_of_faults_repairs_them_and_draws_a_plan() -> None:
     found, changes, order = PLANS.faults()
     assert (len(found), len(changes), order) == (2, 2, ["flight", "hotel"])
@@ -169,6 +190,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("composite-tools", 1),
         ("agent-memory", 2),
         ("plans", 6),
+        ("people", 3),
         ("workflows", 5),
     ],
 )

@@ -36,7 +36,7 @@ class ModelParams:
     """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
 
     `timeout` and `idle_timeout` are those of the request. `retries` is how often the call is made again after an error
-    that may pass. `tries` are the tries that were made, in order.
+    that may pass. `is_json` is that of the request. `tries` are the tries that were made, in order.
     """
 
     messages: list[ChatMessage]
@@ -46,6 +46,7 @@ class ModelParams:
     timeout: float = CALL_TIMEOUT
     retries: int = 0
     idle_timeout: float = IDLE_TIMEOUT
+    is_json: bool = False
     tries: list[ModelTry] = field(default_factory=list)
 
     def request(self) -> ModelRequest:
@@ -57,6 +58,7 @@ class ModelParams:
             self.max_tokens,
             self.timeout,
             self.idle_timeout,
+            self.is_json,
         )
 
 

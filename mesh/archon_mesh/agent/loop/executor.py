@@ -73,7 +73,7 @@ class _Loop:
     async def run(self, open_calls: Sequence[ToolCall]) -> str:
         """Returns the final answer. `open_calls` are executed first."""
         state = self._state
-        if open_calls and (answer := await self._act(open_calls)) is not None:
+        if open_calls and (answer := await self._act(open_calls, resumed=True)) is not None:
             return answer
         for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
             await wait_until_resumed(state)
@@ -127,13 +127,13 @@ class _Loop:
             self._note = ""
         return turn
 
-    async def _act(self, calls: Sequence[ToolCall]) -> str | None:
+    async def _act(self, calls: Sequence[ToolCall], *, resumed: bool = False) -> str | None:
         """Executes the calls. Returns the answer if they end the run."""
         state = self._state
         self._without_content = 0
         state.phase = Phase.ACTING
         await wait_until_resumed(state)
-        text = await self._tool_caller.run(calls)
+        text = await self._tool_caller.run(calls, resumed=resumed)
         state.phase = Phase.OBSERVING
         if text is not None:
             return await self._offer(ChatMessage("assistant", text))

@@ -11,6 +11,7 @@ from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.interception import InterceptionMiddleware
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
@@ -21,6 +22,7 @@ from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.core.messages import ChatMessage
+from archon_mesh.tools.people.ask import QuestionAsked
 
 MAX_DEPTH: Final = 10
 """Length of the longest chain of agents that call each other."""
@@ -131,6 +133,9 @@ async def _run(
             answer = await hooks.wrap_query(state, _as_messages(message)[-1].content, answer_query)()
         else:
             answer = await answer_query()
+    except QuestionAsked:
+        state.phase = Phase.IDLE  # the attempt ends; a later one goes on
+        raise
     except BaseException as error:
         state.phase = Phase.ERROR
         _complete_calls(state.history)
@@ -146,16 +151,19 @@ async def _run(
 
 
 def _inherited_middlewares(state: AgentState) -> list[Middleware]:
-    """Returns the inherited middlewares of the calling agents, nearest caller first, one per class."""
+    """Returns the inherited middlewares of the calling agents, nearest caller first, one per class, and what holds
+    their rules."""
     if state.parent is None:
         return []
     classes = {type(item) for item in state.agent.registered}
-    inherited = []
+    inherited: list[Middleware] = []
     for caller in state.parent.lineage():
         for item in caller.agent.registered:
             if isinstance(item, Middleware) and item.inherited and type(item) not in classes:
                 classes.add(type(item))
                 inherited.append(item)
+        if caller.agent.rules:
+            inherited.append(InterceptionMiddleware(caller.agent.rules))
     return inherited
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from archon.errors import ArchonError, BudgetExhausted, OperationCancelled
+from archon.errors import ApprovalRejected, ArchonError, BudgetExhausted, OperationCancelled, QuestionTimedOut
 from archon_mesh.agent.errors import ToolPolicyViolation
 from archon_mesh.agent.events.emit import emit_tool_call, emit_tool_result
 from archon_mesh.agent.hooks.context import HookContext
@@ -18,13 +18,14 @@ from archon_mesh.agent.state.agent_state import AgentState, bind_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
 from archon_mesh.tools.arguments import parse_arguments
+from archon_mesh.tools.people.ask import QuestionAsked, bind_resumable_call, current_desk
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 
 MAX_RETRIES: Final = 3
 """How often hooks may retry one call; after that its result stands."""
 
 
-_FATAL: Final = (OperationCancelled, BudgetExhausted)
+_FATAL: Final = (OperationCancelled, BudgetExhausted, ApprovalRejected, QuestionTimedOut)
 """Errors of a tool that end the run, because no model can recover from them."""
 
 
@@ -49,16 +50,28 @@ class ToolCaller:
         self._hooks = hooks
         self.repeated = RepeatedCalls(state.agent.max_repeats)
 
-    async def run(self, calls: Sequence[ToolCall]) -> str | None:
-        """Executes the calls and appends one message per call to the history, in the order of the calls.
+    async def run(self, calls: Sequence[ToolCall], *, resumed: bool = False) -> str | None:
+        """Executes the calls and appends one message per call to the history, in the order of the calls. Calls that are
+        `resumed` are those of an earlier attempt: the ones that had ended there are not executed again.
 
         Returns the run's answer if a hook ended the run or a tool of `exit_on_success` succeeded. If this method is
-        cancelled or fails, unfinished calls are cancelled, and the history says so.
+        cancelled or fails, unfinished calls are cancelled, and the history says so. Raises QuestionAsked, with the
+        results of the other calls, if one of them asks a person and can be resumed later.
         """
         outcomes: list[_CallOutcome | None] = [None] * len(calls)
+        desk = current_desk() if self._state.parent is None else None
+        ended = desk.begin_calls(resumed=resumed) if desk is not None else {}
+        questions: dict[int, QuestionAsked] = {}
 
         async def run_one(index: int, call: ToolCall) -> None:
-            outcomes[index] = await self._run_call(call, index + 1)
+            if index in ended:
+                outcomes[index] = _CallOutcome(ended[index])
+                return
+            try:
+                with bind_resumable_call(None if desk is None else index):
+                    outcomes[index] = await self._run_call(call, index + 1)
+            except QuestionAsked as asked:
+                questions[index] = asked
 
         try:
             if len(calls) == 1:
@@ -81,6 +94,10 @@ class ToolCaller:
                 return outcome.answer
             if outcome is not None and outcome.result.ok and call.name in self._state.agent.exit_on_success:
                 return outcome.result.text
+        if questions:
+            first = questions[min(questions)]
+            first.results = {index: outcome.result for index, outcome in enumerate(outcomes) if outcome is not None}
+            raise first
         return None
 
     async def run_one(self, call: ToolCall, number: int) -> ToolOutcome:

@@ -10,6 +10,7 @@ from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.goal_check import GoalCheck
 from archon_mesh.agent.state.history import HistoryList, Sessions
 from archon_mesh.agent.tool_policy import ToolPolicy
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.registry import ToolRegistry
@@ -48,6 +49,7 @@ class RunningAgent(Protocol):
     max_repeats: int
     goal_check: GoalCheck | None
     policy: ToolPolicy
+    rules: tuple[InterceptionRule, ...]
     exit_on_success: frozenset[str]
     tools: ToolRegistry
     engine: ToolExecutionEngine

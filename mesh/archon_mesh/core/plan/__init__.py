@@ -19,7 +19,14 @@ from archon_mesh.core.plan.faults import MAX_PLAN_SUBTASKS, MAX_SUBTASKS, FaultK
 from archon_mesh.core.plan.order import Plan
 from archon_mesh.core.plan.progress import block_dependants, has_ended, ready_subtasks, skip_dependants
 from archon_mesh.core.plan.repair import repair
-from archon_mesh.core.plan.replan import MAX_REPLANS, ReplanCounters, ReplanPolicy, carry_over, replan_reason
+from archon_mesh.core.plan.replan import (
+    DEFAULT_POLICY,
+    MAX_REPLANS,
+    ReplanCounters,
+    ReplanPolicy,
+    carry_over,
+    replan_reason,
+)
 from archon_mesh.core.plan.subtask import SubTask, SubTaskStatus
 from archon_mesh.core.plan.task import Task
 from archon_mesh.core.plan.templates import fill_arguments, template_values
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from archon_mesh.core.plan.drawing import to_dot, to_mermaid, to_svg
 
 __all__ = [
+    "DEFAULT_POLICY",
     "MAX_EXPANSIONS",
     "MAX_PLAN_SUBTASKS",
     "MAX_REPLANS",

@@ -49,6 +49,8 @@ class UnknownSubTask(NotFound):
 class MissingKey(InvalidArgument):
     """A template names a value that does not exist. `key` is what the template has in its braces."""
 
+    default_kind = "planning.context_loss"
+
     def __init__(self, key: str) -> None:
         self.key = key
         super().__init__(f"no value for the template {{{shown(key)}}}", metadata={"key": shown(key)})

@@ -38,6 +38,22 @@ class FaultKind(StrEnum):
     NOT_EXPANDED = "not_expanded"
     WRONG_GOAL = "wrong_goal"
 
+    @property
+    def failure_kind(self) -> str:
+        """The kind of failure in `archon.failure_kinds`; empty for that of a plan that cannot be executed."""
+        return _FAILURE_KINDS.get(self, "")
+
+
+_FAILURE_KINDS: Final = {
+    FaultKind.CYCLE: "planning.cycle",
+    FaultKind.TOO_MANY_STEPS: "planning.over_decomposition",
+    FaultKind.MISSING_TEMPLATE_KEY: "planning.context_loss",
+    FaultKind.WRONG_GOAL: "planning.misread_goal",
+    FaultKind.UNKNOWN_TOOL: "model.hallucination",
+    FaultKind.UNKNOWN_ROLE: "model.hallucination",
+    FaultKind.UNKNOWN_CAPABILITY: "model.hallucination",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class PlanFault:

@@ -119,6 +119,7 @@ def _merged(group: Sequence[SubTask]) -> SubTask:
         dependencies=tuple(id_ for each in group for id_ in each.dependencies),
         critical=any(each.critical for each in group),
         partial_input=all(each.partial_input for each in group),
+        checkpoint=any(each.checkpoint for each in group),
         expand=any(each.expand for each in group),
         expand_on_failure=any(each.expand_on_failure for each in group),
         estimated_seconds=sum(each.estimated_seconds for each in group),

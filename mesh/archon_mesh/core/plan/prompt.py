@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from archon_mesh.core.messages import ChatMessage
@@ -44,6 +44,9 @@ nothing else:
 - `confidence`, from 0 to 1, is how sure you are that the subtask can be done.
 - `"expand": true` marks a subtask of which you cannot say yet how it is done, because that depends on results. Once its
   dependencies have completed, you are asked for the subtasks that take its place."""
+_PROFILES: Final = """
+- `profiles` has what is known about the roles: their tools and capabilities, how to give work to them, and what a task
+  of theirs takes. A subtask with a tool goes to a role that has it. Estimate by `seconds` and `cost_micro_usd`."""
 _TEMPLATES: Final = """
 - `templates` are plans that are made already. If one of them does what the query asks for, reply
   {"template": "its name", "arguments": {...}} instead, with arguments that match its `parameters`."""
@@ -61,10 +64,28 @@ _AGAIN: Final = "Reply with the whole corrected plan, as one JSON object and not
 
 
 @dataclass(frozen=True, slots=True)
+class RoleProfile:
+    """What a planner knows about a role beside its description: its tools, its capabilities, how to give work to it,
+    and what a task of it takes. 0 means unknown; cost is in millionths of a US dollar, quality from 0 to 1."""
+
+    tools: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    instructions: str = ""
+    seconds: float = 0.0
+    cost_micro_usd: int = 0
+    quality: float = 0.0
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What is known, by name."""
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name))}
+
+
+@dataclass(frozen=True, slots=True)
 class PlannerInput:
-    """What a planner gets. `tools` have name, description and parameters; `roles` have descriptions by name; `split`
-    has the ids of the subtasks to split, `expand` of those that others are to take the place of. `progress` is None for
-    a first plan. `templates` have name, description and parameters."""
+    """What a planner gets. `tools` have name, description and parameters, and so have `templates`; `roles` have
+    descriptions by name, and `profiles` what else is known about them; `split` has the ids of the subtasks to split,
+    `expand` of those in whose place the planner plans. `progress` is None for a first plan."""
 
     query: str
     tools: Sequence[Mapping[str, Any]] = ()
@@ -75,6 +96,7 @@ class PlannerInput:
     reason: str = ""
     split: Sequence[str] = ()
     expand: Sequence[str] = ()
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     templates: Sequence[Mapping[str, Any]] = ()
 
 
@@ -88,13 +110,15 @@ def planner_messages(
     data: dict[str, Any] = {"query": planner_input.query}
     if planner_input.templates:
         rules += _TEMPLATES
-    for key in ("tools", "roles", "capabilities", "templates"):
+    for key in ("tools", "roles", "profiles", "capabilities", "templates"):
         if value := getattr(planner_input, key):
             data[key] = value if isinstance(value, Mapping) else list(value)
     if planner_input.context:
         data["context"] = {key: _shown(value) for key, value in planner_input.context.items()}
     if planner_input.capabilities:
         rules += '\n- `"capability"` may be one of the capabilities: any role that has it does the subtask.'
+    if planner_input.profiles:
+        rules += _PROFILES
     if planner_input.progress is not None and planner_input.expand:
         rules += _EXPAND
         data |= {"progress": list(planner_input.progress), "expand": list(planner_input.expand)}
@@ -112,7 +136,7 @@ def read_planner_input(messages: Sequence[ChatMessage]) -> PlannerInput | None:
     for message in messages:
         data = _object(message.content) if message.role == "user" else {}
         if isinstance(data.get("query"), str):
-            names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split", "expand")
+            names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split", "expand", "profiles")
             return PlannerInput(data["query"], **{name: data[name] for name in names if name in data})
     return None
 

@@ -35,9 +35,10 @@ class SubTask:
     `result` is text or a JSON value; of a failed subtask it is the error's message.
 
     A plan is made anew at once if a `critical` subtask fails. One with `partial_input` may start when a dependency has
-    failed or was skipped. With `expand`, the planner is asked for what takes the subtask's place once its dependencies
-    have completed; with `expand_on_failure`, once it has failed. `confidence` is the planner's own, from 0 to 1. The
-    estimates are the planner's; cost is in millionths of a US dollar.
+    failed or was skipped. A rule may have a person approve the result of a `checkpoint`. With `expand`, the planner is
+    asked for what takes the subtask's place once its dependencies have completed; with `expand_on_failure`, once it has
+    failed. `confidence` is the planner's own, from 0 to 1. The estimates are the planner's; cost is in millionths of a
+    US dollar.
     """
 
     id: str
@@ -57,6 +58,7 @@ class SubTask:
     estimated_seconds: float = field(default=0.0, kw_only=True)
     estimated_cost_micro_usd: int = field(default=0, kw_only=True)
     confidence: float = field(default=1.0, kw_only=True)
+    checkpoint: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tool_args", dict(self.tool_args))

@@ -8,9 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from enum import IntEnum
 from operator import attrgetter
 from typing import Any
 
+from archon_mesh.core.people import (
+    Condition,
+    Decision,
+    InterceptionRule,
+    QuestionKind,
+    QuestionTerms,
+    TimeoutPolicy,
+    Trigger,
+)
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.plan_text import plan_from_json, plan_to_json
@@ -43,6 +53,7 @@ _TYPES: dict[str, type] = {
         inp.InputMissing,
         inp.ResultIn,
         inp.PlanIn,
+        inp.QuestionIn,
         inp.DelegateIn,
         inp.CancelDelegationIn,
         inp.BudgetRequestIn,
@@ -72,10 +83,24 @@ _TYPES: dict[str, type] = {
         PlanTarget,
         Amount,
         Budget,
+        InterceptionRule,
+        Condition,
+        QuestionTerms,
     )
 }
+_ENUMS: dict[type, dict[str, type[IntEnum]]] = {
+    inp.ResultIn: {"state": TaskState},
+    inp.PlanIn: {"state": TaskState},
+    inp.QuestionIn: {"state": TaskState, "kind": QuestionKind},
+    inp.AskIn: {"kind": QuestionKind},
+    inp.Respond: {"decision": Decision},
+    QuestionTerms: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
+    InterceptionRule: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
+}
+"""Fields that are stored as the numbers of an enum."""
+
 _PLAN = "Plan"
-_OPAQUE = frozenset({"payload", "goal"})
+_OPAQUE = frozenset({"payload", "goal", "result"})
 _NAMES = {cls: [field.name for field in fields(cls) if field.name not in _OPAQUE] for cls in _TYPES.values()}
 _LEFT_OUT = {cls: {f.name: None for f in fields(cls) if f.name in _OPAQUE} for cls in _TYPES.values()}
 _TAG_OF = {cls: _TAGS.get(cls, cls.__name__) for cls in _NAMES}
@@ -129,6 +154,7 @@ def _unpack(value: Any) -> Any:
         raise ValueError(f"an input has more than is known of {name}")
     # What an earlier revision wrote ends earlier: what came since has its default.
     given = {field: _unpack(held) for field, held in zip(_NAMES[cls], packed, strict=False)}
-    if issubclass(cls, inp.ResultIn):
-        given["state"] = TaskState(given["state"])
+    for field, enum in _ENUMS.get(cls, {}).items():
+        if field in given:
+            given[field] = enum(given[field])
     return cls(**given, **_LEFT_OUT[cls])

@@ -139,6 +139,8 @@ def open_effects(run: RunState) -> set[Effect]:
             continue
         if task.live:
             _of_attempt(run, task, effects)
+        if task.asking is not None and task.asking.deadline and run.ending is None:
+            effects.add(Timer(task.asking.deadline))
         if task.deadline and not task.answered and run.ending is None and not run.clock_stopped_since:
             effects.add(Timer(task.deadline))
     if run.ending is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTerms, TimeoutPolicy
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import (
     NO_LIMIT,
@@ -167,11 +168,48 @@ class InputRequested:
     spent: Amount = NOTHING
     checkpointed: bool = False
     sequence: int = 0
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
+    terms: QuestionTerms = NO_TERMS
+
+
+@value
+class ApprovalRequested:
+    """A person is asked for approval, because a rule of the run says so. The attempt has ended, and what follows from
+    its result waits: with `plan` the plan that the result holds (`changes` are the repairs that it needed), with
+    `failure` the next attempt, else the result itself. `publish` and `items` as in ResultReceived."""
+
+    task_id: str
+    attempt: int
+    role: str
+    input_id: str
+    terms: QuestionTerms
+    payload: Payload = field(compare=False)
+    failure: Failure | None = None
+    spent: Amount = NOTHING
+    publish: bool = False
+    items: tuple[Item, ...] = ()
+    plan: Plan | None = None
+    changes: tuple[str, ...] = ()
+    message: str = field(default="", compare=False)
+    """The text of the question."""
+
+
+@value
+class QuestionTimedOut:
+    """No answer to a question came in time, and `policy` is applied; `level` is the number of the approver who is asked
+    now, if it is to escalate. The events after it hold what follows."""
+
+    task_id: str
+    input_id: str
+    rule: str
+    policy: TimeoutPolicy
+    level: int = 0
 
 
 @value
 class InputGiven:
-    """A person answered, and the task can be dispatched again. `digest` identifies the answer."""
+    """A person answered, or the default answer counts (`identity` is empty): the task can be dispatched again, or what
+    waited for approval goes on. `digest` identifies the answer."""
 
     task_id: str
     input_id: str
@@ -179,6 +217,7 @@ class InputGiven:
     request_id: str
     digest: str
     payload: Payload = field(compare=False)
+    decision: Decision = Decision.UNSPECIFIED
 
 
 @value
@@ -331,6 +370,8 @@ Event = (
     | BudgetReserved
     | ResultReceived
     | InputRequested
+    | ApprovalRequested
+    | QuestionTimedOut
     | InputGiven
     | CheckpointTaken
     | ItemPublished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTerms
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import (
     NO_LIMIT,
@@ -96,10 +97,20 @@ class ResultIn:
 @value
 class PlanIn(ResultIn):
     """The result of the planner's task: with the plan in its text, or, if there is no plan, with the faults of the
-    text, each a pair of the step (empty: the whole) and a description."""
+    text, each a pair of the step (empty: the whole) and a description. `changes` is what the planner says that it has
+    repaired itself."""
 
     plan: Plan | None = None
     faults: tuple[tuple[str, str], ...] = ()
+    changes: tuple[str, ...] = ()
+
+
+@value
+class QuestionIn(ResultIn):
+    """A result that asks a person under terms of its own."""
+
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
+    terms: QuestionTerms = NO_TERMS
 
 
 @value
@@ -135,6 +146,8 @@ class AskIn:
     input_id: str
     payload: Payload = field(default=None, compare=False)
     records: int = 0
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
+    terms: QuestionTerms = NO_TERMS
 
 
 @value
@@ -255,13 +268,17 @@ class Cancel:
 
 @value
 class Respond:
-    """Answer a question to a person. `digest` identifies the answer, `payload` carries it."""
+    """Answer a question to a person. `digest` identifies the answer, `payload` carries it. With the decision MODIFY,
+    `result` is the result that replaces the one that waits, `plan` the plan that does."""
 
     input_id: str
     identity: str
     request_id: str
     digest: str
     payload: Payload = field(default=None, compare=False)
+    decision: Decision = Decision.UNSPECIFIED
+    plan: Plan | None = None
+    result: Payload = field(default=None, compare=False)
 
 
 @value
@@ -311,6 +328,7 @@ Input = (
     | SlotFound
     | InputMissing
     | ResultIn
+    | QuestionIn
     | PlanIn
     | DelegateIn
     | CancelDelegationIn

@@ -41,6 +41,15 @@ def steps_of(run: RunState) -> list[SubTask]:
     return [step.with_status(status_of(run, plan.tasks[step.id])) for step in plan.steps.values()]
 
 
+def next_confidence(run: RunState) -> float:
+    """Returns the lowest confidence in a step of the plan in force that may start now; 1 if none may."""
+    plan = run.plan
+    assert plan is not None
+    tasks = ((plan.steps[id_], run.tasks[task_id]) for id_, task_id in plan.tasks.items())
+    ready = (step.confidence for step, task in tasks if not (step.expand or task.ended or task.attempt or task.missing))
+    return min(ready, default=1.0)
+
+
 def due_expansions(run: RunState, ended: Task | None = None, state: TaskState | None = None) -> tuple[str, ...]:
     """Returns the steps of the plan in force in whose place the planner has to plan now. `ended` is a task that ends
     in `state` with the events being decided."""
@@ -90,7 +99,7 @@ def failed_steps(run: RunState, further: Iterable[str] = ()) -> list[str]:
     return [id_ for id_, task_id in plan.tasks.items() if id_ in also or run.tasks[task_id].state in failed]
 
 
-def plan_failure(run: RunState, message: str, further: Iterable[str] = ()) -> Failure:
+def plan_failure(run: RunState, message: str, further: Iterable[str] = (), kind: str = "") -> Failure:
     """Returns the failure of a run whose plan cannot be completed; `further` steps failed too."""
     plan = run.plan
     assert plan is not None
@@ -100,7 +109,7 @@ def plan_failure(run: RunState, message: str, further: Iterable[str] = ()) -> Fa
         ("replans", str(plan.counters.replans)),
         ("suggestion", "submit a simpler goal, or one goal for each part of it"),
     )
-    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, metadata)
+    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, metadata, kind=kind)
 
 
 def is_over(run: RunState) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from archon_mesh.core.plan import ReplanCounters, SubTask
+from archon_mesh.core.plan import DEFAULT_POLICY, ReplanCounters, SubTask
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.plan.order import dependants, topological_order
 from archon_mesh.core.run.task import Task
@@ -55,6 +55,15 @@ class PlanState:
     def in_force(self, task: Task) -> bool:
         """True if the task executes a step of this plan, and not one that a later plan has replaced."""
         return bool(task.step_id) and self.tasks.get(task.step_id) == task.task_id
+
+    def holds(self, task: Task) -> bool:
+        """True if the task's step waits for the next plan, because the planner's confidence in it is too low."""
+        return bool(self.planner) and not task.attempt and self.in_force(task) and is_doubtful(self.steps[task.step_id])
+
+
+def is_doubtful(step: SubTask) -> bool:
+    """Returns whether the confidence in a step is a reason for another plan before it starts."""
+    return step.confidence < DEFAULT_POLICY.min_confidence
 
 
 def sinks_of(plan: Plan) -> tuple[str, ...]:

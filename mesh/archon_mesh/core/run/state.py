@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from archon_mesh.core.run.plan_state import PlanState
+from archon_mesh.core.run.question import ClosedQuestion
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import NOTHING, Amount, Failure, Submission, TaskState
 
@@ -47,6 +48,8 @@ class RunState:
     """The kinds of the run's last failures, MAX_RECENT at most."""
     responses: dict[str, str] = field(default_factory=dict)
     """The digests of people's answers, by request id."""
+    closed_questions: tuple[ClosedQuestion, ...] = ()
+    """The questions to people that wait no more, in the order in which they were closed."""
     ending: TaskState | None = None
     """The state that the run will end in, once its live attempts have ended; None while it goes on."""
     ending_since: float = 0.0
@@ -78,7 +81,7 @@ class RunState:
             return False
         if task.live or self.ending is not None or task.state.final or task.question:
             return False
-        return not task.missing and not (self.plan is not None and self.plan.is_place(task))
+        return not task.missing and not (self.plan is not None and (self.plan.is_place(task) or self.plan.holds(task)))
 
     def remember(self, failure: Failure) -> None:
         """Adds a failure to the last ones."""

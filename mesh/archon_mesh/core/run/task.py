@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from archon_mesh.core.run.events import ApprovalRequested
+from archon_mesh.core.run.question import OpenQuestion
 from archon_mesh.core.run.types import (
     NO_LIMIT,
     NOTHING,
@@ -85,7 +87,8 @@ class Task:
     returns: int = 0
     """How many attempts were rejected or given back by an instance that was stopping on purpose."""
     failures: tuple[Payload, ...] = field(default=(), compare=False)
-    """The results of failed attempts that were retried, in order: `retries` and `version_conflicts` of them."""
+    """The results of attempts that do not count, in order: of those that were retried, and those that a person
+    replaced."""
     retries: int = 0
     not_before: float = 0.0
     children: dict[str, str] = field(default_factory=dict)
@@ -99,8 +102,12 @@ class Task:
     """The payload that carried the last checkpoint."""
     question: str = ""
     """The id of the open question to a person; empty if there is none."""
+    asking: OpenQuestion | None = None
+    """The open question; None if there is none."""
+    held: ApprovalRequested | None = None
+    """What waits for a person's approval; None if nothing does."""
     questions: tuple[Payload, ...] = field(default=(), compare=False)
-    """All questions to people, in order."""
+    """All questions to people, in order; None for one that a rule asked."""
     inputs: tuple[Payload, ...] = field(default=(), compare=False)
     """All answers of people, in order."""
     reserved: Amount = NOTHING

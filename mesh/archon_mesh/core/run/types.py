@@ -6,6 +6,7 @@ from dataclasses import field
 from enum import IntEnum
 
 from archon.failure_kinds import advice, entry_of
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.value import value
 
 Payload = object
@@ -134,10 +135,13 @@ class Target:
 
 @value
 class PlanTarget(Target):
-    """A role that the steps of a plan may go to, with the ids of its capabilities and the names of its tools."""
+    """A role that the steps of a plan may go to, with the ids of its capabilities, the names of its tools, and what a
+    task of it takes: seconds, and millionths of a US dollar; 0 if unknown."""
 
     capabilities: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    seconds: float = 0.0
+    cost_micro_usd: int = 0
 
 
 @value
@@ -183,6 +187,12 @@ CONVERSATION_MOVED = "CONVERSATION_MOVED"
 PLAN_FAILED = "PLAN_FAILED"
 """The failure reason of a run whose plan cannot be completed, and of a reply of its planner that is no plan."""
 
+APPROVAL_REJECTED = "APPROVAL_REJECTED"
+"""The failure reason of a run in which a person rejected what a rule had them asked about."""
+
+QUESTION_TIMED_OUT = "QUESTION_TIMED_OUT"
+"""The failure reason of a run with a question that was not answered in time, and whose policy is to abort."""
+
 PLAN = "plan"
 """The strategy of a run whose planner makes a plan."""
 
@@ -214,6 +224,8 @@ class Submission:
     """Seconds that the run may be paused, or wait for a person, at a stretch; 0: no limit."""
     parent_run_id: str = ""
     """The run that this one was forked from; empty if it was not forked."""
+    rules: tuple[InterceptionRule, ...] = ()
+    """The rules by which people are asked, as of the submission."""
 
     def requirement(self, role: str) -> Requirement:
         """Which instances can take the role's task."""

@@ -29,6 +29,7 @@ from archon_mesh.tools.composite.validation import check, check_nesting
 from archon_mesh.tools.composite.values import Argument, Result, When
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.function import FunctionTool
+from archon_mesh.tools.people.ask import bind_resumable_call
 from archon_mesh.tools.registry import Registration, ToolRegistry
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import MAX_RETRIES, Tool
@@ -177,7 +178,8 @@ class CompositeTool(Tool):
             sleep=self._sleep,
             random=self._random,
         )
-        return await execution.run(self.name)
+        with bind_resumable_call(None):  # a question ends no attempt half-way through a graph
+            return await execution.run(self.name)
 
     def _tool(self, tool: Tool | Callable[..., Any]) -> Tool:
         """Returns a tool that has a registration of this composite, so that its breaker outlives the call."""

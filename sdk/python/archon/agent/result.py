@@ -58,9 +58,5 @@ def _turn(task: TaskContext, answer: Answer, result: agent_pb2.TaskResult) -> li
 def _input_required(task: TaskContext, question: Question) -> agent_pb2.TaskResult:
     checkpoint = checked_checkpoint(question.checkpoint)
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, usage=task.usage, checkpoint=checkpoint)
-    request = result.input_request
-    request.input_id, request.schema_json = question.input_id or f"q{task.attempt}", question.schema_json
-    request.prompt.extend(question.parts)
-    if question.text:
-        request.prompt.add(text=without_surrogates(question.text))
+    result.input_request.CopyFrom(question.to_request(question.input_id or f"q{task.attempt}"))
     return result

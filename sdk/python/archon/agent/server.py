@@ -32,7 +32,7 @@ from archon.agent.settings import DRAIN_GRACE, AgentSettings
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
-from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
+from archon.registry import Capability, DependsOn, Profile, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
 from archon.telemetry import export, logs, metrics, metrics_export
 from archon.telemetry.metrics import Labels
@@ -64,7 +64,9 @@ class AgentServer:
 
     A task receives the answers of the roles in `depends_on`, with `all_ancestors` also those of their ancestors. A task
     of a `coordinator` receives descriptions of the other roles (`TaskContext.delegation_targets`, `awareness`). A task
-    of a `stateful` role receives the history of its session (`TaskContext.history`), and its answer extends it.
+    of a `stateful` role receives the history of its session (`TaskContext.history`), and its answer extends it. A task
+    of a `planner` receives a request for a plan (`TaskContext.plan_request`). `profile` has what callers and planners
+    should know about the role.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
     delegations. `tool_health` returns what Describe tells about the tools. Use `run` for a process of its own; `start`
     and `stop`, or `async with`, inside an event loop.
@@ -82,6 +84,8 @@ class AgentServer:
         all_ancestors: bool = False,
         coordinator: bool = False,
         stateful: bool = False,
+        planner: bool = False,
+        profile: Profile | None = None,
         tags: dict[str, str] | None = None,
         max_tasks: int = 8,
         max_waiting: int = 100,
@@ -105,6 +109,8 @@ class AgentServer:
             all_ancestors=all_ancestors,
             coordinator=coordinator,
             stateful=stateful,
+            planner=planner,
+            profile=profile,
             max_tasks=self.settings.max_tasks or max_tasks,
             ttl=self.settings.ttl,
         )

@@ -17,8 +17,10 @@ from archon.agent.values import (
     ContextItem,
     Delegated,
     DelegationTarget,
+    GivenAnswer,
     HistoryMessage,
     Item,
+    Question,
     checked_checkpoint,
     parts_of,
 )
@@ -222,6 +224,11 @@ class TaskContext:
         return self._assigned.resume.inputs
 
     @property
+    def answers(self) -> dict[str, GivenAnswer]:
+        """The answers of people to questions of this task, by the ids of the questions."""
+        return {answer.input_id: answer_from_proto(answer) for answer in self._assigned.resume.answers}
+
+    @property
     def input_text(self) -> str:
         """The text of `inputs`."""
         return text_of(self.inputs)
@@ -294,18 +301,21 @@ class TaskContext:
         Raises InvalidArgument for an `input_id` above 256 characters, FrameTooLarge, Unimplemented if the caller of
         this task does not support questions.
         """
+        text, parts = (question, ()) if isinstance(question, str) else ("", question)
+        return (await self.ask_question(Question(text, schema_json, input_id=input_id, parts=parts))).text
+
+    async def ask_question(self, question: Question) -> GivenAnswer:
+        """Asks as `ask` does, with all that a Question has, and returns the answer with its decision. The checkpoint of
+        the question is not used. Raises what `ask` raises."""
+        input_id = question.input_id
         if len(input_id) > MAX_INPUT_ID:
             raise InvalidArgument(f"the input_id of a question has {len(input_id)} characters, at most {MAX_INPUT_ID}")
-        request = agent_pb2.InputRequest(input_id=input_id or f"a{next(self._questions)}", schema_json=schema_json)
-        request.prompt.extend(
-            [common_pb2.Part(text=without_surrogates(question))] if isinstance(question, str) else question
-        )
-        for answer in self._assigned.resume.answers:
-            if answer.input_id == request.input_id:
-                return text_of(answer.parts)
+        request = question.to_request(input_id or f"a{next(self._questions)}")
+        if (known := self.answers.get(request.input_id)) is not None:
+            return known
         given = await self._link.ask(request)
         context.enter(replace(context.current(), deadline=self.deadline))
-        return text_of(given.parts)
+        return answer_from_proto(given)
 
     async def ask_secret(self, question: str | Sequence[common_pb2.Part]) -> str:
         """Asks a person for a secret, such as a credential, and returns it. The answer is encrypted for this attempt:
@@ -502,3 +512,8 @@ class TaskContext:
         """Returns the calls recorded since the last time, and forgets them. The server calls it."""
         records, self._records = self._records, []
         return records
+
+
+def answer_from_proto(answer: agent_pb2.ResumedInput | session_pb2.Input) -> GivenAnswer:
+    """Converts an answer."""
+    return GivenAnswer(answer.input_id, text_of(answer.parts), tuple(answer.parts), answer.decision, answer.identity)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from archon.api.common.v1 import common_pb2
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2, question_pb2
 from archon.errors import FailedPrecondition, FrameTooLarge
 from archon.propagation import PropagationPolicy
 from archon.wire import policy_from_proto, without_surrogates
@@ -77,6 +78,10 @@ class Question:
 
     `schema_json` is a JSON Schema (2020-12) that the answer must match; empty means free text. `input_id` is unique in
     the task; if empty it is derived from the attempt. `parts` precede `text`.
+
+    With the `kind` QUESTION_KIND_APPROVAL a decision is expected: approve, reject or modify, where the schema is that
+    of the modification, and `subject_json` what the decision is about. `terms` say who may answer, in what time, and
+    what follows if no answer comes; None: anyone, without limit.
     """
 
     text: str = ""
@@ -84,6 +89,32 @@ class Question:
     checkpoint: bytes = b""
     input_id: str = ""
     parts: Sequence[common_pb2.Part] = ()
+    kind: question_pb2.QuestionKind.ValueType = question_pb2.QUESTION_KIND_UNSPECIFIED
+    terms: question_pb2.QuestionTerms | None = None
+    subject_json: str = ""
+
+    def to_request(self, input_id: str) -> agent_pb2.InputRequest:
+        """Returns the question on the wire."""
+        request = agent_pb2.InputRequest(input_id=input_id, schema_json=self.schema_json, kind=self.kind)
+        request.prompt.extend(self.parts)
+        if self.text:
+            request.prompt.add(text=without_surrogates(self.text))
+        if self.terms is not None:
+            request.terms.CopyFrom(self.terms)
+        request.subject_json = self.subject_json
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """A person's answer to a question. With a `decision`, the text is its reason or the modification. `identity` is
+    empty if the default answer counts because no answer came in time."""
+
+    input_id: str
+    text: str
+    parts: Sequence[common_pb2.Part] = ()
+    decision: question_pb2.Decision.ValueType = question_pb2.DECISION_UNSPECIFIED
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

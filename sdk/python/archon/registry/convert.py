@@ -29,6 +29,7 @@ def registration_to_proto(registration: Registration) -> registry_pb2.Registrati
             all_ancestors=registration.all_ancestors,
             coordinator=registration.coordinator,
             stateful=registration.stateful,
+            planner=registration.planner,
             ttl=duration(registration.ttl),
         )
         if registration.profile is not None:
@@ -39,6 +40,7 @@ def registration_to_proto(registration: Registration) -> registry_pb2.Registrati
                     expected_cost_micro_usd=registration.profile.expected_cost_micro_usd,
                     expected_quality=registration.profile.expected_quality,
                     message_types=registration.profile.message_types,
+                    prompt_template=registration.profile.prompt_template,
                 )
             )
     except (TypeError, UnicodeEncodeError, AttributeError) as error:
@@ -61,6 +63,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
         all_ancestors=message.all_ancestors,
         coordinator=message.coordinator,
         stateful=message.stateful,
+        planner=message.planner,
         ttl=to_seconds(message.ttl),
         instance_id=message.instance_id,
         profile=Profile(
@@ -69,6 +72,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
             profile.expected_cost_micro_usd,
             profile.expected_quality,
             dict(profile.message_types),
+            profile.prompt_template,
         )
         if message.HasField("profile")
         else None,

@@ -48,13 +48,15 @@ class DependsOn:
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Further facts about a role; 0 means unknown. `expected_quality` is 0 to 1 by the role's own measure, cost is in
-    millionths of a US dollar, `message_types` maps a message type to the roles that exchange it, comma separated."""
+    millionths of a US dollar, `message_types` maps a message type to the roles that exchange it, comma separated;
+    `prompt_template` is that of a good input, with `{name}` for each value that the caller fills in."""
 
     instructions: str = ""
     expected_latency_ms: int = 0
     expected_cost_micro_usd: int = 0
     expected_quality: float = 0.0
     message_types: Mapping[str, str] = field(default_factory=dict)
+    prompt_template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Registration:
     `address` is host:port as others dial it; `version` is dotted numbers; `ttl` is in seconds, 1 to 3600 (fractions are
     rounded up); an empty `instance_id` is replaced by a new one. With `all_ancestors` tasks receive the answers of all
     ancestors, not only of the roles in `depends_on`. Tasks of a `coordinator` receive descriptions of the other roles
-    and their edges. Tasks of a `stateful` role receive the history of their session.
+    and their edges. Tasks of a `stateful` role receive the history of their session. A `planner` makes plans: neither
+    delegations of coordinators nor steps of plans go to it.
 
     The registry sets the last four fields; they are ignored when registering.
     """
@@ -84,6 +87,7 @@ class Registration:
     all_ancestors: bool = False
     coordinator: bool = False
     stateful: bool = False
+    planner: bool = False
     tenant: str = ""
     identity: str = ""
     revision: int = 0

@@ -12,7 +12,10 @@ from archon_mesh.node import Role
 
 FOLDER: Final = Path(__file__).parent
 PYTHON_ROLES: Final = ("implementer", "coordinator")
-YAML_ROLES: Final = ("requirements", "designer")
+YAML_ROLES: Final = (
+    *("requirements", "designer", "planner"),
+    *("researcher", "writer", "editor", "coder", "validator"),
+)
 WORKFLOW_ROLE: Final = "workflow"
 """Served by `archon_mesh.workflows`, which has no agent."""
 

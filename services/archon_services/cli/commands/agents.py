@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from archon_services.cli.options import JsonOption, RegistryOption, WatchOption
 from archon_services.cli.target.mesh import connecting, find_registry
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 _HEADERS: Final = (
     *("role", "instance", "address", "version", "tasks", "state", "heartbeat", "model", "depends on"),
-    *("kind", "lease", "capabilities"),
+    *("kind", "lease", "expected", "capabilities"),
 )
 _RIGHT_ALIGNED: Final = frozenset({"tasks", "heartbeat", "lease"})
 _FOLDED: Final = frozenset({"model", "depends on", "capabilities"})
@@ -30,7 +33,14 @@ WIDE: Final = 120
 """Characters."""
 
 
-def agents(watch: WatchOption = False, as_json: JsonOption = False, registry: RegistryOption = "") -> None:
+def agents(
+    profiles: Annotated[
+        bool, typer.Option("--profiles", help="Print what each role says about itself instead of its instances.")
+    ] = False,
+    watch: WatchOption = False,
+    as_json: JsonOption = False,
+    registry: RegistryOption = "",
+) -> None:
     """List the registered instances of all roles: tasks in progress of the most that the instance takes, and the time
     since it has last renewed its registration (heartbeat).
 
@@ -38,6 +48,7 @@ def agents(watch: WatchOption = False, as_json: JsonOption = False, registry: Re
     registration ends with its lease, or it is reachable only from elsewhere.
     """
     from archon_services.cli.render.output import console, is_terminal, print_json, print_table
+    from archon_services.cli.render.profile_text import profile_text
     from archon_services.cli.watching import repeat
 
     address = find_registry(registry)
@@ -48,6 +59,8 @@ def agents(watch: WatchOption = False, as_json: JsonOption = False, registry: Re
             print_json([_json(member) for member in members])
         elif not members:
             print("No agents are registered.")
+        elif profiles:
+            print("\n\n".join(profile_text(instance) for instance in _one_per_role(members)))
         else:
             headers = _NARROW if is_terminal() and console().width < WIDE else _HEADERS
             rows = [_row(member) for member in members]
@@ -97,6 +110,12 @@ async def _asked(member: _Member) -> _Member:
     return replace(member, answers=answers, running_tasks=described.running_tasks if described and tells else None)
 
 
+def _one_per_role(members: Sequence[_Member]) -> list[Registration]:
+    """Returns an instance of each role, by name."""
+    by_role = {member.instance.role: member.instance for member in members}
+    return [by_role[role] for role in sorted(by_role)]
+
+
 def _json(member: _Member) -> dict[str, Any]:
     return {
         **asdict(member.instance),
@@ -107,8 +126,10 @@ def _json(member: _Member) -> dict[str, Any]:
 
 
 def _row(member: _Member) -> dict[str, str]:
+    from archon_services.cli.render.profile_text import expected_text
+
     instance, running, age = member.instance, member.running_tasks, member.heartbeat_age
-    kind = ["coordinator"] * instance.coordinator + ["stateful"] * instance.stateful
+    kind = [name for name in ("coordinator", "planner", "stateful") if getattr(instance, name)]
     cells = (
         instance.role,
         instance.instance_id.removeprefix(f"{instance.role}-"),
@@ -121,6 +142,7 @@ def _row(member: _Member) -> dict[str, str]:
         ", ".join(dependency.role for dependency in instance.depends_on) or "-",
         ", ".join(kind) or "-",
         f"{instance.ttl:g} s",
+        expected_text(instance.profile) or "-",
         ", ".join(capability.id for capability in instance.capabilities) or "-",
     )
     return dict(zip(_HEADERS, cells, strict=True))

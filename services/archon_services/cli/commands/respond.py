@@ -42,13 +42,25 @@ def respond(
     request_id: Annotated[
         str, typer.Option(metavar="ID", help="Idempotency key: an answer with the same key is accepted only once.")
     ] = "",
+    approve: Annotated[bool, typer.Option("--approve", help="Approve; ANSWER is the reason, if given.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject; ANSWER is the reason, if given.")] = False,
+    modify: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Replace what waits by this file: arguments or a plan as JSON, or an answer."
+        ),
+    ] = None,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Answer a question of a run; `archon show` prints the questions."""
+    """Answer a question of a run; `archon inbox` lists the questions of all runs."""
+    from archon_services.cli.ask_terminal import sealed
     from archon_services.cli.text_input import read_text
 
-    text = None
-    if answer is not None or file is not None:
+    decision = _decision(approve=approve, reject=reject, modify=modify, file=file)
+    text: Goal | None = None
+    if decision:
+        text = read_text(answer or "", modify, "answer", hint=_HINT) if answer or modify else ""
+    elif answer is not None or file is not None:
         text = read_text(answer or "", file, "answer", hint=_HINT)
     elif not sys.stdin.isatty():
         raise CliError("missing answer, and standard input is no terminal to prompt for it", hint=_HINT, code=USAGE)
@@ -57,9 +69,9 @@ def respond(
     pending = _select(asking_run, question, request_id)
     input_id = _full_id(asking_run, pending, question)
     if text is not None:
-        if pending is not None and pending.is_secret:
-            text = _sealed(pending, text)
-        after = _answer(address, asking_run, input_id, text, request_id)
+        if pending is not None and pending.is_secret and not decision:
+            text = sealed(pending, text)
+        after = _answer(address, asking_run, input_id, text, request_id, decision)
     elif pending is not None:
         after = _prompt(address, pending, request_id)
     elif question:
@@ -77,19 +89,29 @@ async def _get(orchestrator: str, name: str) -> Run:
             return await client.get(await find_run_id(client, name))
 
 
-async def _send(orchestrator: str, run_id: str, input_id: str, answer: Goal, request_id: str) -> Run:
+def _decision(*, approve: bool, reject: bool, modify: Path | None, file: Path | None) -> str:
+    """Returns the name of the decision that the options name, empty if they name none."""
+    given = [name for name, is_given in (("approve", approve), ("reject", reject), ("modify", modify)) if is_given]
+    if len(given) > 1 or (given and file is not None):
+        raise CliError("use one of --approve, --reject, --modify and --file", code=USAGE)
+    return given[0] if given else ""
+
+
+async def _send(
+    orchestrator: str, run_id: str, input_id: str, answer: Goal, request_id: str, decision: str = ""
+) -> Run:
     from archon.client import Client
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return await client.respond(run_id, input_id, answer, request_id=request_id)
+            return await client.respond(run_id, input_id, answer, decision=decision, request_id=request_id)
 
 
-def _answer(orchestrator: str, run: Run, input_id: str, answer: Goal, request_id: str) -> Run:
+def _answer(orchestrator: str, run: Run, input_id: str, answer: Goal, request_id: str, decision: str) -> Run:
     from archon.errors import FailedPrecondition
 
     try:
-        return asyncio.run(_send(orchestrator, run.run_id, input_id, answer, request_id))
+        return asyncio.run(_send(orchestrator, run.run_id, input_id, answer, request_id, decision))
     except FailedPrecondition as error:
         raise error if input_id else _no_questions(run) from error
 
@@ -139,53 +161,17 @@ def _list_questions(run: Run) -> str:
 
 
 def _prompt(orchestrator: str, question: PendingQuestion, request_id: str) -> Run:
-    """Prints the question and reads the answer from the terminal, repeatedly until it is valid."""
-    from archon.errors import InvalidArgument
-    from archon_services.cli.render.output import print_stderr, strip_controls
-    from archon_services.cli.text_input import decode_utf8
+    """Prints the question and reads the answer from the terminal."""
+    from archon_services.cli.ask_terminal import ask_terminal, print_question
 
-    print_stderr(strip_controls(f"{question.role} asks:"))
-    for text in question.lines():
-        print_stderr(strip_controls(f"  {text}"))
-    while True:
-        line = _read_hidden() if question.is_secret else _read_line()
-        if not line:
-            print_stderr("")
-            raise CliError("missing answer", code=USAGE)
-        answer = decode_utf8(line, "the answer").strip()
-        if not answer:
-            continue
-        if question.is_secret:
-            answer = _sealed(question, answer)
-        try:
-            return asyncio.run(_send(orchestrator, question.run_id, question.input_id, answer, request_id))
-        except InvalidArgument as error:
-            print_stderr(strip_controls(str(error)))
+    def send(answer: Goal, decision: str) -> Run:
+        return asyncio.run(_send(orchestrator, question.run_id, question.input_id, answer, request_id, decision))
 
-
-def _read_line() -> bytes:
-    sys.stderr.write("> ")
-    sys.stderr.flush()
-    return sys.stdin.buffer.readline()
-
-
-def _read_hidden() -> bytes:
-    """Reads a line that the terminal does not show."""
-    from getpass import getpass
-
-    try:
-        return getpass("> ", stream=sys.stderr).encode() + b"\n"
-    except EOFError:
-        return b""
-
-
-def _sealed(question: PendingQuestion, answer: Goal) -> str:
-    """Encrypts a secret answer, so that only the agent that asks can read it."""
-    from archon.secret_answers import seal
-
-    if not isinstance(answer, str):
-        raise CliError("the answer to this question is a text", code=USAGE)
-    return seal(question.schema_json, answer.strip())
+    print_question(question)
+    after = ask_terminal(question, send)
+    if after is None:
+        raise CliError("missing answer", code=USAGE)
+    return after
 
 
 def _outcome(run: Run, input_id: str, flag: str) -> str:

@@ -19,8 +19,16 @@ from archon_services.cli.target.mesh import find_registry
 
 def serve(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The YAML file that declares the agent, or a Python program.")
-    ],
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="The YAML file of the agent, or a Python program."),
+    ] = None,
+    role: Annotated[
+        str,
+        typer.Option(
+            metavar="ROLE",
+            help="A reference role instead of a file: researcher, writer, editor, coder, validator or planner.",
+        ),
+    ] = "",
     model: AgentModelOption = "",
     host: Annotated[
         str, typer.Option(envvar="ARCHON_HOST", metavar="HOST", help="The interface to listen on.")
@@ -50,6 +58,7 @@ def serve(
     A Python program is started with the address of the registry in ARCHON_REGISTRY. Ctrl-C drains the agent, and so
     does each restart of --reload: tasks in progress finish before it leaves the mesh.
     """
+    file = _file(file, role)
     if not file.is_file():
         raise CliError(f"cannot read {file}: it is no file", code=USAGE)
     is_program = file.suffix == ".py"
@@ -64,6 +73,19 @@ def serve(
     if is_program:
         _become_program(file, _variables(model, host, port, advertise, find_registry(registry)))
     _serve_yaml(file, model, host, port, advertise, registry, check=check)
+
+
+def _file(file: Path | None, role: str) -> Path:
+    """Returns the file to serve. Raises CliError unless either a file or a role with a YAML file is named."""
+    if (file is None) is not bool(role):
+        raise CliError("serve either a FILE or a --role", code=USAGE)
+    if file is not None:
+        return file
+    from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES
+
+    if role not in YAML_ROLES:
+        raise CliError(f"unknown role {role!r}: expected one of {', '.join(YAML_ROLES)}", code=USAGE)
+    return FOLDER / f"{role}.yaml"
 
 
 def _options(model: str, host: str, port: int, advertise: str, registry: str) -> list[str]:

@@ -69,7 +69,7 @@ async def _view(client: Client, run: Run) -> RunView:
     from archon_services.cli.render.run_view import RunView
 
     view = RunView()
-    informative = not run.HasField("end_time") or run.strategy == run_pb2.STRATEGY_AGENT
+    informative = not run.HasField("end_time") or run.strategy in (run_pb2.STRATEGY_AGENT, run_pb2.STRATEGY_PLAN)
     if not informative and not any(task.parent_task_id or task.attempt > 1 for task in run.tasks):
         return view
     try:

@@ -21,6 +21,12 @@ def up(
     replicas: Annotated[
         list[str] | None, typer.Option(metavar="ROLE=N", help="The number of processes of a role. Repeatable.")
     ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE", help="Also start this role: researcher, writer, editor, coder or validator. Repeatable."
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,8 +62,8 @@ def up(
 ) -> None:
     """Start a mesh on this machine.
 
-    Starts etcd, registry, memory, orchestrator, and the roles requirements, designer, implementer and coordinator, each
-    as its own process.
+    Starts etcd, registry, memory, orchestrator, and the roles requirements, designer, implementer, coordinator and
+    planner, each as its own process.
 
     Restarts processes that crash; Ctrl-C stops all of them. State, data and logs are in ARCHON_HOME, by default .archon
     in the current directory.
@@ -73,6 +79,7 @@ def up(
     options = MeshOptions(
         replicas=read_pairs(replicas or (), "--replicas", "designer=2"),
         only=_read_names(only or ()),
+        roles=_read_names(role or ()),
         ports=read_pairs(port or (), "--port", "orchestrator=7100"),
         etcd=etcd,
         model=model,

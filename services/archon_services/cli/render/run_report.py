@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import cost_text, duration, local_time
+from archon_services.cli.render.output import cost_text, counted, duration, local_time, one_line
+from archon_services.cli.render.plan_document import estimate_of
+from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
 from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import children_of, in_order
+
+STEP_SHOWN: Final = 70
+"""Characters of the description of a step; `archon plan show` prints more of it."""
 
 GOAL_SHOWN: Final = 240
 """Characters of the goal; `archon show --json` prints all of it."""
@@ -42,6 +47,7 @@ def run_report(run: run_pb2.Run, now: float, view: RunView | None = None, flag: 
         ("submitted", f"{local_time(began)}, {age}"),
         ("clock", _clock(run, now, view)),
         ("session", "  ".join(filter(None, (run.session_id, degraded_text(view))))),
+        ("plan", _plan_text(run.plan)),
         ("tokens", _usage_text(run.usage)),
         ("forked from", run.parent_run_id),
         *((f"metadata {key}", value) for key, value in sorted(run.metadata.items())),
@@ -92,21 +98,42 @@ def _question_lines(question: PendingQuestion, flag: str) -> Iterator[Line]:
 
 
 def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
-    width = max((4 * depth + len(task_label(task)) for depth, task in in_order(run.tasks)), default=0)
+    width = max((4 * depth + len(_label(task, view)) for depth, task in in_order(run.tasks)), default=0)
     children = children_of(run.tasks)
 
     def branch(tasks: Sequence[run_pb2.Task], indent: str) -> Iterator[Line]:
         for number, task in enumerate(tasks, start=1):
             last = number == len(tasks)
-            text = "  ".join([f"{task_label(task):<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
+            text = "  ".join([f"{_label(task, view):<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
             yield f"{indent}{'└──' if last else '├──'} {text}", state_name(task.state)
             inner = indent + ("    " if last else "│   ")
             delegated = children.get(task.task_id, []) if task.task_id else []
             margin = inner + ("│ " if delegated else "  ")
-            yield from ((margin + text, state) for text, state in _note_lines(task, view))
+            yield from ((margin + text, state) for text, state in _note_lines(run, task, view))
             yield from branch(delegated, inner)
 
     yield from branch(children.get("", []), "")
+
+
+def _label(task: run_pb2.Task, view: RunView) -> str:
+    """The name of a task; with the events of the run also what the planner's tasks are for."""
+    task_view = view.tasks.get(task.task_id)
+    return task_view.label if task_view is not None and task_view.purpose else task_label(task)
+
+
+def _plan_text(plan: plan_pb2.Plan) -> str:
+    """Returns the number of the plan, its size and its estimates; empty if there is none."""
+    if not plan.steps:
+        return ""
+    estimate = estimate_of(plan)
+    pieces = [f"{plan.revision}, {counted(len(plan.steps), 'step')}"]
+    if estimate.span:
+        pieces.append(about(estimate.span))
+    if cost := cost_text(estimate.cost_micro_usd):
+        pieces.append(f"~{cost}")
+    if plan.changes:
+        pieces.append(counted(len(plan.changes), "repair"))
+    return ", ".join(pieces)
 
 
 def _kind_text(failure: failure_pb2.Failure) -> str:
@@ -117,7 +144,14 @@ def _kind_text(failure: failure_pb2.Failure) -> str:
     return f"{failure.kind}, {severity} severity"
 
 
-def _note_lines(task: run_pb2.Task, view: RunView) -> Iterator[Line]:
+def _step_of(task: run_pb2.Task, plan: plan_pb2.Plan) -> plan_pb2.PlanStep | None:
+    """Returns the step of the plan in force that the task executes."""
+    return next((step for step in plan.steps if step.task_id == task.task_id), None) if task.step_id else None
+
+
+def _note_lines(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Iterator[Line]:
+    if (step := _step_of(task, run.plan)) is not None:
+        yield one_line(step.description or f"call {step.tool_name}", STEP_SHOWN), ""
     task_view = view.tasks.get(task.task_id)
     notes = list(task_notes(task_view)) if task_view is not None else []
     if task.failure.message:
@@ -137,9 +171,11 @@ def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView
     needs_input = task.state == common_pb2.TASK_STATE_INPUT_REQUIRED
     if task.instance_id and not needs_input:
         yield f"on {task.instance_id}"
-    if task.attempt:
+    if task.attempt and (task.attempt > 1 or _step_of(task, run.plan) is None):
         yield f"attempt {task.attempt}"
-    if task.HasField("start_time") and not needs_input:
+    if (step := _step_of(task, run.plan)) is not None and not needs_input:
+        yield from took_pieces(step, task, now)
+    elif task.HasField("start_time") and not needs_input:
         end = to_seconds(task.end_time) if task.HasField("end_time") else now
         yield duration(max(0.0, end - to_seconds(task.start_time)))
     yield from _result_pieces(run, task, view)

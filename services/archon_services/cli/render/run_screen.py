@@ -12,7 +12,7 @@ from typing_extensions import override
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
-from archon_services.cli.render.questions import pending_question
+from archon_services.cli.render.questions import pending_question, question_of
 from archon_services.cli.render.run_text import (
     clock_text,
     degraded_text,
@@ -39,6 +39,10 @@ _MARKS: Final = {
     "submitted": "○",
     "input required": "?",
 }
+_ROLE_WIDTH: Final = 14
+_STEP_WIDTH: Final = 18
+"""Of a role with its step, or with what it plans."""
+
 _TEXT_LINES: Final = 2
 _NOTES: Final = 4
 _QUESTION_LINES: Final = 12
@@ -79,8 +83,8 @@ class QuietScreen(_NotesScreen):
 
     @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        if event.HasField("input_requested"):
-            question = pending_question(event.run_id, event.input_requested)
+        if (asked := question_of(event)) is not None:
+            question = pending_question(event.run_id, asked, event.approval_requested.result.role)
             lines = (f"{question.role} asks:", *question.lines(), f"To answer: {question.command(self._flag)}")
             for line in lines:
                 print_stderr(strip_controls(line))
@@ -120,8 +124,9 @@ class LineScreen(_NotesScreen):
             print_stderr(f"{seconds}  run {view.run_id} {strip_controls(text)}")
         elif task is not None and (text := task_event_text(view, event, repeated=repeated)):
             depth = next(depth for depth, node in in_order(view.tasks.values()) if node is task)
-            print_stderr(f"{seconds}  {'  ' * depth + task.label:<14} {strip_controls(text)}")
-            if event.HasField("input_requested") and task.question is not None:
+            width = _STEP_WIDTH if view.is_planned else _ROLE_WIDTH
+            print_stderr(f"{seconds}  {'  ' * depth + task.label:<{width}} {strip_controls(text)}")
+            if question_of(event) is not None and task.question is not None:
                 question = task.question
                 for line in filter(None, (question.schema_line, f"To answer: {question.command(self._flag)}")):
                     print_stderr(f"{'':26}{strip_controls(line)}")
@@ -209,7 +214,9 @@ def _task_line(view: RunView, task: TaskView) -> RenderableType:
     from rich.text import Text
 
     style = style_of(task.state)
-    line = Text.assemble((_MARKS.get(task.state, "·"), style), " ", (f"{task.label:<14}", "bold"), " ", no_wrap=True)
+    width = _STEP_WIDTH if view.is_planned else _ROLE_WIDTH
+    label = f"{task.label:<{width}}"
+    line = Text.assemble((_MARKS.get(task.state, "·"), style), " ", (label, "bold"), " ", no_wrap=True)
     line.append(strip_controls(task_text(view, task)), style=style if task.state != "completed" else "")
     line.overflow = "ellipsis"
     return line

@@ -85,7 +85,7 @@ def _print_tasks(rows: Sequence[Sequence[str]], *, with_cost: bool) -> None:
     hidden = set() if with_cost else {"cost"}
     if is_terminal() and console().width < WIDE:
         hidden |= {"memory", "attempts"} if with_cost else {"memory"}
-        rows = [(*row[:-1], row[-1].removeprefix(f"{row[0].strip()}-")) for row in rows]
+        rows = [(*row[:-1], row[-1].removeprefix(f"{row[0].split()[0]}-")) for row in rows]
     kept = [column for column, header in enumerate(_HEADERS) if header not in hidden]
     right = [number for number, column in enumerate(kept) if _HEADERS[column] in _NUMBERS]
     print_table([_HEADERS[n] for n in kept], [[row[n] for n in kept] for row in rows], right=right)

@@ -9,8 +9,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
 from archon.wire import policy_from_proto
-from archon_services.cli.render.output import cost_text, duration
-from archon_services.cli.render.questions import answer_text, parts_text, truncate
+from archon_services.cli.render.output import cost_text, duration, one_line
+from archon_services.cli.render.questions import decision_text, parts_text, timed_out_text, truncate
 from archon_services.cli.render.run_view import (
     INPUT_REQUIRED,
     INSUFFICIENT_BUDGET,
@@ -23,6 +23,10 @@ from archon_services.cli.render.run_view import (
 
 _QUESTION_SHOWN: Final = 400
 """Characters of a question in an event line; `archon show` and `archon respond` print all of it."""
+
+
+_STEP_SHOWN: Final = 60
+"""Characters of a step's description beside its state."""
 
 
 def task_text(view: RunView, task: TaskView) -> str:
@@ -49,6 +53,8 @@ def task_text(view: RunView, task: TaskView) -> str:
         pieces.append(f"context: {', '.join(task.context)}")
     if task.checkpoint_bytes and not task.final:
         pieces.append(f"checkpoint of {task.checkpoint_bytes:,} bytes")
+    if task.step is not None and not task.final:
+        pieces.append(one_line(task.step.description or f"call {task.step.tool_name}", _STEP_SHOWN))
     return "  ".join(pieces)
 
 
@@ -77,9 +83,12 @@ def task_event_text(view: RunView, event: run_pb2.RunEvent, *, repeated: bool) -
             return f"reserved another {budget} of the budget" if budget else INSUFFICIENT_BUDGET
         case "input_requested":
             return f"question: {truncate(parts_text(event.input_requested.prompt), _QUESTION_SHOWN)}"
+        case "approval_requested":
+            return f"approval: {truncate(parts_text(event.approval_requested.prompt), _QUESTION_SHOWN)}"
+        case "question_timed_out":
+            return timed_out_text(event.question_timed_out)
         case "input_given":
-            answer = event.input_given
-            return f"answered{_by(answer.identity)}: {answer_text(answer.parts)}"
+            return f"answered{_by(event.input_given.identity)}: {decision_text(event.input_given)}"
         case "checkpoint":
             return f"saved a checkpoint of {task.checkpoint_bytes:,} bytes"
         case "tool_event":
@@ -145,7 +154,8 @@ def _by(identity: str) -> str:
 
 def _planned_text(planned: run_pb2.Planned) -> str:
     plan = planned.plan
-    verb = f"edited{_by(planned.identity)}" if planned.identity else "made"
+    replacing = f", replaces plan {plan.revision - 1}" if plan.revision > 1 else ""
+    verb = f"edited{_by(planned.identity)}" if planned.identity else f"made{replacing}"
     steps = "1 step" if len(plan.steps) == 1 else f"{len(plan.steps):,} steps"
     changes = f", repaired: {truncate('; '.join(plan.changes))}" if plan.changes else ""
     return f"plan {plan.revision} {verb}: {steps}{changes}"

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_mesh.core.run.types import GIVEN_BACK
 from archon_services.cli.render.output import duration
-from archon_services.cli.render.questions import PendingQuestion, answer_text, pending_question, truncate
+from archon_services.cli.render.questions import (
+    PendingQuestion,
+    decision_text,
+    pending_question,
+    timed_out_text,
+    truncate,
+)
 
 INPUT_REQUIRED: Final = "input required"
 """The state of a task that waits for a person, and of its run."""
@@ -59,6 +65,10 @@ class TaskView:
     parent_task_id: str = ""
     step_id: str = ""
     """The step of the plan that the task executes; empty if none."""
+    purpose: str = ""
+    """Of a planner's task: which plan it makes, or that it writes the answer."""
+    step: plan_pb2.PlanStep | None = None
+    """The step as the plan has it; None if the task executes none."""
     predecessors: tuple[str, ...] = ()
     """Ids of the tasks that must complete first, as the task's own event names them."""
     state: str = "submitted"
@@ -99,7 +109,7 @@ class TaskView:
     @property
     def label(self) -> str:
         """The display name: the role, and the step if there is one."""
-        return _label(self.role, self.step_id)
+        return _label(self.role, self.step_id or self.purpose)
 
     @property
     def final(self) -> bool:
@@ -129,6 +139,10 @@ class RunView:
         self.edges: list[tuple[str, str]] = []
         self.tasks: dict[str, TaskView] = {}
         self.paused = False
+        self.plan: plan_pb2.Plan | None = None
+        """The plan in force; None before the first one."""
+        self.is_planned = False
+        """Whether a planner makes a plan for the run."""
         self._delegated_ids: set[str] = set()
         self._stopped_for = 0.0
         self._stopped_since = 0.0
@@ -200,6 +214,7 @@ class RunView:
             case "submitted":
                 self.began = now
                 self.session_context_failure = event.submitted.session_context_failure.message
+                self.is_planned = event.submitted.strategy == run_pb2.STRATEGY_PLAN
                 if event.submitted.strategy != run_pb2.STRATEGY_AGENT:  # its tasks don't wait for edges
                     self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]
             case "run_state":
@@ -211,6 +226,8 @@ class RunView:
                 self.cancel_reason = event.cancel_requested.reason or "no reason given"
             case "paused" | "resumed":
                 self.paused = kind == "paused"
+            case "planned":
+                self.plan = event.planned.plan
 
     def _update_clock(self, now: float) -> None:
         stopped = not self.ended and (self.paused or bool(self.questions))
@@ -252,7 +269,19 @@ class RunView:
             if kind == "task_state":
                 task.parent_task_id, task.step_id = payload.parent_task_id, payload.step_id
                 task.predecessors = tuple(payload.predecessors)
+                if self.is_planned and not task.parent_task_id:
+                    self._note_purpose(task)
         return self.tasks[task_id]
+
+    def _note_purpose(self, task: TaskView) -> None:
+        """Notes the step that a new task executes, or what the planner's task is for."""
+        if task.step_id:
+            steps = self.plan.steps if self.plan is not None else ()
+            task.step = next((step for step in steps if step.step_id == task.step_id), None)
+        elif task.predecessors:
+            task.purpose = "answer"
+        else:
+            task.purpose = f"plan {self.plan.revision + 1 if self.plan is not None else 1}"
 
 
 def _label(role: str, step_id: str) -> str:
@@ -294,7 +323,7 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
             task.checkpoint_bytes = event.checkpoint.size or len(event.checkpoint.data)
         case "budget_reserved" if not event.budget_reserved.HasField("budget"):
             task.last_failure = INSUFFICIENT_BUDGET
-        case "input_requested" | "input_given":
+        case "input_requested" | "approval_requested" | "question_timed_out" | "input_given":
             _apply_input(task, event, kind)
         case "lost" | "retry" | "rejected":
             task.state = "submitted"
@@ -334,9 +363,15 @@ def _apply_input(task: TaskView, event: run_pb2.RunEvent, kind: str) -> None:
         task.state, task.question = INPUT_REQUIRED, pending_question(event.run_id, event.input_requested)
         task.checkpoint_bytes = len(event.input_requested.checkpoint) or task.checkpoint_bytes
         return
+    if kind == "approval_requested":
+        task.state, task.question = INPUT_REQUIRED, pending_question(event.run_id, event.approval_requested, task.role)
+        return
+    if kind == "question_timed_out":
+        task.notes.append(timed_out_text(event.question_timed_out))
+        return
     task.state = "submitted"
     question = f"question: {truncate(task.question.text)}  " if task.question is not None else ""
-    task.notes.append(f"{question}answer: {answer_text(event.input_given.parts)}")
+    task.notes.append(f"{question}answer: {decision_text(event.input_given)}")
 
 
 def _attempt_failure(event: run_pb2.RunEvent, kind: str) -> str:

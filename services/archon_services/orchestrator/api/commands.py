@@ -4,7 +4,7 @@ here."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -12,11 +12,26 @@ from archon import context
 from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
+from archon.errors import (
+    ArchonError,
+    DataLoss,
+    FieldViolation,
+    InvalidArgument,
+    OutOfRange,
+    RunExpired,
+    Unavailable,
+    UnknownRun,
+)
+from archon.wire import text_of
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.run.types import PLAN, Submission
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
+from archon_services.orchestrator.api.plan_preview import PlanPreview
 from archon_services.orchestrator.api.plans import RunPlans
+from archon_services.orchestrator.api.questions import OpenQuestions
+from archon_services.orchestrator.api.rules import applicable_rules
+from archon_services.orchestrator.api.strategy_choice import choose_strategy
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, strategy_of, time_of
 from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.budget import budget_from_proto
@@ -49,11 +64,16 @@ class Commands:
         now: Callable[[], float],
         recall: SessionRecall | None = None,
         standing: Standing | None = None,
+        rules: Sequence[InterceptionRule] = (),
     ) -> None:
-        """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances."""
+        """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances;
+        `rules` say when people are asked."""
         self.control = RunControl(runs, journal, now)
         self.plans = RunPlans(runs, self.control, self.watch, now)
-        self._forks = RunForks(runs, journal)
+        self.questions = OpenQuestions(runs, journal)
+        self._preview = PlanPreview(lambda: roles.selection.instances, now)
+        self._forks = RunForks(runs, journal, rules)
+        self._rules = rules
         self._runs = runs
         self._journal = journal
         self._roles = roles
@@ -122,10 +142,29 @@ class Commands:
         return run_id, created
 
     async def plan(self, request: pb.SubmitRunRequest) -> pb.PlanRunResponse:
-        """Returns the tasks that a submit would create, without creating a run. Raises what a submit raises about its
-        request."""
+        """Returns the tasks that a submit would create, and the plan that its planner makes, without creating a run.
+        Raises what a submit raises about its request, and what `PlanPreview.plan` raises."""
         check_submit(request)
-        return self.plans.tasks_of(await self._submission(request))
+        submission = await self._submission(request)
+        response = self.plans.tasks_of(submission)
+        if submission.strategy == PLAN:
+            response.plan.CopyFrom(await self._preview.plan(submission, self._runs.owner))
+        return response
+
+    async def choose_strategy(self, request: pb.SubmitRunRequest) -> pb.PlanRunResponse:
+        """Returns the strategy and the roles that fit a goal, and why. Raises InvalidArgument if the request has a
+        strategy, and what `choose_strategy` of `strategy_choice` raises."""
+        if request.strategy != run_pb2.STRATEGY_UNSPECIFIED:
+            violations = [FieldViolation("submit.strategy", "it is what is to be chosen")]
+            raise InvalidArgument("the request has a strategy already", field_violations=violations)
+        as_plan = pb.SubmitRunRequest()  # of which alone a planner may be named
+        as_plan.CopyFrom(request)
+        as_plan.strategy = run_pb2.STRATEGY_PLAN
+        check_submit(as_plan)
+        selection, goal = self._roles.selection, text_of(request.goal)
+        return await self._roles.selected(
+            lambda: choose_strategy(goal, selection.newest_instances(), request.roles, request.planner)
+        )
 
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
         strategy = strategy_of(request)
@@ -138,7 +177,9 @@ class Commands:
         if request.session_id and chosen.readers and self._recall is not None:
             await self._recall.recall(goal, request.session_id, chosen, self._roles.selection.graph.roles)
         if chosen.plan_targets:
-            goal.plan_targets.extend(within_size([plan_target(instance) for instance in chosen.plan_targets]))
+            averages = self._runs.averages
+            targets = [plan_target(instance, averages.of(instance.role)) for instance in chosen.plan_targets]
+            goal.plan_targets.extend(within_size(targets))
         return Submission(
             run_id=run_id,
             tenant=_tenant(),
@@ -155,6 +196,7 @@ class Commands:
             budget=budget_from_proto(request.budget),
             session_context=session_context_from_proto(goal.session_context),
             pause_timeout=self._runs.limits.pause_timeout,
+            rules=applicable_rules(self._rules, _tenant()),
         )
 
     async def _choose(self, request: pb.SubmitRunRequest, strategy: str) -> Participants:

@@ -12,10 +12,12 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FieldViolation, InvalidArgument, RunExpired
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.fork import reusable
 from archon_mesh.core.run.types import Submission
+from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.validation import MAX_ID, check_goal
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
@@ -30,7 +32,8 @@ _HASH_PREFIX: Final = b"ForkRun\0"
 class RunForks:
     """Forks runs of a journal, whichever replica owns them."""
 
-    def __init__(self, runs: Runs, journal: Journal) -> None:
+    def __init__(self, runs: Runs, journal: Journal, rules: Sequence[InterceptionRule] = ()) -> None:
+        self._rules = rules
         self._runs = runs
         self._journal = journal
 
@@ -84,6 +87,7 @@ class RunForks:
             goal=goal,
             pause_timeout=self._runs.limits.pause_timeout,
             parent_run_id=source.run_id,
+            rules=applicable_rules(self._rules, source.tenant),
         )
 
 

@@ -100,6 +100,13 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         await self._commands.control.respond(await self._commands.row(request.run_id), request)
         return pb.RespondResponse(run=trimmed(await self._commands.run(request.run_id)))
 
+    async def ListQuestions(self, request: pb.ListQuestionsRequest, context: Any) -> pb.ListQuestionsResponse:
+        position = read_token(request.page_token, "questions", like=[0.0, ""])
+        before = (position[0], position[1]) if position else None
+        questions, last = await self._commands.questions.page(before, page_size(request.page_size))
+        token = make_token([last.created_at, last.run_id], "questions") if last is not None else ""
+        return pb.ListQuestionsResponse(questions=questions, next_page_token=token)
+
     async def PauseRun(self, request: pb.PauseRunRequest, context: Any) -> pb.PauseRunResponse:
         await self._commands.control.pause(await self._commands.row(request.run_id))
         return pb.PauseRunResponse(run=trimmed(await self._commands.run(request.run_id)))
@@ -113,6 +120,8 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.ForkRunResponse(run=trimmed(await self._commands.run(run_id)))
 
     async def PlanRun(self, request: pb.PlanRunRequest, context: Any) -> pb.PlanRunResponse:
+        if request.choose_strategy:
+            return await self._commands.choose_strategy(request.submit)
         return await self._commands.plan(request.submit)
 
     async def EditPlan(self, request: pb.EditPlanRequest, context: Any) -> pb.EditPlanResponse:

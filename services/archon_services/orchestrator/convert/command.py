@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
+from archon_mesh.core.people import Decision
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_services.orchestrator.convert import from_journal
+
+
+def result_from_answer(parts: Iterable[common_pb2.Part]) -> agent_pb2.TaskResult:
+    """Returns the result with which a person replaces that of an attempt."""
+    return agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, output=parts)
 
 
 def encode_command(given: inp.Command, now: float) -> bytes:
@@ -26,5 +37,6 @@ def decode_command(data: bytes, run_id: str) -> inp.Input:
         raise DataLoss(f"a command for run {run_id} cannot be read", metadata={"run_id": run_id}) from error
     if isinstance(given, inp.Respond):
         answer = from_journal(run_pb2.InputGiven, payload, run_id)
-        return inp.Respond(given.input_id, given.identity, given.request_id, given.digest, answer)
+        result = result_from_answer(answer.parts) if given.decision == Decision.MODIFY else None
+        return replace(given, payload=answer, result=result)
     return given

@@ -70,6 +70,8 @@ _READ: Final[dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]]] = {
     "budget_reserved": budget.read_budget_reserved,
     "input_requested": human_input.read_input_requested,
     "input_given": human_input.read_input_given,
+    "approval_requested": human_input.read_approval_requested,
+    "question_timed_out": human_input.read_question_timed_out,
     "paused": human_input.read_paused,
     "resumed": human_input.read_resumed,
 }
@@ -98,6 +100,8 @@ _WRITE: Final[dict[type, Callable[[run_pb2.RunEvent, Any], None]]] = {
     ev.BudgetReserved: budget.write_budget_reserved,
     ev.InputRequested: human_input.write_input_requested,
     ev.InputGiven: human_input.write_input_given,
+    ev.ApprovalRequested: human_input.write_approval_requested,
+    ev.QuestionTimedOut: human_input.write_question_timed_out,
     ev.Paused: human_input.write_paused,
     ev.Resumed: human_input.write_resumed,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import capability_pb2, common_pb2, plan_pb2
@@ -27,7 +27,7 @@ MAX_RESULT_BYTES: Final = 1024 * 1024
 """Size of the results in a request for a replan; further ones are left out."""
 
 
-def read_planned(event: run_pb2.RunEvent) -> ev.Event:
+def read_planned(event: run_pb2.RunEvent) -> ev.Planned:
     source = event.planned.plan
     steps = tuple(_step_from_proto(step) for step in source.steps)
     plan = Plan("", "", source.goal, steps, _object(source.context_json))
@@ -64,6 +64,7 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         confidence=source.confidence,
         estimated_seconds=source.estimated_seconds,
         estimated_cost_micro_usd=source.estimated_cost_micro_usd,
+        checkpoint=source.checkpoint,
     )
 
 
@@ -76,6 +77,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.expand, target.expand_on_failure = step.expand, step.expand_on_failure
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd
+    target.checkpoint = step.checkpoint
 
 
 def write_plan(run: RunState, target: plan_pb2.Plan, *, results: bool = False) -> None:
@@ -105,12 +107,25 @@ def output_of(task: Task) -> Iterable[common_pb2.Part]:
     return task.payload.output if isinstance(task.payload, agent_pb2.TaskResult) else ()
 
 
-def plan_target(instance: Registration) -> plan_pb2.PlanTarget:
-    """Returns a role as its planner sees it: as one of its instances has registered it."""
+class Average(Protocol):
+    """What a task of a role takes on average."""
+
+    seconds: float
+    cost_micro_usd: float
+
+
+def plan_target(instance: Registration, average: Average | None = None) -> plan_pb2.PlanTarget:
+    """Returns a role as its planner sees it: as one of its instances has registered it, with the measured `average` of
+    its tasks, if there is one, in place of what it expects."""
     registered = registration_to_proto(instance)
     target = plan_pb2.PlanTarget(role=instance.role, description=instance.description)
     target.capabilities.extend(registered.capabilities)
     target.tools.extend(registered.tools)
+    if registered.HasField("profile"):
+        target.profile.CopyFrom(registered.profile)
+    if average is not None:
+        target.profile.expected_latency_ms = round(average.seconds * 1000)
+        target.profile.expected_cost_micro_usd = round(average.cost_micro_usd)
     return target
 
 
@@ -137,12 +152,23 @@ def _without_descriptions(target: plan_pb2.PlanTarget) -> None:
     del target.tools[:], target.capabilities[:]
     target.tools.extend(names)
     target.capabilities.extend(ids)
+    if target.HasField("profile"):
+        for field in ("instructions", "prompt_template", "message_types"):
+            target.profile.ClearField(field)
 
 
 def target_from_proto(source: plan_pb2.PlanTarget) -> PlanTarget:
     """Converts what the engine needs of a target; the rest stays in the submission."""
     capabilities = tuple(capability.id for capability in source.capabilities)
-    return PlanTarget(source.role, source.description, False, capabilities, tuple(tool.name for tool in source.tools))
+    return PlanTarget(
+        source.role,
+        source.description,
+        False,
+        capabilities,
+        tuple(tool.name for tool in source.tools),
+        source.profile.expected_latency_ms / 1000,
+        source.profile.expected_cost_micro_usd,
+    )
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from archon_services.orchestrator.convert.failures import (
     reason_from_proto,
     reason_to_proto,
 )
+from archon_services.orchestrator.convert.people import rule_from_proto, write_rule
 from archon_services.orchestrator.convert.plan import target_from_proto
 from archon_services.orchestrator.convert.task import state_from_proto, state_to_proto
 
@@ -53,6 +54,7 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         session_context=session_context_from_proto(source.session_context),
         pause_timeout=to_seconds(source.pause_timeout),
         parent_run_id=source.parent_run_id,
+        rules=tuple(map(rule_from_proto, source.rules)),
     )
     return ev.Submitted(submission, source.owner, source.epoch)
 
@@ -89,6 +91,9 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     if source.pause_timeout:
         set_seconds(target.pause_timeout, source.pause_timeout)
     target.parent_run_id = source.parent_run_id
+    del target.rules[:]
+    for rule in source.rules:
+        write_rule(rule, target.rules.add())
 
 
 def read_claimed(event: run_pb2.RunEvent) -> ev.Event:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.channel import MAX_RECEIVE_BYTES
 from archon.errors import ResourceExhausted
@@ -14,9 +14,12 @@ from archon.telemetry.trace_parent import TraceParent
 from archon.wire import set_seconds
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.effects import want_of
+from archon_mesh.core.run.events import ApprovalRequested, Planned
+from archon_mesh.core.run.question import ClosedQuestion
 from archon_mesh.core.run.types import Requirement, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
-from archon_services.orchestrator.convert.plan import write_plan
+from archon_services.orchestrator.convert.people import write_terms
+from archon_services.orchestrator.convert.plan import write_plan, write_planned
 from archon_services.orchestrator.convert.run import STRATEGIES
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.journal import RunRow
@@ -26,6 +29,12 @@ MAX_RUN_BYTES: Final = MAX_RECEIVE_BYTES - 64 * 1024
 
 MAX_COUNT: Final = 2**53 - 1
 """The largest integer that every language of the contract can represent."""
+
+MAX_SHOWN_BYTES: Final = 64 * 1024
+"""The most of an answer that is shown with the question whether it is approved."""
+
+MAX_CLOSED: Final = 100
+"""The most closed questions of a run in a response; the newest are kept."""
 
 _COUNTS: Final = ("input_tokens", "output_tokens", "model_calls", "tool_calls", "cost_micro_usd")
 
@@ -64,10 +73,12 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
         set_seconds(out.end_time, run.end_time)
         if run.failure is not None:
             out.failure.CopyFrom(failure_to_proto(run.failure))
+    for closed in run.closed_questions[-MAX_CLOSED:]:
+        _write_closed_question(run, closed, out.closed_questions.add())
     for task in run.tasks.values():
         _write_task(run, task, out.tasks.add(), standing)
         if task.question and not run.ended:
-            _write_question(task, out)
+            write_question(run, task, out.questions.add())
         if isinstance(task.payload, agent_pb2.TaskResult):
             _add(out.usage, task.payload)
             if task.result_seq in run.answer_seqs:
@@ -75,17 +86,50 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
                 answer.parts.MergeFrom(task.payload.output)
 
 
-def _write_question(task: Task, out: run_pb2.Run) -> None:
+def write_question(run: RunState, task: Task, out: run_pb2.Question) -> None:
+    """Writes the open question of a task into an empty message, with the answer or plan that waits."""
+    assert run.submission is not None
+    out.input_id, out.task_id, out.role, out.run_id = task.question, task.task_id, task.role, run.submission.run_id
+    out.state = question_pb2.QUESTION_STATE_PENDING
     question = task.questions[-1]
     if isinstance(question, agent_pb2.TaskResult):
         request = question.input_request
-        out.questions.add(
-            input_id=task.question,
-            task_id=task.task_id,
-            role=task.role,
-            prompt=request.prompt,
-            schema_json=request.schema_json,
-        )
+        out.prompt.extend(request.prompt)
+        out.schema_json, out.subject_json = request.schema_json, request.subject_json
+    elif (held := task.held) is not None:
+        _write_held(held, out)
+    if (asking := task.asking) is not None:
+        out.kind = question_pb2.QuestionKind.ValueType(asking.kind)
+        write_terms(asking.terms, out.terms)
+        out.approvers.extend(asking.approvers)
+        set_seconds(out.create_time, asking.asked)
+        if asking.deadline:
+            set_seconds(out.expire_time, asking.deadline)
+
+
+def _write_held(held: ApprovalRequested, out: run_pb2.Question) -> None:
+    out.prompt.add(text=held.message)
+    if held.plan is not None:
+        event = run_pb2.RunEvent()
+        write_planned(event, Planned(held.task_id, 0, held.plan, held.changes))
+        out.plan.CopyFrom(event.planned.plan)
+    elif isinstance(held.payload, agent_pb2.TaskResult) and held.failure is None:
+        size = 0
+        for part in held.payload.output:
+            size += part.ByteSize()
+            if size > MAX_SHOWN_BYTES:
+                break
+            out.prompt.append(part)
+
+
+def _write_closed_question(run: RunState, question: ClosedQuestion, out: run_pb2.Question) -> None:
+    assert run.submission is not None
+    out.input_id, out.task_id, out.role = question.input_id, question.task_id, question.role
+    out.run_id, out.identity = run.submission.run_id, question.identity
+    out.state = question_pb2.QuestionState.ValueType(question.state)
+    if question.rule:
+        out.terms.rule = question.rule
+    set_seconds(out.create_time, question.asked)
 
 
 def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing | None) -> None:
@@ -173,7 +217,7 @@ def trimmed(run: run_pb2.Run, limit: int = MAX_RUN_BYTES) -> run_pb2.Run:
     out = run_pb2.Run()
     out.CopyFrom(run)
     out.truncated = True
-    for field in ("goal", "answers", "metadata", "questions", "tasks", "plan", "edges"):
+    for field in ("goal", "answers", "metadata", "closed_questions", "questions", "tasks", "plan", "edges"):
         out.ClearField(field)
         if out.ByteSize() <= limit:
             break

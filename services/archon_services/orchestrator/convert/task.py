@@ -98,7 +98,7 @@ def write_dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
         target.conversation_version = event.conversation_version
 
 
-def read_result(event: run_pb2.RunEvent) -> ev.Event:
+def read_result(event: run_pb2.RunEvent) -> ev.ResultReceived:
     source = event.result
     payload = agent_pb2.TaskResult(state=source.state, output=source.output, used=source.used, metadata=source.metadata)
     if source.HasField("usage"):

@@ -13,9 +13,10 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.decide.budget import limits
 from archon_mesh.core.run.types import FINAL_RESPONSE_ONLY
 from archon_services.orchestrator.convert.budget import amount_to_proto
+from archon_services.orchestrator.convert.people import given_from_payload
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.dispatch.context import write_context_item
-from archon_services.orchestrator.dispatch.replies import remaining, result_of
+from archon_services.orchestrator.dispatch.replies import remaining, result_of, write_answer
 from archon_services.orchestrator.dispatch.step import write_plan_request, write_step
 from archon_services.orchestrator.tracing.context import write_attempt_trace
 
@@ -97,10 +98,10 @@ def _set_resume(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> No
             assigned.resume.checkpoint = task.checkpoint.checkpoint
         case run_pb2.CheckpointTaken():
             assigned.resume.checkpoint = task.checkpoint.data
-    for answer in task.inputs:
-        if isinstance(answer, run_pb2.InputGiven):
-            assigned.resume.inputs.extend(answer.parts)
-            assigned.resume.answers.add(input_id=answer.input_id.removeprefix(f"{task.task_id}/"), parts=answer.parts)
+    for payload in task.inputs:
+        answer = given_from_payload(payload)
+        assigned.resume.inputs.extend(answer.parts)
+        write_answer(task, answer, assigned.resume.answers.add())
     size = 0
     for memo_key, child_id in task.children.items():
         child = run.tasks[child_id]

@@ -9,6 +9,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.types import Failure, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.budget import amount_to_proto
+from archon_services.orchestrator.convert.people import given_from_payload
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.ports import AttemptStatus
 
@@ -61,11 +62,16 @@ def budget_grant(task: Task, request_id: str) -> session_pb2.OrchestratorFrame:
 
 def given_input(task: Task, input_id: str) -> session_pb2.OrchestratorFrame:
     """A person's answer to a question of the current attempt, under the agent's id of the question."""
-    given = session_pb2.Input(input_id=input_id.removeprefix(f"{task.task_id}/"))
-    answer = task.answers[input_id]
-    if isinstance(answer, run_pb2.InputGiven):
-        given.parts.MergeFrom(answer.parts)
+    given = session_pb2.Input()
+    write_answer(task, given_from_payload(task.answers[input_id]), given)
     return session_pb2.OrchestratorFrame(input=given)
+
+
+def write_answer(task: Task, answer: run_pb2.InputGiven, out: session_pb2.Input | agent_pb2.ResumedInput) -> None:
+    """Writes a person's answer, under the agent's id of its question."""
+    out.input_id = answer.input_id.removeprefix(f"{task.task_id}/")
+    out.parts.MergeFrom(answer.parts)
+    out.decision, out.identity = answer.decision, answer.identity
 
 
 def attempt_status(run: RunState, task: Task, now: float, *, released: bool = False) -> AttemptStatus:

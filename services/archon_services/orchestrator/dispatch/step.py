@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from archon.api.agent.v1 import agent_pb2
@@ -17,6 +17,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.decide.plan_reply import max_steps
 from archon_mesh.core.run.types import Failure, TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error
+from archon_services.orchestrator.convert.people import given_from_payload
 from archon_services.orchestrator.convert.plan import output_of, write_plan
 
 
@@ -83,6 +84,8 @@ def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask
     plan, submission = run.plan, run.submission
     assert plan is not None
     assert submission is not None
+    for question, answer in _clarifications(task):
+        assigned.input.add(text=f"You asked: {question}\nThe answer: {answer}")
     request = assigned.plan_request
     request.SetInParent()
     if plan.steps:
@@ -95,6 +98,21 @@ def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask
     request.max_steps, request.revision, request.reason = max_steps(run), plan.revision + 1, plan.reason
     request.faults.extend(task.faults)
     request.expand.extend(plan.expanding)
+
+
+def _clarifications(task: Task) -> Iterator[tuple[str, str]]:
+    """Yields what the planner has asked, and the answers."""
+    prompts = {
+        f"{task.task_id}/{question.input_request.input_id.removeprefix(f'{task.task_id}/')}": text_of(
+            question.input_request.prompt
+        )
+        for question in task.questions
+        if isinstance(question, agent_pb2.TaskResult)
+    }
+    for payload in task.inputs:
+        answer = given_from_payload(payload)
+        if (prompt := prompts.get(answer.input_id)) is not None:
+            yield prompt, text_of(answer.parts)
 
 
 def goal_text(run: RunState) -> str:

@@ -27,6 +27,7 @@ class Offer:
     description: str
     coordinator: bool
     all_ancestors: bool
+    planner: bool
     capability_ids: tuple[str, ...]
 
     @staticmethod
@@ -38,6 +39,7 @@ class Offer:
             instance.description,
             instance.coordinator,
             instance.all_ancestors,
+            instance.planner,
             tuple(capability.id for capability in instance.capabilities),
         )
 

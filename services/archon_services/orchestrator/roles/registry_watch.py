@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from typing import TypeVar
 
 from archon import context
 from archon.background import BackgroundLoop
@@ -15,6 +16,8 @@ from archon_services.orchestrator.roles.membership import GRACE
 from archon_services.orchestrator.roles.selection import Participants, RoleSelection
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 REFRESH_TIMEOUT = 3.0
 RETRY_DELAY = 1.0
@@ -57,27 +60,24 @@ class RegistryWatch:
     async def choose(
         self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str], *, agent: bool
     ) -> Participants:
-        """Selects roles as `RoleSelection.choose` does, or with `agent` as `choose_agent` does.
-
-        Before it raises an error, it reads the registry again, so that an instance which has just registered counts.
-        """
+        """Selects roles as `RoleSelection.choose` does, or with `agent` as `choose_agent` does; as `selected` does."""
         choose = self.selection.choose_agent if agent else self.selection.choose
-        try:
-            return choose(roles, capabilities, versions)
-        except _MISSING:
-            await self._try_refresh()
-            return choose(roles, capabilities, versions)
+        return await self.selected(lambda: choose(roles, capabilities, versions))
 
     async def choose_plan(
         self, planner: str, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str]
     ) -> Participants:
-        """Selects roles as `RoleSelection.choose_plan` does; reads the registry again as `choose` does."""
-        choose_plan = self.selection.choose_plan
+        """Selects roles as `RoleSelection.choose_plan` does; as `selected` does."""
+        return await self.selected(lambda: self.selection.choose_plan(planner, roles, capabilities, versions))
+
+    async def selected(self, select: Callable[[], T]) -> T:
+        """Returns what `select` finds. Before it raises that something is missing, it reads the registry again, so that
+        an instance which has just registered counts."""
         try:
-            return choose_plan(planner, roles, capabilities, versions)
+            return select()
         except _MISSING:
             await self._try_refresh()
-            return choose_plan(planner, roles, capabilities, versions)
+            return select()
 
     async def _try_refresh(self) -> None:
         try:

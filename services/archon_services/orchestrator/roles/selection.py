@@ -106,15 +106,16 @@ class RoleSelection:
         self, planner: str, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]
     ) -> Participants:
         """The planner, and the roles that steps may go to: those named, directly or by a capability, or all with an
-        instance but the planner.
+        instance but the planners.
 
         Raises as `choose` does, UnknownRole also if a role has no instance, and FailedPrecondition if there is no role
         for steps.
         """
         planner = planner or PLANNER
         _, capability_of = self._named_roles((planner, *roles), tuple(capabilities))
-        newest = self._newest_instances()
-        wanted = {*roles, *capability_of} or {*newest} - {planner}
+        newest = self.newest_instances()
+        others = {role for role, instance in newest.items() if role != planner and not instance.planner}
+        wanted = {*roles, *capability_of} or others
         for role in (planner, *sorted(wanted)):
             if role not in newest:
                 available = _listed(newest)
@@ -134,8 +135,11 @@ class RoleSelection:
         instances = tuple(newest[role] for role in sorted(wanted))
         return Participants((planner,), (), requirements, (), plan_targets=instances)
 
-    def _newest_instances(self) -> dict[str, Registration]:
-        """An instance of the newest version of each role; of those, the one with the first id."""
+    def newest_instances(self) -> dict[str, Registration]:
+        """Returns an instance of the newest version of each role; of those, the one with the first id. Raises
+        Unavailable before the registry's first message."""
+        if not self._received:
+            raise Unavailable("the registry has not answered yet", retry_delay=1.0)
         newest: dict[str, Registration] = {}
         for instance in self._membership.instances.values():
             current = newest.get(instance.role)
@@ -247,9 +251,11 @@ class RoleSelection:
         return (*order, *sorted(roles - set(order)))
 
     def _targets(self) -> tuple[Target, ...]:
-        """All roles with an instance, in topological order, described by their newest version."""
+        """All roles with an instance but planners, in topological order, described by their newest version."""
         newest: dict[str, Offer] = {}
         for offer in self._membership.offers:
+            if offer.planner:
+                continue
             current = newest.get(offer.role)
             if current is None or version_key(offer.version) > version_key(current.version):
                 newest[offer.role] = offer

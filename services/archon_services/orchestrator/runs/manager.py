@@ -19,11 +19,13 @@ from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import limits
+from archon_mesh.core.run.decide.human_input import asking_task
 from archon_mesh.core.run.types import Submission
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.measuring.commits import CommitMeasurement
+from archon_services.orchestrator.measuring.role_averages import RoleAverages
 from archon_services.orchestrator.measuring.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
@@ -49,6 +51,8 @@ PAUSED_COUNT_AGE: Final = 0.2
 
 MAX_COUNTED: Final = 10_000
 """Instances whose foreign frames are counted."""
+
+_ASKING: Final = frozenset({ev.InputRequested, ev.ApprovalRequested, ev.QuestionTimedOut, ev.Claimed})
 
 MAX_STALLED: Final = 3
 """Claims without a new event after which a run ends as QUARANTINED."""
@@ -85,6 +89,12 @@ class Runs:
 
         self.on_publications: Callable[[int], None] = lambda number: None
         """Called with the number of publications of a durable step that has any."""
+
+        self.averages = RoleAverages()
+        """What tasks have taken here, by role."""
+        self.on_questions: Callable[[RunState], None] | None = None
+        """Called with the state of a run after a durable step by which people are asked, or by which the run has got
+        another owner."""
 
         self._clock = clock
         self._journal = journal
@@ -123,6 +133,11 @@ class Runs:
     def room(self) -> int:
         """How many more runs this process can drive."""
         return 0 if self._closing else self.limits.runs - self._under_way()
+
+    def asks(self, run_id: str, input_id: str) -> bool:
+        """Whether a run that is driven here has this open question."""
+        driver = self._drivers.get(run_id)
+        return driver is not None and asking_task(driver.state, input_id) is not None
 
     def holds(self, run_id: str) -> bool:
         """Whether a driver of this process drives the run."""
@@ -276,10 +291,16 @@ class Runs:
         self._errors.note(events)
         if self._spans is not None:
             self._spans.stored(step, events)
-        if self._counter is not None and (driver := self._drivers.get(step.run_id)) is not None:
-            self._counter.stored(events, driver.state)
+        if (driver := self._drivers.get(step.run_id)) is not None:
+            self.averages.note(events, driver.state)
+            if self._counter is not None:
+                self._counter.stored(events, driver.state)
         if step.publications:
             self.on_publications(len(step.publications))
+        if self.on_questions is not None and any(type(event) in _ASKING for event in events):
+            driver = self._drivers.get(step.run_id)
+            if driver is not None:
+                self.on_questions(driver.state)
 
     def finished(self, driver: RunDriver) -> None:
         """A driver has finished: the run has ended, another replica has taken it over, or the driver failed."""

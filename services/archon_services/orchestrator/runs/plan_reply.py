@@ -1,17 +1,22 @@
-"""Reads the replies of planners, of which the engine reads no text."""
+"""Reads the replies of planners, of which the engine reads no text: a plan, or a question to a person."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
 from archon.wire import text_of
+from archon_mesh.core.people import QuestionKind
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.dispatch.step import goal_text
+
+MAX_CLARIFICATIONS: Final = 3
+"""Questions that a planner may ask before it has to plan."""
 
 _FIELDS: Final = tuple(field.name for field in fields(inp.ResultIn))
 
@@ -24,10 +29,25 @@ def with_plan(run: RunState, given: inp.Input) -> inp.Input:
     result = given.payload
     if given.state is not TaskState.COMPLETED or not isinstance(result, agent_pb2.TaskResult):
         return given
-    from archon_mesh.planning import parse_plan  # only runs with a plan need it
+    from archon_mesh.planning.parse import parse_changes, parse_plan, parse_question  # only runs with a plan need it
 
-    values = {name: getattr(given, name) for name in _FIELDS}
+    values, text = {name: getattr(given, name) for name in _FIELDS}, text_of(result.output)
+    if (question := parse_question(text)) and len(run.tasks[given.task_id].questions) < MAX_CLARIFICATIONS:
+        return _asking(given, values, result, question)
     try:
-        return inp.PlanIn(**values, plan=parse_plan(text_of(result.output), goal_text(run), given.task_id))
+        parsed = parse_plan(text, goal_text(run), given.task_id)
+        return inp.PlanIn(**values, plan=parsed, changes=parse_changes(text))
     except ArchonError as error:
         return inp.PlanIn(**values, faults=(("", error.message),))
+
+
+def _asking(given: inp.ResultIn, values: dict[str, Any], result: agent_pb2.TaskResult, question: str) -> inp.QuestionIn:
+    """The result as one that asks a person: the answer is part of the input of the planner's next attempt."""
+    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED)
+    if result.HasField("usage"):
+        payload.usage.CopyFrom(result.usage)
+    request = payload.input_request
+    request.input_id = values["input_id"] = f"clarification-{given.attempt}"
+    request.prompt.add(text=question)
+    values |= {"state": TaskState.INPUT_REQUIRED, "payload": payload, "checkpointed": False, "items": ()}
+    return inp.QuestionIn(**values, kind=QuestionKind.INPUT)

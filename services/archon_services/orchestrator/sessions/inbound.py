@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Final
 
 from archon.agent.records import without_payload
@@ -18,6 +19,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import NOTHING, Amount, Item, quantize
 from archon_services.orchestrator.convert.budget import amount_from_usage, budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_from_proto
+from archon_services.orchestrator.convert.people import agent_terms, kind_from_proto
 from archon_services.orchestrator.convert.task import state_from_proto
 from archon_services.orchestrator.sessions.attempt_channel import Key
 
@@ -33,7 +35,7 @@ Resolve = Callable[[str, str], tuple[str, ...]]
 
 def result_input(attempt: Key, result: agent_pb2.TaskResult, records: int) -> inp.ResultIn:
     history = result.new_history
-    return inp.ResultIn(
+    given = inp.ResultIn(
         *attempt,
         state_from_proto(result.state),
         result,
@@ -48,6 +50,14 @@ def result_input(attempt: Key, result: agent_pb2.TaskResult, records: int) -> in
         bool(history) and sum(message.ByteSize() for message in history) > MAX_TURN,
         items=_result_items(result) if result.items else (),
     )
+    if result.input_request.kind or result.input_request.HasField("terms"):
+        return _with_terms(given, result.input_request)
+    return given
+
+
+def _with_terms(given: inp.ResultIn, request: agent_pb2.InputRequest) -> inp.QuestionIn:
+    values = {field.name: getattr(given, field.name) for field in fields(inp.ResultIn)}
+    return inp.QuestionIn(**values, kind=kind_from_proto(request.kind), terms=agent_terms(request))
 
 
 def within_limit(frame: session_pb2.AgentFrame) -> session_pb2.AgentFrame:
@@ -108,7 +118,8 @@ def ask_input(frame: session_pb2.AgentFrame, records: int) -> inp.AskIn:
     """The payload is that of a result which asks the same."""
     payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, input_request=frame.ask)
     input_id = frame.ask.input_id if len(frame.ask.input_id) <= MAX_KEY else ""
-    return inp.AskIn(frame.task.task_id, frame.task.attempt, frame.sequence, input_id, payload, records)
+    kind, terms = kind_from_proto(frame.ask.kind), agent_terms(frame.ask)
+    return inp.AskIn(frame.task.task_id, frame.task.attempt, frame.sequence, input_id, payload, records, kind, terms)
 
 
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:

@@ -22,6 +22,7 @@ _NOTES: Final = {
     ev.Resumed: names.RESUMED,
     ev.CancelRequested: names.CANCEL_REQUESTED,
     ev.InputRequested: names.INPUT_REQUESTED,
+    ev.ApprovalRequested: names.INPUT_REQUESTED,
     ev.InputGiven: names.INPUT_GIVEN,
 }
 
@@ -101,7 +102,7 @@ class RunLog:
                 self._ended(event.task_id, event.attempt, "discarded", time)
             case ev.TaskEnded():
                 self._ended(event.task_id, event.attempt, STATE_NAMES[event.state], time, event.failure)
-            case ev.InputRequested(sequence=0):  # the attempt has ended with the question
+            case ev.InputRequested(sequence=0) | ev.ApprovalRequested():  # the attempt has ended with the question
                 self._ended(event.task_id, event.attempt, "input_required", time)
             case ev.RunEnded():
                 self.end, self.state, self.failure = time, event.state, event.failure

@@ -44,7 +44,9 @@ MAX_PAGE: Final = 200
 KEEPALIVE: Final = 15.0
 
 _END_EVENTS: Final = (ev.ResultReceived, ev.InputRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
-_END_ARMS: Final = frozenset({"result", "input_requested", "lost", "rejected", "retry", "discarded"})
+_END_ARMS: Final = frozenset(
+    {"result", "input_requested", "approval_requested", "lost", "rejected", "retry", "discarded"}
+)
 
 Attempt = tuple[str, int]
 """Task id and attempt."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from archon.api.common.v1.capability_pb2 import Profile
 from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ONLY, Edge, PropagationPolicy
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1.registry_pb2 import Registration
@@ -27,6 +28,9 @@ MAX_TTL: Final = 3600
 MAX_TEXT: Final = 16 * 1024
 MAX_BYTES: Final = 256 * 1024
 """Size of one registration, well below etcd's limit of 1.5 MiB per request."""
+
+MAX_EXPECTED: Final = 10**12
+"""Milliseconds, or millionths of a US dollar."""
 
 MAX_DEPENDS_ON: Final = 50
 MAX_PINS: Final = 100
@@ -68,6 +72,8 @@ def registration(request: Registration, *, tenant: str, identity: str, loopback:
             "keys must be 1 to 128 characters, values at most 256",
         )
     _offers(request, violations)
+    if request.HasField("profile"):
+        _profile(request.profile, violations)
     _dependencies(request, violations)
     violations.check(request.ByteSize() <= MAX_BYTES, "registration", f"must be at most {MAX_BYTES} bytes")
     violations.raise_if_any()
@@ -130,6 +136,29 @@ def _offers(request: Registration, violations: Violations) -> None:
         violations.check(
             _is_schema(tool.output_schema_json), f"{field}.output_schema_json", "must be a JSON object or empty"
         )
+
+
+def _profile(profile: Profile, violations: Violations) -> None:
+    for name in ("instructions", "prompt_template"):
+        violations.check(
+            len(getattr(profile, name)) <= MAX_TEXT,
+            f"registration.profile.{name}",
+            f"must be at most {MAX_TEXT} characters",
+        )
+    for name in ("expected_latency_ms", "expected_cost_micro_usd"):
+        violations.check(
+            0 <= getattr(profile, name) <= MAX_EXPECTED, f"registration.profile.{name}", f"must be 0 to {MAX_EXPECTED}"
+        )
+    # False for NaN as well.
+    violations.check(
+        0 <= profile.expected_quality <= 1, "registration.profile.expected_quality", "must be 0 to 1; 0 if unknown"
+    )
+    types = profile.message_types
+    violations.check(
+        len(types) <= 64 and all(0 < len(name) <= 128 and len(roles) <= MAX_TEXT for name, roles in types.items()),
+        "registration.profile.message_types",
+        f"must be at most 64, with names of 1 to 128 characters, and at most {MAX_TEXT} characters of roles",
+    )
 
 
 def _is_schema(text: str) -> bool:

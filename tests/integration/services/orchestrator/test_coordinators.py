@@ -139,13 +139,10 @@ async def test_one_named_role_is_an_agent_run_several_are_a_pipeline(mesh: Mesh)
         assert (run.strategy, run.state) == (expected, common_pb2.TASK_STATE_COMPLETED)
 
 
-async def test_strategy_agent_takes_one_role_and_plan_is_not_served(mesh: Mesh) -> None:
+async def test_strategy_agent_takes_one_role(mesh: Mesh) -> None:
     with pytest.raises(InvalidArgument) as refused:
         await mesh.client.submit("x", roles=["requirements", "designer"], strategy="agent")
     assert [violation.field for violation in refused.value.field_violations] == ["roles"]
-    with pytest.raises(Unimplemented) as unserved:
-        await mesh.client.submit("x", roles=["requirements"], strategy="plan")
-    assert unserved.value.reason == "NOT_SERVED"
 
 
 async def test_a_task_of_a_simple_caller_cannot_delegate(mesh: Mesh, troupe: Troupe) -> None:

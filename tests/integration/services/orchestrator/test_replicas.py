@@ -266,3 +266,37 @@ async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
         assert abs(time.time() - began - 10) < 5
     finally:
         await mesh.stop()
+
+
+async def test_a_question_outlives_its_owner_at_another_replica(replicas: Replicas) -> None:
+    await replicas.agent(
+        "payer",
+        module="tests.fixtures.paying_agent",
+        PAY_TIMEOUT="12",
+        PAY_POLICY="default",
+        PAY_DEFAULT="approve",
+    )
+    approved, silent = [await replicas.client.submit(f"{number}", roles=["payer"]) for number in range(2)]
+
+    async def asking() -> bool:
+        return len(await replicas.other.list_questions()) == 2
+
+    await eventually(asking, 10.0)
+    before = {question.run_id: question for question in await replicas.other.list_questions()}
+    await replicas.orchestrator.kill()
+    question = before[approved.run_id]
+
+    async def answered() -> bool:
+        try:
+            await replicas.other.respond(approved.run_id, question.input_id, decision="approve", request_id="once")
+        except Unavailable:
+            return False
+        return True
+
+    await eventually(answered, 15.0)
+    for handle in (approved, silent):  # the time of the second one passes at its new owner
+        events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
+        assert events[-1].run_state.state == COMPLETED
+        (given,) = of(events, "input_given")
+        assert given.input_given.identity == ("anonymous" if handle is approved else "")
+    assert answer_text(await replicas.other.get(silent.run_id)) == "noted x; paid 5"

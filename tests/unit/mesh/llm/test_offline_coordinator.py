@@ -110,3 +110,26 @@ async def test_usage_includes_tools_and_calls() -> None:
     assert with_tools.usage.input_tokens > without.usage.input_tokens
     assert with_tools.usage.output_tokens > 0
     assert with_tools.usage.estimated
+
+
+CALCULATOR = ToolSpec(
+    "calculator",
+    "Evaluates arithmetic.",
+    {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
+)
+
+
+async def ask(text: str) -> ModelReply:
+    messages = [ChatMessage("system", "You are the coder of a team."), ChatMessage("user", text)]
+    return await create_model("offline").generate(ModelRequest(messages, [CALCULATOR]))
+
+
+async def test_a_calculator_gets_the_arithmetic_of_the_query() -> None:
+    (call,) = (await ask("How much is 15 * 24, please?")).tool_calls
+    assert json.loads(call.arguments_json) == {"expression": "15 * 24"}
+
+
+async def test_a_query_without_arithmetic_is_answered_without_the_calculator() -> None:
+    reply = await ask("It must sort a list.")
+    assert reply.tool_calls == ()
+    assert "```python" in reply.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -25,6 +26,7 @@ from archon.errors import (
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ToolSpec, Usage
 from archon_mesh.llm.openai import OpenAIModel
+from archon_mesh.llm.responses import ResponsesModel
 from tests.fixtures.openai_server import Answer, OpenAIServer, completion
 
 KEY = "secret-0123456789"
@@ -209,3 +211,24 @@ def test_openai_without_a_usable_key_is_rejected(key: str, monkeypatch: pytest.M
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(Unauthenticated):
         OpenAIModel("some-model", api_key=key)
+
+
+@pytest.mark.parametrize(("base_url", "is_sent"), [(None, True), ("http://127.0.0.1:1/v1", False)])
+async def test_openai_alone_is_asked_to_enforce_json(
+    base_url: str | None, is_sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    request = replace(HELLO, is_json=True)
+    chat, responses = (
+        OpenAIModel("m", base_url=base_url, api_key=KEY),
+        ResponsesModel("m", base_url=base_url, api_key=KEY),
+    )
+    try:
+        expected = {"type": "json_object"} if is_sent else None
+        assert chat._arguments(request).get("response_format") == expected
+        text = responses._arguments(request, reasoning=True).get("text")
+        assert (text or {}).get("format") == expected
+        assert "response_format" not in chat._arguments(HELLO)
+    finally:
+        await chat.close()
+        await responses.close()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from archon.agent import TaskContext
+from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
@@ -106,6 +106,7 @@ async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:
     answer = await role_handler(REQUIREMENTS, create_model("offline"))(task)
     assert answer.text.splitlines()[2:] == ["R1. It must export invoices.", "R2. It should be fast."]
     assert task.written == answer.text
+    assert isinstance(answer, Answer)
     assert answer.usage is not None
     assert (answer.usage.model_calls, answer.usage.estimated) == (1, True)
     assert answer.usage.input_tokens > 0
@@ -226,6 +227,7 @@ async def test_each_try_of_a_model_call_is_a_record_with_its_own_text(monkeypatc
     responses = [json.loads(record.response_json) for record in task.take_records()]
     assert [response["text"] for response in responses] == ["Ro", "Ro", "Roses"]
     assert [response.get("error", {}).get("reason", "") for response in responses] == ["UNAVAILABLE", "UNAVAILABLE", ""]
+    assert isinstance(answer, Answer)
     assert answer.usage is not None
     assert (answer.usage.model_calls, answer.usage.input_tokens) == (3, 7)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from archon.failure_kinds import MODEL_FORMAT
 from archon_mesh.core.plan import EmptyPlan, SubTask, SubTaskStatus, find_faults, repair
-from archon_mesh.planning import MalformedPlan, parse_plan
-from archon_mesh.planning.parse import parse_question
+from archon_mesh.planning import MalformedPlan, parse_changes, parse_context, parse_plan
+from archon_mesh.planning.parse import MAX_CHANGE, MAX_CHANGES, parse_question
 from tests.unit.mesh.planning.workers import reply, subtask
 
 
@@ -212,3 +212,20 @@ def test_what_can_be_read_can_be_repaired(text: str) -> None:
         return
     assert find_faults(task, **known) == ()
     json.dumps([each.tool_args for each in task.subtasks], ensure_ascii=False).encode()
+
+
+def test_repairs_that_a_planner_reports_are_read() -> None:
+    text = '{"subtasks": [{"id": 1, "description": "x"}], "changes": ["a  cycle\\nis broken", 7, ""]}'
+    assert parse_changes(text) == ("a cycle is broken", "7")
+    assert parse_changes('{"subtasks": [], "changes": "many"}') == ()
+    assert parse_changes("no plan") == ()
+
+
+def test_repairs_that_a_planner_reports_are_bounded() -> None:
+    changes = parse_changes(json.dumps({"subtasks": [], "changes": ["x" * 1_000] * 100}))
+    assert (len(changes), max(map(len, changes))) == (MAX_CHANGES, MAX_CHANGE)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '"x"'])
+def test_what_is_no_object_has_no_values(text: str) -> None:
+    assert parse_context(text) == {}

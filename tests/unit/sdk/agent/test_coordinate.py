@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archon.agent import TaskContext
+from archon.agent import Answer, TaskContext
 from archon.agent.values import Delegated
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
@@ -137,6 +137,7 @@ async def test_calls_are_delegated_until_a_reply_has_none() -> None:
 
 async def test_usage_adds_up_over_turns_without_that_of_others() -> None:
     answer = await role_handler(LEAD, ScriptedModel([says("", call("cook")), says("Done.")]))(Task())
+    assert isinstance(answer, Answer)
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.model_calls) == (200, 20, 2)
 

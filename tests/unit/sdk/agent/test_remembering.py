@@ -91,6 +91,7 @@ async def test_an_agent_continues_its_history_and_adds_its_turn() -> None:
     answer = await agent_handler(agent, memory="")(task_of(history=before))
     messages = [(message.role, message.content) for message in model.requests[0].messages]
     assert messages == [("system", "You serve."), ("user", "Hello."), ("assistant", "Good day."), ("user", "And now?")]
+    assert isinstance(answer, Answer)
     assert answer.new_history is not None
     assert [message.role for message in answer.new_history] == ["user", "assistant", "tool", "assistant"]
 
@@ -105,12 +106,13 @@ async def test_concurrent_tasks_of_two_sessions_share_nothing() -> None:
     agent = Agent("clerk", model=ScriptedModel([says("A."), says("B.")]))
     handler = agent_handler(agent, memory="")
     answers = await asyncio.gather(*(handler(task_of(text)) for text in ("a?", "b?")))
-    turns = [[message.text for message in answer.new_history or ()] for answer in answers]
+    turns = [[message.text for message in answer.new_history or ()] for answer in answers if isinstance(answer, Answer)]
     assert sorted(turns) == [["a?", "A."], ["b?", "B."]]
 
 
 async def test_without_a_session_an_agent_adds_no_history() -> None:
     answer = await agent_handler(Agent("clerk", model=ScriptedModel([says("A.")])), memory="")(task_of(session=""))
+    assert isinstance(answer, Answer)
     assert answer.new_history is None
 
 

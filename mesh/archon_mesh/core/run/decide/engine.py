@@ -146,6 +146,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.InputMissing: input_missing,
     inp.ResultIn: result,
     inp.PlanIn: result,
+    inp.QuestionIn: result,
     inp.DelegateIn: _delegate,
     inp.CancelDelegationIn: _cancel_delegation,
     inp.BudgetRequestIn: _budget_request,

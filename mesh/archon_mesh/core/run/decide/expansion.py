@@ -14,6 +14,7 @@ from archon_mesh.core.run.decide.plan import (
     ask_for_expansion,
     fail,
     finish,
+    new_doubts,
     new_tasks,
     planner_task,
     without_statuses,
@@ -49,6 +50,8 @@ def expand_plan(run: RunState, decided: list[ev.Event], accepted: AcceptedPlan, 
     handled = handled_after(state, run.tasks)
     states = {id_: run.tasks[task_id].state for id_, task_id in kept.items()}
     events += _skipped(run, plan, tasks, states, handled)
+    if doubts := new_doubts(run, state.counters, steps, states, len(created)):
+        return [*events, *doubts]
     return _followed(run, events, steps, tasks, states, handled, by)
 
 

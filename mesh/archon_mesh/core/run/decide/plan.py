@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from archon_mesh.core.plan import (
+    DEFAULT_POLICY,
     MAX_EXPANSIONS,
     MAX_REPLANS,
     Plan,
@@ -54,6 +55,9 @@ def plan_changed(
         return events
     closed = {by} if by else set()
     states = {id_: run.tasks[task_id].state for id_, task_id in kept.items()}
+    counters = state.counters.with_replan() if revision > 1 else state.counters
+    if edit is None and (doubts := new_doubts(run, counters, steps, states, len(created))):
+        return [*events, *doubts]
     if due_places(steps, states, state.handled):
         return ask_for_expansion(run, events, closed, state.expansions)
     if created or any(not run.tasks[task_id].ended for task_id in kept.values()):
@@ -93,6 +97,29 @@ def planner_task(run: RunState, events: Collection[ev.Event]) -> ev.Event:
     return ev.TaskCreated(new_task_id(run, created), run.submission.roles[0])
 
 
+def new_doubts(
+    run: RunState,
+    counters: ReplanCounters,
+    steps: Mapping[str, SubTask],
+    states: Mapping[str, TaskState],
+    created: int,
+) -> list[ev.Event]:
+    """Asks for another plan if the confidence in a new step that may start is too low. `states` are those of the other
+    steps; `created` is the number of tasks that the same decision created."""
+    done = {id_ for id_, state in states.items() if state is TaskState.COMPLETED}
+    ready = [step for id_, step in steps.items() if id_ not in states and done.issuperset(step.dependencies)]
+    return _doubts(run, counters, ready, created)
+
+
+def _doubts(run: RunState, counters: ReplanCounters, ready: Collection[SubTask], created: int) -> list[ev.Event]:
+    """Asks for another plan if the confidence in a step that would start next is too low, and a replan is left."""
+    lowest = min((step.confidence for step in ready if not step.expand), default=1.0)
+    if replan_reason(ReplanCounters(confidence=lowest, replans=counters.replans)) is None:
+        return []
+    assert run.submission is not None
+    return [ev.TaskCreated(new_task_id(run, created), run.submission.roles[0])]
+
+
 def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskState) -> list[ev.Event]:
     """What follows the end of a step's task, which the decided events hold: the next steps start by themselves; after a
     failure the plan is made anew, or the dependants are skipped; after the last step the run gets its answer."""
@@ -102,6 +129,11 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
     if not plan.in_force(task):
         return events
     closed = {task.task_id}
+    if state is TaskState.COMPLETED and not plan.planner and plan.open > 1:
+        waiting = (run.tasks[task_id] for task_id in task.successors)
+        ready = [plan.steps[each.step_id] for each in waiting if plan.in_force(each) and each.missing == 1]
+        if doubts := _doubts(run, plan.counters, ready, 0):
+            return [*events, *doubts]
     if not plan.planner and due_expansions(run, task, state):
         return ask_for_expansion(run, events, closed, plan.expansions)
     if state is TaskState.COMPLETED:
@@ -117,7 +149,8 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
         if counters.replans < MAX_REPLANS:
             return [*events, planner_task(run, events)]
         message = f"step {task.step_id!r} of the plan failed after {MAX_REPLANS} replans"
-        return fail(run, events, message, closed, task)
+        again = counters.failures.get(task.step_id, 0) >= DEFAULT_POLICY.failures_of_subtask
+        return fail(run, events, message, closed, task, "planning.under_decomposition" if again else "")
     skipped = _skipped(run, task)
     events += skipped
     if plan.open > 1 + len(skipped) or plan.planner:
@@ -189,10 +222,10 @@ def _has_completed(run: RunState, task_id: str) -> bool:
 
 
 def fail(
-    run: RunState, events: list[ev.Event], message: str, closed: Collection[str], task: Task | None
+    run: RunState, events: list[ev.Event], message: str, closed: Collection[str], task: Task | None, kind: str = ""
 ) -> list[ev.Event]:
-    """Fails the run; `task` is that of a step that fails with the events."""
-    failure = plan_failure(run, message, [task.step_id] if task is not None else [])
+    """Fails the run; `task` is that of a step that fails with the events, `kind` that of the failure."""
+    failure = plan_failure(run, message, [task.step_id] if task is not None else [], kind)
     cancel = ev.CancelRequested("", failure.message, failure.reason)
     return then_end(run, [*events, cancel], set(closed), TaskState.FAILED, failure)
 
@@ -204,6 +237,6 @@ def new_task_id(run: RunState, created: int) -> str:
 
 
 def without_statuses(plan: PlanTask) -> PlanTask:
-    """The plan as the event holds it: the statuses and results of its steps are those of their tasks."""
+    """Returns the plan as events hold it: the statuses and results of its steps are those of their tasks."""
     steps = tuple(step.with_result(None).with_status(SubTaskStatus.PENDING) for step in plan.subtasks)
     return PlanTask("", "", plan.goal, steps, plan.context)

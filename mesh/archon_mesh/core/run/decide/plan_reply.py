@@ -44,13 +44,14 @@ def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failur
     time faults are repaired; if they cannot be, the Failure is final."""
     faults = reply.faults or _faults(run, reply.plan)
     if not faults and reply.plan is not None:
-        return AcceptedPlan(assigned(_merged(run, reply.plan), plan_targets(run)))
+        return AcceptedPlan(assigned(_merged(run, reply.plan), plan_targets(run)), reply.changes)
     if _may_refuse(run, task):
-        return _refusal(faults, RetryAdvice.LATER)
+        return _refusal(faults, RetryAdvice.LATER, _failure_kind(run, reply))
     if reply.plan is None:
         return _refusal(faults, RetryAdvice.NEVER)
     try:
-        return repaired(run, reply.plan)
+        accepted = repaired(run, reply.plan)
+        return replace(accepted, changes=(*reply.changes, *accepted.changes))
     except EmptyPlan as error:
         return _refusal((("", error.message),), RetryAdvice.NEVER)
 
@@ -77,6 +78,34 @@ def plan_faults(run: RunState, plan: Plan, *, limit: int = MAX_PLAN_SUBTASKS) ->
     if (count := _dependencies(plan)) > MAX_DEPENDENCIES:
         faults.append(("", f"the plan has {count:,} dependencies; at most {MAX_DEPENDENCIES:,} are allowed"))
     return (*faults, *binding_faults(plan, targets))
+
+
+def faults_of(run: RunState, plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Returns what is wrong with a plan that is to replace the one in force, whose completed steps it gets."""
+    return plan_faults(run, _merged(run, plan), limit=max_steps(run))
+
+
+def _failure_kind(run: RunState, reply: inp.PlanIn) -> str:
+    """Returns the kind of failure that the first fault of a plan is; empty for that of a reply that is no plan."""
+    if reply.faults or reply.plan is None:
+        return ""
+    plan = _merged(run, reply.plan)
+    tools, roles, capabilities = _names(plan_targets(run))
+    found = find_faults(plan, tools=tools, roles=roles, capabilities=capabilities, max_subtasks=max_steps(run))
+    return found[0].kind.failure_kind if found else ""
+
+
+def reaccepted(run: RunState, plan: Plan, changes: tuple[str, ...]) -> AcceptedPlan | Failure:
+    """Accepts a plan that was accepted before and has waited since: steps may have completed meanwhile. `changes` are
+    its repairs so far."""
+    merged = _merged(run, plan)
+    if not plan_faults(run, merged):
+        return AcceptedPlan(assigned(merged, plan_targets(run)), changes)
+    try:
+        again = repaired(run, plan)
+    except EmptyPlan as error:
+        return _refusal((("", error.message),), RetryAdvice.NEVER)
+    return AcceptedPlan(again.plan, (*changes, *again.changes))
 
 
 def max_steps(run: RunState) -> int:
@@ -140,8 +169,8 @@ def _may_refuse(run: RunState, task: Task) -> bool:
     return not task.faults and tries_left and recovery_exhausted(run.recovered) is None
 
 
-def _refusal(faults: tuple[tuple[str, str], ...], retry: RetryAdvice) -> Failure:
+def _refusal(faults: tuple[tuple[str, str], ...], retry: RetryAdvice, kind: str = "") -> Failure:
     first = faults[0][1] if faults else "the reply is no plan"
     message = f"the planner's reply cannot be executed: {first}"
     violations = tuple((step or "plan", description) for step, description in faults[:MAX_FAULTS])
-    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, retry=int(retry), violations=violations)
+    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, kind=kind, retry=int(retry), violations=violations)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from archon_mesh.core.people import NO_TERMS, QuestionKind
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.approval import approval
 from archon_mesh.core.run.decide.human_input import question_id, refusal
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan, judge
 from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
@@ -32,7 +34,12 @@ def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
     accepted: AcceptedPlan | None = None
     if run.plan is not None and task.task_id == run.plan.planner and result.state is TaskState.COMPLETED:
         result, accepted = _judged(run, task, result)
-    event = _question(task, result) or _outcome(run, task, result, now)
+    question = _question(task, result)
+    if question is not None:
+        return [*recorded, question]
+    event = _outcome(run, task, result, now)
+    if (request := approval(run, task, result, event, accepted)) is not None:
+        return [*recorded, request]
     if not isinstance(event, ev.ResultReceived):
         return [*recorded, event]
     events = [*recorded, event]
@@ -65,6 +72,9 @@ def _repeated(run: RunState, result: inp.ResultIn) -> bool:
 def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:
     if result.state is not TaskState.INPUT_REQUIRED or refusal(task, result.input_id) is not None:
         return None
+    kind, terms = (
+        (result.kind, result.terms) if isinstance(result, inp.QuestionIn) else (QuestionKind.UNSPECIFIED, NO_TERMS)
+    )
     return ev.InputRequested(
         task.task_id,
         task.attempt,
@@ -73,6 +83,8 @@ def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:
         result.payload,
         result.spent,
         result.checkpointed,
+        kind=kind,
+        terms=terms,
     )
 
 

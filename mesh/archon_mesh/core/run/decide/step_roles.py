@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from archon_mesh.core.plan import SubTask
@@ -12,13 +12,41 @@ from archon_mesh.core.words import FUNCTION_WORDS, stem, words
 
 
 def assigned(plan: Plan, targets: Sequence[PlanTarget]) -> Plan:
-    """Returns the plan in which every step that has not ended names its role."""
+    """Returns the plan in which every step that has not ended names its role, and has the estimates of its role if it
+    has none of its own."""
     topics = [(target, _topic((target.role, target.description, *target.capabilities))) for target in targets]
 
+    by_role = {target.role: target for target in targets}
+
     def with_role(step: SubTask) -> SubTask:
-        return step if step.has_ended or step.expand else replace(step, role=_role(step, targets, topics))
+        if step.has_ended or step.expand:
+            return step
+        return _estimated(replace(step, role=_role(step, targets, topics)), by_role)
 
     return replace(plan, subtasks=tuple(map(with_role, plan.subtasks)))
+
+
+def closest_role(text: str, targets: Sequence[PlanTarget]) -> str:
+    """Returns the role whose name, description, capabilities and tools share most words with a text; empty if none
+    shares any."""
+    wanted = _topic((text,))
+    shared = [
+        (len(wanted & _topic((target.role, target.description, *target.capabilities, *target.tools))), target.role)
+        for target in targets
+    ]
+    best = max(shared, key=lambda entry: entry[0], default=(0, ""))
+    return best[1] if best[0] else ""
+
+
+def _estimated(step: SubTask, targets: Mapping[str, PlanTarget]) -> SubTask:
+    target = targets.get(step.role)
+    if target is None or not (target.seconds or target.cost_micro_usd):
+        return step
+    return replace(
+        step,
+        estimated_seconds=step.estimated_seconds or target.seconds,
+        estimated_cost_micro_usd=step.estimated_cost_micro_usd or target.cost_micro_usd,
+    )
 
 
 def binding_faults(plan: Plan, targets: Sequence[PlanTarget]) -> Iterable[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.human_input import question_expired
 from archon_mesh.core.run.decide.termination import stop, then_end
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.state import RunState
@@ -13,7 +14,7 @@ from archon_mesh.core.run.types import Failure, TaskState
 
 def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
     """The events of everything that is due at `now` (wall seconds). While the run's clock is stopped, only the end of
-    its pause can be."""
+    its pause and the times of questions can be."""
     if run.ended or run.submission is None:
         return []
     if run.ending is not None:
@@ -21,7 +22,9 @@ def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
             return []
         return then_end(run, [], {task.task_id for task in run.live_tasks()})
     if run.clock_stopped_since:
-        return _pause_expired(run) if run.pause_deadline and now >= run.pause_deadline else []
+        if run.pause_deadline and now >= run.pause_deadline:
+            return _pause_expired(run)
+        return question_expired(run, now)
     if now < run.deadline:
         return _stop_expired(run, now)
     reason = f"the run did not end within {run.submission.timeout:g} s"

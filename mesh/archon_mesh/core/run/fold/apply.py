@@ -35,6 +35,8 @@ _FOLD: dict[type, Callable[[RunState, Any, float], None]] = {
     ev.BudgetReserved: budget.budget_reserved,
     ev.ResultReceived: termination.result_received,
     ev.InputRequested: human_input.input_requested,
+    ev.ApprovalRequested: human_input.approval_requested,
+    ev.QuestionTimedOut: human_input.question_timed_out,
     ev.InputGiven: human_input.input_given,
     ev.CheckpointTaken: attempts.checkpoint_taken,
     ev.ItemPublished: attempts.item_published,

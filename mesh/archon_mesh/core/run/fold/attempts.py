@@ -27,6 +27,7 @@ def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     task.start_time, task.conversation_version = time, event.conversation_version
     if event.reserved is not None:
         task.reserved = event.reserved
+    task.held = None
     task.begin_attempt()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from archon_mesh.core.plan import replan_reason
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.plan_progress import due_expansions, waits_for_expansion
+from archon_mesh.core.run.plan_progress import due_expansions, next_confidence, waits_for_expansion
 from archon_mesh.core.run.plan_state import PlanState, handled_after, keeps_task, kept_by_expansion, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -59,7 +61,8 @@ def task_added(run: RunState, task: Task) -> None:
     elif task.predecessors:
         plan.synthesis = task.task_id
     else:
-        plan.planner, plan.reason = task.task_id, replan_reason(plan.counters) or ""
+        counters = replace(plan.counters, confidence=next_confidence(run))
+        plan.planner, plan.reason = task.task_id, replan_reason(counters) or ""
         plan.expanding = () if plan.reason else due_expansions(run)
 
 

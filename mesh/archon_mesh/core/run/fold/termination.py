@@ -10,7 +10,7 @@ from archon_mesh.core.run.fold.plan import step_ended
 from archon_mesh.core.run.plan_progress import is_over, plan_failure
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import PLAN_FAILED, Failure, TaskState
+from archon_mesh.core.run.types import APPROVAL_REJECTED, PLAN_FAILED, QUESTION_TIMED_OUT, Failure, TaskState
 
 _CODES = {
     "RUN_TIMEOUT": "DEADLINE_EXCEEDED",
@@ -19,17 +19,21 @@ _CODES = {
     "RUN_TOO_LARGE": "RESOURCE_EXHAUSTED",
     "BUDGET_EXHAUSTED": "RESOURCE_EXHAUSTED",
     PLAN_FAILED: "FAILED_PRECONDITION",
+    APPROVAL_REJECTED: "FAILED_PRECONDITION",
+    QUESTION_TIMED_OUT: "DEADLINE_EXCEEDED",
 }
 
 
 def result_received(run: RunState, event: ev.ResultReceived, time: float) -> None:
     task = run.tasks[event.task_id]
+    was_held = task.held is not None  # then the attempt was settled when it ended
     if event.failure is not None:
         run.remember(event.failure)
     _end_task(run, task, event.state, event.failure, time)
     task.result_seq, task.payload = run.last_seq, event.payload
     run.answer_tasks[run.last_seq] = event.task_id
-    settle(run, task, event.spent)
+    if not was_held:
+        settle(run, task, event.spent)
     if event.stores_turn and task.conversation_version is not None:
         run.conversation_versions[task.role] = task.conversation_version + 1
     if task.parent:
@@ -73,6 +77,7 @@ def discarded(run: RunState, event: ev.Discarded, time: float) -> None:
 def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
     task = run.tasks[event.task_id]
     task.stopping, task.failure = True, event.failure
+    withdraw(run, task, time)  # no one has to answer what is not needed any more
 
 
 def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
@@ -103,6 +108,7 @@ def _end_task(run: RunState, task: Task, state: TaskState, failure: Failure | No
     """Moves the task to its final state; without a `failure` it keeps the one it has."""
     if task.question:
         withdraw(run, task, time)
+    task.held = None
     task.live, task.stopping, task.state, task.end_time = False, False, state, time
     run.live_ids.pop(task.task_id, None)
     task.failure = failure or task.failure

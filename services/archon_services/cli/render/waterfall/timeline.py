@@ -236,7 +236,7 @@ def _apply_to_task(task: TaskTimes, event: run_pb2.RunEvent, kind: str, now: flo
             _end_attempt(task, number, now, status, event.rejected.failure.message)
             task.state = "submitted"
             _set_retry_time(task, number, to_seconds(event.rejected.not_before))
-        case "input_requested" | "input_given":
+        case "input_requested" | "approval_requested" | "input_given":
             _apply_question(task, event, kind, now)
         case "discarded" | "budget_reserved":
             _note(task, event, kind)
@@ -266,10 +266,16 @@ def _apply_state(task: TaskTimes, event: run_pb2.RunEvent, now: float) -> None:
 def _apply_question(task: TaskTimes, event: run_pb2.RunEvent, kind: str, now: float) -> None:
     attempt = task.current(event.task.attempt)
     if kind == "input_given":
-        asked = [*task.questions, *(each for attempt in task.attempts for each in attempt.questions)]
-        _end_questions([each for each in asked if each.input_id == event.input_given.input_id], now)
+        open_ones = [*task.questions, *(each for attempt in task.attempts for each in attempt.questions)]
+        _end_questions([each for each in open_ones if each.input_id == event.input_given.input_id], now)
         if task.state == INPUT_REQUIRED:
             task.state = "submitted"
+        return
+    if kind == "approval_requested":
+        asked = event.approval_requested
+        _end_attempt(task, event.task.attempt, now, "asked", "", _usage(asked.result))
+        task.state = INPUT_REQUIRED
+        task.questions.append(QuestionTimes(asked.input_id, now))
         return
     question = QuestionTimes(event.input_requested.input_id, now)
     if event.input_requested.sequence and attempt is not None:  # the attempt continues

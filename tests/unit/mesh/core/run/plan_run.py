@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import Place, RunState, apply, decide, effects_of, fold, is_local, open_effects
@@ -34,11 +35,13 @@ def plan_of(*steps: SubTask, goal: str = "do it") -> Plan:
 class PlanRun:
     """Each input is also encoded and decoded, and each step's effects are compared with those of the states."""
 
-    def __init__(self, *steps: SubTask) -> None:
+    def __init__(self, *steps: SubTask, rules: tuple[InterceptionRule, ...] = ()) -> None:
         self.state = RunState()
         self.now = T0
         self.log: list[tuple[ev.Event, float]] = []
-        submission = Submission("r", "default", "q", "", "plan", ("planner",), (), 600.0, None, targets=TARGETS)
+        submission = Submission(
+            "r", "default", "q", "", "plan", ("planner",), (), 600.0, None, targets=TARGETS, rules=rules
+        )
         self.feed(inp.Submit(submission, "owner", 1))
         if steps:
             self.begin("r.1")

@@ -8,6 +8,15 @@ from typing import get_args
 
 import pytest
 
+from archon_mesh.core.people import (
+    Condition,
+    Decision,
+    InterceptionRule,
+    QuestionKind,
+    QuestionTerms,
+    TimeoutPolicy,
+    Trigger,
+)
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import inputs as inp
@@ -43,7 +52,21 @@ WHOLE = Submission(
     Budget(800, 80, 3),
     (SessionContextRef("x", 3, ("a", "b")),),
     86_400.0,
+    rules=(
+        InterceptionRule(
+            Trigger.CHECKPOINT,
+            Condition("build*", step="s?", cost_above=0.5),
+            7,
+            "deploy",
+            ("ann", "bob"),
+            60.5,
+            TimeoutPolicy.ESCALATE,
+            "reject",
+            "Deploy?",
+        ),
+    ),
 )
+TERMS = QuestionTerms("deploy", ("ann",), 60.5, TimeoutPolicy.DEFAULT, "approve", Trigger.TOOL)
 PLAN = Plan(
     "t",
     "query",
@@ -86,9 +109,12 @@ INPUTS: list[inp.Input] = [
     inp.CheckpointIn("r.1", 1, 5, 2),
     inp.PublishIn("r.1", 1, 6, Item(2, None), 1),
     inp.AskIn("r.1", 1, 7, "q1"),
+    inp.AskIn("r.1", 1, 7, "q1", kind=QuestionKind.APPROVAL, terms=TERMS),
+    inp.QuestionIn("r.1", 1, TaskState.INPUT_REQUIRED, None, input_id="q1", kind=QuestionKind.INPUT, terms=TERMS),
     inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, items=(Item(3, None),)),
     inp.Cancel("me", "a\nreason"),
     inp.Respond("r.1/q1", "me", "q", "f00d"),
+    inp.Respond("r.1/q1", "me", "q", "f00d", decision=Decision.MODIFY, plan=PLAN),
     inp.Pause("me"),
     inp.Resume("me"),
     inp.Tick(),
@@ -135,9 +161,9 @@ def test_inputs_of_another_version_are_refused() -> None:
 def test_inputs_of_an_older_revision_get_defaults() -> None:
     stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
     submission = stored[2][0]["Submit"][0]["Submission"]
-    del submission[-3:]
-    older = replace(WHOLE, session_context=(), pause_timeout=0.0)
+    del submission[-4:]
+    older = replace(WHOLE, session_context=(), pause_timeout=0.0, rules=())
     assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(older, "o", 1)]
-    submission += [[], 0.0, "", "a field of a later revision"]
+    submission += [[], 0.0, "", [], "a field of a later revision"]
     with pytest.raises(ValueError, match="Submission"):
         decode_inputs(json.dumps(stored).encode())

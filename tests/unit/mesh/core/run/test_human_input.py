@@ -7,7 +7,7 @@ import pytest
 from archon_mesh.core.run import Place, Timer
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS
+from archon_mesh.core.run.decide.approval import MAX_QUESTIONS
 from archon_mesh.core.run.types import Amount, Budget, TaskState
 from tests.unit.mesh.core.run.lead_run import Lead
 

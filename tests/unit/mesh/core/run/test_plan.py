@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from archon.failure_kinds import RetryAdvice
 from archon_mesh.core.plan import MAX_REPLANS, SubTask
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import CancelAttempt, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -338,3 +340,42 @@ def test_an_edit_that_leaves_only_what_is_done_ends_the_run() -> None:
     events = run.feed(edited(run, step("a")))
     assert isinstance(events[-1], ev.RunEnded)
     assert run.state.answer_seqs == (run.task("a").result_seq,)
+
+
+@pytest.mark.parametrize(
+    ("steps", "goal", "kind"),
+    [
+        ((step("a", "b"), step("b", "a")), "book a trip", "planning.cycle"),
+        (tuple(step(str(number)) for number in range(5)), "book a trip", "planning.over_decomposition"),
+        ((step("a", tool_name="book", tool_args={"x": "{absent}"}),), "book a trip", "planning.context_loss"),
+        ((step("a"),), "sail around Africa", "planning.misread_goal"),
+        ((step("a", role="absent"),), "book a trip", "model.hallucination"),
+        ((step("a", "absent"),), "book a trip", "planning.deadlock"),
+    ],
+)
+def test_the_refusal_of_a_plan_has_the_kind_of_its_fault(
+    monkeypatch: pytest.MonkeyPatch, steps: tuple[SubTask, ...], goal: str, kind: str
+) -> None:
+    monkeypatch.setattr(plan_reply, "MAX_PLAN_SUBTASKS", 4)
+    run = PlanRun()
+    run.begin("r.1")
+    plan = Plan("", "book a trip", goal, steps)
+    (refused,) = run.feed(inp.PlanIn("r.1", 1, TaskState.COMPLETED, None, plan=plan))
+    assert isinstance(refused, ev.Retried)
+    assert (refused.failure.kind, refused.failure.retry) == (kind, RetryAdvice.LATER)
+
+
+def test_a_step_that_fails_again_in_each_plan_was_too_large() -> None:
+    run = PlanRun(step("a"), step("slow"))
+    for _ in range(MAX_REPLANS + 1):
+        for _ in range(2):
+            run.fail("a", BUSY)
+            run.now += 10
+        run.fail("a")
+        assert run.state.plan is not None
+        if planner := run.state.plan.planner:
+            run.begin(planner)
+            run.reply(step("a"), step("slow"))
+    failure = run.state.failure
+    assert failure is not None
+    assert (failure.reason, failure.kind) == ("PLAN_FAILED", "planning.under_decomposition")

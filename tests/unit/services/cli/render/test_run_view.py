@@ -191,6 +191,6 @@ def test_a_plan_is_one_line() -> None:
     for name in ("a", "b"):
         planned.plan.steps.add(step_id=name)
     made = event("r.1", 1, planned=planned)
-    assert run_event_text(RunView(), made) == "plan 2 made: 2 steps, repaired: a cycle is broken"
+    assert run_event_text(RunView(), made) == "plan 2 made, replaces plan 1: 2 steps, repaired: a cycle is broken"
     planned.identity = "ann"
     assert run_event_text(RunView(), event("", 0, planned=planned)).startswith("plan 2 edited by ann: 2 steps")

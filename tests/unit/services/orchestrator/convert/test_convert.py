@@ -13,6 +13,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon.failure_kinds import RetryAdvice
 from archon.wire import timestamp
+from archon_mesh.core.people import Decision, QuestionKind, QuestionTerms, TimeoutPolicy, Trigger
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import events as ev
@@ -69,6 +70,7 @@ PLAN = Plan(
     {"key": "value"},
 )
 DELEGATED = ev.Delegated("r.1", 2, "d1", "r.2", "a", "key", 4, "able", 0.25)
+TERMS = QuestionTerms("deploy", ("ann", "bob"), 60.5, TimeoutPolicy.ESCALATE, "approve", Trigger.CHECKPOINT)
 EVENTS: list[ev.Event] = [
     ev.Submitted(SUBMISSION, "o", 1),
     ev.Claimed("o", 3),
@@ -94,6 +96,12 @@ EVENTS: list[ev.Event] = [
     ev.InputRequested("r.1", 1, "a", "r.1/q1", None),
     ev.InputRequested("r.1", 1, "a", "r.1/q1", None, sequence=4),
     ev.InputGiven("r.1", "r.1/q1", "me", "q", "f00d", None),
+    ev.InputGiven("r.1", "r.1/q1", "me", "q", "f00d", None, Decision.REJECT),
+    ev.InputRequested("r.1", 1, "a", "r.1/q1", None, kind=QuestionKind.APPROVAL, terms=TERMS),
+    ev.ApprovalRequested("r.1", 1, "a", "r.1/approval-1", TERMS, None, None, NOTHING, True, (Item(2, None),)),
+    ev.ApprovalRequested("r.1", 1, "a", "r.1/approval-1", TERMS, None, GONE),
+    ev.ApprovalRequested("r.1", 1, "a", "r.1/approval-1", TERMS, None, plan=PLAN, changes=("dropped x",)),
+    ev.QuestionTimedOut("r.1", "r.1/q1", "deploy", TimeoutPolicy.ESCALATE, 1),
     ev.CheckpointTaken("r.1", 1, 5, None),
     ev.ItemPublished("r.1", 1, "a", 6, Item(2, None)),
     ev.ItemPublished("r.1", 1, "a", 0, Item(3, None)),

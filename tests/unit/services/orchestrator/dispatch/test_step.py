@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import common_pb2, plan_pb2
+from archon.api.common.v1 import capability_pb2, common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.registry import Capability, Registration, Tool
+from archon.registry import Capability, Profile, Registration, Tool
 from archon.wire import text_of
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
@@ -20,6 +21,7 @@ from archon_services.orchestrator.convert import plan as module
 from archon_services.orchestrator.convert.plan import plan_target, target_from_proto, within_size, write_plan
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.dispatch.step import input_failure
+from archon_services.orchestrator.measuring.role_averages import RoleAverage
 
 T0 = 1_000.0
 BOOKER = Registration(
@@ -155,3 +157,22 @@ def test_the_targets_of_a_planner_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "MAX_TARGETS_BYTES", 10)
     (target,) = within_size([plan_target(BOOKER)])
     assert (target.tools[0].name, target.tools[0].description, target.capabilities[0].id) == ("book", "", "booking")
+    assert not target.HasField("profile")
+
+
+def test_a_profile_that_is_too_large_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_TARGETS_BYTES", 10)
+    profile = Profile("x" * 1_000, 2_000, 30, 0.5, {"draft": "editor"}, "y" * 1_000)
+    (target,) = within_size([plan_target(replace(BOOKER, profile=profile))])
+    assert target.profile == capability_pb2.Profile(
+        expected_latency_ms=2_000, expected_cost_micro_usd=30, expected_quality=0.5
+    )
+    assert (target_from_proto(target).seconds, target_from_proto(target).cost_micro_usd) == (2.0, 30)
+
+
+def test_measured_averages_replace_what_a_role_expects() -> None:
+    average = RoleAverage(tasks=3, seconds=1.25, cost_micro_usd=7.6)
+    target = plan_target(replace(BOOKER, profile=Profile("Say what.", 9_000, 99, 0.5)), average)
+    assert (target.profile.expected_latency_ms, target.profile.expected_cost_micro_usd) == (1_250, 8)
+    assert (target.profile.instructions, target.profile.expected_quality) == ("Say what.", 0.5)
+    assert target_from_proto(plan_target(BOOKER, average)).seconds == 1.25, "of a role without a profile, too"

@@ -25,11 +25,12 @@ _sym_db = _symbol_database.Default()
 from archon.api.common.v1 import common_pb2 as archon_dot_api_dot_common_dot_v1_dot_common__pb2
 from archon.api.common.v1 import failure_pb2 as archon_dot_api_dot_common_dot_v1_dot_failure__pb2
 from archon.api.common.v1 import plan_pb2 as archon_dot_api_dot_common_dot_v1_dot_plan__pb2
+from archon.api.common.v1 import question_pb2 as archon_dot_api_dot_common_dot_v1_dot_question__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61rchon/api/agent/v1/agent.proto\x12\x13\x61rchon.api.agent.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1f\x61rchon/api/common/v1/plan.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x06\n\nAssignTask\x12)\n\x05input\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x32\n\x07\x63ontext\x18\x02 \x03(\x0b\x32!.archon.api.common.v1.ContextItem\x12\x11\n\tawareness\x18\x03 \x01(\t\x12\x17\n\x0f\x65xpected_output\x18\x04 \x01(\t\x12,\n\tremaining\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10\x64\x65legation_chain\x18\x06 \x03(\t\x12,\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x31\n\x05trace\x18\x08 \x01(\x0b\x32\".archon.api.common.v1.TraceContext\x12\x17\n\x0fidempotency_key\x18\t \x01(\t\x12+\n\x06resume\x18\n \x01(\x0b\x32\x1b.archon.api.agent.v1.Resume\x12\x17\n\x0f\x63onversation_id\x18\x0b \x01(\t\x12\x1c\n\x14\x63onversation_version\x18\x0c \x01(\x03\x12\x34\n\x07history\x18\r \x03(\x0b\x32#.archon.api.agent.v1.HistoryMessage\x12?\n\x08metadata\x18\x0e \x03(\x0b\x32-.archon.api.agent.v1.AssignTask.MetadataEntry\x12\x41\n\x12\x64\x65legation_targets\x18\x0f \x03(\x0b\x32%.archon.api.agent.v1.DelegationTarget\x12\x41\n\x10publish_policies\x18\x10 \x03(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12\x0f\n\x07step_id\x18\x11 \x01(\t\x12\x15\n\rallowed_tools\x18\x12 \x03(\t\x12\x16\n\x0etool_args_json\x18\x13 \x01(\t\x12\x36\n\x0cplan_request\x18\x14 \x01(\x0b\x32 .archon.api.agent.v1.PlanRequest\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd7\x01\n\x0bPlanRequest\x12\x31\n\x07targets\x18\x01 \x03(\x0b\x32 .archon.api.common.v1.PlanTarget\x12\x11\n\tmax_steps\x18\x02 \x01(\x05\x12\x10\n\x08revision\x18\x03 \x01(\x05\x12,\n\x08previous\x18\x04 \x01(\x0b\x32\x1a.archon.api.common.v1.Plan\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x61ults\x18\x06 \x03(\t\x12\x12\n\nsynthesise\x18\x07 \x01(\x08\x12\x0e\n\x06\x65xpand\x18( \x03(\t\"5\n\x10\x44\x65legationTarget\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"\xb9\x01\n\x06Resume\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\x12*\n\x06inputs\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12;\n\x0b\x64\x65legations\x18\x03 \x03(\x0b\x32&.archon.api.agent.v1.ResumedDelegation\x12\x32\n\x07\x61nswers\x18\x04 \x03(\x0b\x32!.archon.api.agent.v1.ResumedInput\"K\n\x0cResumedInput\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\"\xb1\x01\n\x11ResumedDelegation\x12\x10\n\x08memo_key\x18\x01 \x01(\t\x12)\n\x05input\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.archon.api.common.v1.TaskState\x12/\n\x06result\x18\x04 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResult\"\xbf\x01\n\x0eHistoryMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x43\n\x08metadata\x18\x03 \x03(\x0b\x32\x31.archon.api.agent.v1.HistoryMessage.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd1\x04\n\nTaskResult\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.archon.api.common.v1.TaskState\x12*\n\x06output\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12.\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\x12*\n\x05usage\x18\x04 \x01(\x0b\x32\x1b.archon.api.common.v1.Usage\x12-\n\x04used\x18\x05 \x03(\x0b\x32\x1f.archon.api.common.v1.MemoryRef\x12\x12\n\nno_publish\x18\x06 \x01(\x08\x12\x12\n\ncheckpoint\x18\x07 \x01(\x0c\x12\x38\n\rinput_request\x18\x08 \x01(\x0b\x32!.archon.api.agent.v1.InputRequest\x12\x38\n\x0bnew_history\x18\t \x03(\x0b\x32#.archon.api.agent.v1.HistoryMessage\x12\x1c\n\x14\x63onversation_version\x18\n \x01(\x03\x12?\n\x08metadata\x18\x0b \x03(\x0b\x32-.archon.api.agent.v1.TaskResult.MetadataEntry\x12\x30\n\x05items\x18\x0c \x03(\x0b\x32!.archon.api.common.v1.ContextItem\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\x0cInputRequest\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12*\n\x06prompt\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x13\n\x0bschema_json\x18\x03 \x01(\t\"\xaf\x02\n\x08Progress\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.archon.api.common.v1.TaskState\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12\x34\n\ntool_event\x18\x04 \x01(\x0b\x32\x1e.archon.api.agent.v1.ToolEventH\x00\x12\x14\n\nevent_json\x18\x05 \x01(\tH\x00\x12\x12\n\x08thinking\x18\x07 \x01(\tH\x00\x12<\n\x0etool_arguments\x18\x08 \x01(\x0b\x32\".archon.api.agent.v1.ToolArgumentsH\x00\x12*\n\x05usage\x18\x06 \x01(\x0b\x32\x1b.archon.api.common.v1.UsageB\t\n\x07\x63ontent\"B\n\rToolArguments\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\r\n\x05\x64\x65lta\x18\x03 \x01(\t\"l\n\tToolEvent\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x13\n\x0bresult_json\x18\x04 \x01(\t\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x08\"\x81\x02\n\nCallRecord\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.archon.api.agent.v1.RecordKind\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x05usage\x18\x04 \x01(\x0b\x32\x1b.archon.api.common.v1.Usage\x12\x14\n\x0crequest_json\x18\x05 \x01(\t\x12\x15\n\rresponse_json\x18\x06 \x01(\t\x12\x0e\n\x06target\x18\x07 \x01(\t*V\n\nRecordKind\x12\x1b\n\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11RECORD_KIND_MODEL\x10\x01\x12\x14\n\x10RECORD_KIND_TOOL\x10\x02\x42V\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61rchon/api/agent/v1/agent.proto\x12\x13\x61rchon.api.agent.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1f\x61rchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x06\n\nAssignTask\x12)\n\x05input\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x32\n\x07\x63ontext\x18\x02 \x03(\x0b\x32!.archon.api.common.v1.ContextItem\x12\x11\n\tawareness\x18\x03 \x01(\t\x12\x17\n\x0f\x65xpected_output\x18\x04 \x01(\t\x12,\n\tremaining\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10\x64\x65legation_chain\x18\x06 \x03(\t\x12,\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x31\n\x05trace\x18\x08 \x01(\x0b\x32\".archon.api.common.v1.TraceContext\x12\x17\n\x0fidempotency_key\x18\t \x01(\t\x12+\n\x06resume\x18\n \x01(\x0b\x32\x1b.archon.api.agent.v1.Resume\x12\x17\n\x0f\x63onversation_id\x18\x0b \x01(\t\x12\x1c\n\x14\x63onversation_version\x18\x0c \x01(\x03\x12\x34\n\x07history\x18\r \x03(\x0b\x32#.archon.api.agent.v1.HistoryMessage\x12?\n\x08metadata\x18\x0e \x03(\x0b\x32-.archon.api.agent.v1.AssignTask.MetadataEntry\x12\x41\n\x12\x64\x65legation_targets\x18\x0f \x03(\x0b\x32%.archon.api.agent.v1.DelegationTarget\x12\x41\n\x10publish_policies\x18\x10 \x03(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12\x0f\n\x07step_id\x18\x11 \x01(\t\x12\x15\n\rallowed_tools\x18\x12 \x03(\t\x12\x16\n\x0etool_args_json\x18\x13 \x01(\t\x12\x36\n\x0cplan_request\x18\x14 \x01(\x0b\x32 .archon.api.agent.v1.PlanRequest\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd7\x01\n\x0bPlanRequest\x12\x31\n\x07targets\x18\x01 \x03(\x0b\x32 .archon.api.common.v1.PlanTarget\x12\x11\n\tmax_steps\x18\x02 \x01(\x05\x12\x10\n\x08revision\x18\x03 \x01(\x05\x12,\n\x08previous\x18\x04 \x01(\x0b\x32\x1a.archon.api.common.v1.Plan\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x61ults\x18\x06 \x03(\t\x12\x12\n\nsynthesise\x18\x07 \x01(\x08\x12\x0e\n\x06\x65xpand\x18( \x03(\t\"5\n\x10\x44\x65legationTarget\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"\xb9\x01\n\x06Resume\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\x12*\n\x06inputs\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12;\n\x0b\x64\x65legations\x18\x03 \x03(\x0b\x32&.archon.api.agent.v1.ResumedDelegation\x12\x32\n\x07\x61nswers\x18\x04 \x03(\x0b\x32!.archon.api.agent.v1.ResumedInput\"\x8f\x01\n\x0cResumedInput\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x30\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32\x1e.archon.api.common.v1.Decision\x12\x10\n\x08identity\x18\x04 \x01(\t\"\xb1\x01\n\x11ResumedDelegation\x12\x10\n\x08memo_key\x18\x01 \x01(\t\x12)\n\x05input\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.archon.api.common.v1.TaskState\x12/\n\x06result\x18\x04 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResult\"\xbf\x01\n\x0eHistoryMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x43\n\x08metadata\x18\x03 \x03(\x0b\x32\x31.archon.api.agent.v1.HistoryMessage.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd1\x04\n\nTaskResult\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.archon.api.common.v1.TaskState\x12*\n\x06output\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12.\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\x12*\n\x05usage\x18\x04 \x01(\x0b\x32\x1b.archon.api.common.v1.Usage\x12-\n\x04used\x18\x05 \x03(\x0b\x32\x1f.archon.api.common.v1.MemoryRef\x12\x12\n\nno_publish\x18\x06 \x01(\x08\x12\x12\n\ncheckpoint\x18\x07 \x01(\x0c\x12\x38\n\rinput_request\x18\x08 \x01(\x0b\x32!.archon.api.agent.v1.InputRequest\x12\x38\n\x0bnew_history\x18\t \x03(\x0b\x32#.archon.api.agent.v1.HistoryMessage\x12\x1c\n\x14\x63onversation_version\x18\n \x01(\x03\x12?\n\x08metadata\x18\x0b \x03(\x0b\x32-.archon.api.agent.v1.TaskResult.MetadataEntry\x12\x30\n\x05items\x18\x0c \x03(\x0b\x32!.archon.api.common.v1.ContextItem\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xdd\x01\n\x0cInputRequest\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12*\n\x06prompt\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x13\n\x0bschema_json\x18\x03 \x01(\t\x12\x30\n\x04kind\x18\x04 \x01(\x0e\x32\".archon.api.common.v1.QuestionKind\x12\x32\n\x05terms\x18\x05 \x01(\x0b\x32#.archon.api.common.v1.QuestionTerms\x12\x14\n\x0csubject_json\x18\x06 \x01(\t\"\xaf\x02\n\x08Progress\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.archon.api.common.v1.TaskState\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12\x34\n\ntool_event\x18\x04 \x01(\x0b\x32\x1e.archon.api.agent.v1.ToolEventH\x00\x12\x14\n\nevent_json\x18\x05 \x01(\tH\x00\x12\x12\n\x08thinking\x18\x07 \x01(\tH\x00\x12<\n\x0etool_arguments\x18\x08 \x01(\x0b\x32\".archon.api.agent.v1.ToolArgumentsH\x00\x12*\n\x05usage\x18\x06 \x01(\x0b\x32\x1b.archon.api.common.v1.UsageB\t\n\x07\x63ontent\"B\n\rToolArguments\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\r\n\x05\x64\x65lta\x18\x03 \x01(\t\"l\n\tToolEvent\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x13\n\x0bresult_json\x18\x04 \x01(\t\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x08\"\x81\x02\n\nCallRecord\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.archon.api.agent.v1.RecordKind\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x05usage\x18\x04 \x01(\x0b\x32\x1b.archon.api.common.v1.Usage\x12\x14\n\x0crequest_json\x18\x05 \x01(\t\x12\x15\n\rresponse_json\x18\x06 \x01(\t\x12\x0e\n\x06target\x18\x07 \x01(\t*V\n\nRecordKind\x12\x1b\n\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11RECORD_KIND_MODEL\x10\x01\x12\x14\n\x10RECORD_KIND_TOOL\x10\x02\x42V\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,38 +44,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HISTORYMESSAGE_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_TASKRESULT_METADATAENTRY']._loaded_options = None
   _globals['_TASKRESULT_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_RECORDKIND']._serialized_start=3446
-  _globals['_RECORDKIND']._serialized_end=3532
-  _globals['_ASSIGNTASK']._serialized_start=226
-  _globals['_ASSIGNTASK']._serialized_end=1093
-  _globals['_ASSIGNTASK_METADATAENTRY']._serialized_start=1046
-  _globals['_ASSIGNTASK_METADATAENTRY']._serialized_end=1093
-  _globals['_PLANREQUEST']._serialized_start=1096
-  _globals['_PLANREQUEST']._serialized_end=1311
-  _globals['_DELEGATIONTARGET']._serialized_start=1313
-  _globals['_DELEGATIONTARGET']._serialized_end=1366
-  _globals['_RESUME']._serialized_start=1369
-  _globals['_RESUME']._serialized_end=1554
-  _globals['_RESUMEDINPUT']._serialized_start=1556
-  _globals['_RESUMEDINPUT']._serialized_end=1631
-  _globals['_RESUMEDDELEGATION']._serialized_start=1634
-  _globals['_RESUMEDDELEGATION']._serialized_end=1811
-  _globals['_HISTORYMESSAGE']._serialized_start=1814
-  _globals['_HISTORYMESSAGE']._serialized_end=2005
-  _globals['_HISTORYMESSAGE_METADATAENTRY']._serialized_start=1046
-  _globals['_HISTORYMESSAGE_METADATAENTRY']._serialized_end=1093
-  _globals['_TASKRESULT']._serialized_start=2008
-  _globals['_TASKRESULT']._serialized_end=2601
-  _globals['_TASKRESULT_METADATAENTRY']._serialized_start=1046
-  _globals['_TASKRESULT_METADATAENTRY']._serialized_end=1093
-  _globals['_INPUTREQUEST']._serialized_start=2603
-  _globals['_INPUTREQUEST']._serialized_end=2700
-  _globals['_PROGRESS']._serialized_start=2703
-  _globals['_PROGRESS']._serialized_end=3006
-  _globals['_TOOLARGUMENTS']._serialized_start=3008
-  _globals['_TOOLARGUMENTS']._serialized_end=3074
-  _globals['_TOOLEVENT']._serialized_start=3076
-  _globals['_TOOLEVENT']._serialized_end=3184
-  _globals['_CALLRECORD']._serialized_start=3187
-  _globals['_CALLRECORD']._serialized_end=3444
+  _globals['_RECORDKIND']._serialized_start=3677
+  _globals['_RECORDKIND']._serialized_end=3763
+  _globals['_ASSIGNTASK']._serialized_start=263
+  _globals['_ASSIGNTASK']._serialized_end=1130
+  _globals['_ASSIGNTASK_METADATAENTRY']._serialized_start=1083
+  _globals['_ASSIGNTASK_METADATAENTRY']._serialized_end=1130
+  _globals['_PLANREQUEST']._serialized_start=1133
+  _globals['_PLANREQUEST']._serialized_end=1348
+  _globals['_DELEGATIONTARGET']._serialized_start=1350
+  _globals['_DELEGATIONTARGET']._serialized_end=1403
+  _globals['_RESUME']._serialized_start=1406
+  _globals['_RESUME']._serialized_end=1591
+  _globals['_RESUMEDINPUT']._serialized_start=1594
+  _globals['_RESUMEDINPUT']._serialized_end=1737
+  _globals['_RESUMEDDELEGATION']._serialized_start=1740
+  _globals['_RESUMEDDELEGATION']._serialized_end=1917
+  _globals['_HISTORYMESSAGE']._serialized_start=1920
+  _globals['_HISTORYMESSAGE']._serialized_end=2111
+  _globals['_HISTORYMESSAGE_METADATAENTRY']._serialized_start=1083
+  _globals['_HISTORYMESSAGE_METADATAENTRY']._serialized_end=1130
+  _globals['_TASKRESULT']._serialized_start=2114
+  _globals['_TASKRESULT']._serialized_end=2707
+  _globals['_TASKRESULT_METADATAENTRY']._serialized_start=1083
+  _globals['_TASKRESULT_METADATAENTRY']._serialized_end=1130
+  _globals['_INPUTREQUEST']._serialized_start=2710
+  _globals['_INPUTREQUEST']._serialized_end=2931
+  _globals['_PROGRESS']._serialized_start=2934
+  _globals['_PROGRESS']._serialized_end=3237
+  _globals['_TOOLARGUMENTS']._serialized_start=3239
+  _globals['_TOOLARGUMENTS']._serialized_end=3305
+  _globals['_TOOLEVENT']._serialized_start=3307
+  _globals['_TOOLEVENT']._serialized_end=3415
+  _globals['_CALLRECORD']._serialized_start=3418
+  _globals['_CALLRECORD']._serialized_end=3675
 # @@protoc_insertion_point(module_scope)

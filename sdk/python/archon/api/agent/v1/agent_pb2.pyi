@@ -6,6 +6,7 @@ isort:skip_file
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
 from archon.api.common.v1 import plan_pb2 as _plan_pb2
+from archon.api.common.v1 import question_pb2 as _question_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
@@ -203,7 +204,9 @@ class PlanRequest(_message.Message):
 
     The text of the result is a plan as one JSON object:
     {"goal", "context", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies",
-    "role", "capability", "critical", "partial_input", "expand", "expand_on_failure"}]}.
+    "role", "capability", "critical", "partial_input", "expand", "expand_on_failure", "estimated_seconds",
+    "estimated_cost_micro_usd", "confidence"}], "changes": [what the planner itself has repaired]}. All keys but "subtasks"
+    may be absent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -338,21 +341,29 @@ class ResumedInput(_message.Message):
 
     INPUT_ID_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question that was answered."""
+    decision: _question_pb2.Decision.ValueType
+    """The decision, if the question was an approval."""
+    identity: _builtins.str
+    """The identity that answered, from credentials; empty if the default answer counts because no answer came in time."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The answer."""
+        """The answer; with a decision its reason, or what replaces what waited."""
 
     def __init__(
         self,
         *,
         input_id: _builtins.str = ...,
         parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+        decision: _question_pb2.Decision.ValueType = ...,
+        identity: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "parts", b"parts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "identity", b"identity", "input_id", b"input_id", "parts", b"parts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -563,13 +574,24 @@ class InputRequest(_message.Message):
     INPUT_ID_FIELD_NUMBER: _builtins.int
     PROMPT_FIELD_NUMBER: _builtins.int
     SCHEMA_JSON_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
+    SUBJECT_JSON_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question's id, created by the agent, unique in its task."""
     schema_json: _builtins.str
-    """JSON Schema of the answer; empty: free text."""
+    """JSON Schema of the answer; empty: free text. Of an approval, that of what may replace what waits."""
+    kind: _question_pb2.QuestionKind.ValueType
+    """What is expected of the person."""
+    subject_json: _builtins.str
+    """What an approval is about, such as {"tool", "arguments"}: one JSON object; empty if the text says all."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """Text of the question."""
+
+    @_builtins.property
+    def terms(self) -> _question_pb2.QuestionTerms:
+        """Who may answer, in what time; absent: anyone, without limit."""
 
     def __init__(
         self,
@@ -577,10 +599,13 @@ class InputRequest(_message.Message):
         input_id: _builtins.str = ...,
         prompt: _abc.Iterable[_common_pb2.Part] | None = ...,
         schema_json: _builtins.str = ...,
+        kind: _question_pb2.QuestionKind.ValueType = ...,
+        terms: _question_pb2.QuestionTerms | None = ...,
+        subject_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "prompt", b"prompt", "schema_json", b"schema_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "kind", b"kind", "prompt", b"prompt", "schema_json", b"schema_json", "subject_json", b"subject_json", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

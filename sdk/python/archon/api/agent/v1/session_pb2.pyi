@@ -6,6 +6,7 @@ isort:skip_file
 from archon.api.agent.v1 import agent_pb2 as _agent_pb2
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
+from archon.api.common.v1 import question_pb2 as _question_pb2
 from archon.api.registry.v1 import registry_pb2 as _registry_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -741,21 +742,29 @@ class Input(_message.Message):
 
     INPUT_ID_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question that is answered."""
+    decision: _question_pb2.Decision.ValueType
+    """The decision, if the question was an approval."""
+    identity: _builtins.str
+    """The identity that answered, from credentials; empty if the default answer counts because no answer came in time."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The answer."""
+        """The answer; with a decision its reason, or what replaces what waited."""
 
     def __init__(
         self,
         *,
         input_id: _builtins.str = ...,
         parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+        decision: _question_pb2.Decision.ValueType = ...,
+        identity: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "parts", b"parts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "identity", b"identity", "input_id", b"input_id", "parts", b"parts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -181,6 +181,7 @@ class Profile(_message.Message):
     EXPECTED_COST_MICRO_USD_FIELD_NUMBER: _builtins.int
     EXPECTED_QUALITY_FIELD_NUMBER: _builtins.int
     MESSAGE_TYPES_FIELD_NUMBER: _builtins.int
+    PROMPT_TEMPLATE_FIELD_NUMBER: _builtins.int
     instructions: _builtins.str
     """Instructions for callers that give work to the role."""
     expected_latency_ms: _builtins.int
@@ -189,6 +190,8 @@ class Profile(_message.Message):
     """Expected cost of a typical task in millionths of a US dollar; 0 if unknown."""
     expected_quality: _builtins.float
     """Expected quality of the role's answers by its own measure, 0 to 1; 0 if unknown."""
+    prompt_template: _builtins.str
+    """Template of a good input of a task, with {name} for each value that the caller fills in; empty if there is none."""
     @_builtins.property
     def message_types(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Message types that the role may exchange, mapped to the roles it may exchange them with, comma-separated."""
@@ -201,10 +204,11 @@ class Profile(_message.Message):
         expected_cost_micro_usd: _builtins.int = ...,
         expected_quality: _builtins.float = ...,
         message_types: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        prompt_template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_cost_micro_usd", b"expected_cost_micro_usd", "expected_latency_ms", b"expected_latency_ms", "expected_quality", b"expected_quality", "instructions", b"instructions", "message_types", b"message_types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_cost_micro_usd", b"expected_cost_micro_usd", "expected_latency_ms", b"expected_latency_ms", "expected_quality", b"expected_quality", "instructions", b"instructions", "message_types", b"message_types", "prompt_template", b"prompt_template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -148,6 +148,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """No plan leads to the goal: steps failed after every replan, or the planner's reply is no plan. field_violations has
     the faults of a reply, metadata["failed_steps"] the steps.
     """
+    ERROR_REASON_APPROVAL_REJECTED: _ErrorReason.ValueType  # 57
+    """A person rejected what a rule had them asked about; metadata["rule"] and metadata["identity"] say which and who."""
+    ERROR_REASON_QUESTION_TIMED_OUT: _ErrorReason.ValueType  # 58
+    """No answer to a question came in time, and its policy is to abort; metadata["input_id"] is the question."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -276,6 +280,10 @@ ERROR_REASON_PLAN_FAILED: ErrorReason.ValueType  # 56
 """No plan leads to the goal: steps failed after every replan, or the planner's reply is no plan. field_violations has
 the faults of a reply, metadata["failed_steps"] the steps.
 """
+ERROR_REASON_APPROVAL_REJECTED: ErrorReason.ValueType  # 57
+"""A person rejected what a rule had them asked about; metadata["rule"] and metadata["identity"] say which and who."""
+ERROR_REASON_QUESTION_TIMED_OUT: ErrorReason.ValueType  # 58
+"""No answer to a question came in time, and its policy is to abort; metadata["input_id"] is the question."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -90,6 +90,7 @@ class PlanStep(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     EXPAND_FIELD_NUMBER: _builtins.int
     EXPAND_ON_FAILURE_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
@@ -122,6 +123,8 @@ class PlanStep(_message.Message):
     """Output only. The task that executes the step."""
     state: _common_pb2.TaskState.ValueType
     """Output only. State of that task. CANCELED: the step was skipped, because a step that it depends on did not complete."""
+    checkpoint: _builtins.bool
+    """True: a rule for checkpoints applies to the step's answer."""
     expand: _builtins.bool
     """True: the step is not executed. Once its dependencies have completed, the planner is asked for what takes its place."""
     expand_on_failure: _builtins.bool
@@ -158,12 +161,13 @@ class PlanStep(_message.Message):
         state: _common_pb2.TaskState.ValueType = ...,
         result: _abc.Iterable[_common_pb2.Part] | None = ...,
         failure: _failure_pb2.Failure | None = ...,
+        checkpoint: _builtins.bool = ...,
         expand: _builtins.bool = ...,
         expand_on_failure: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "confidence", b"confidence", "critical", b"critical", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "partial_input", b"partial_input", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "partial_input", b"partial_input", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -179,6 +183,7 @@ class PlanTarget(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     CAPABILITIES_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Name of the role."""
     description: _builtins.str
@@ -191,6 +196,12 @@ class PlanTarget(_message.Message):
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Tool]:
         """Tools of the role. If all descriptions are too large for one message, tools come without their schemas."""
 
+    @_builtins.property
+    def profile(self) -> _capability_pb2.Profile:
+        """What planners should know about the role, with the measured averages of its tasks in place of what it expects, once
+        enough of them have completed. Absent if nothing is known.
+        """
+
     def __init__(
         self,
         *,
@@ -198,10 +209,11 @@ class PlanTarget(_message.Message):
         description: _builtins.str = ...,
         capabilities: _abc.Iterable[_capability_pb2.Capability] | None = ...,
         tools: _abc.Iterable[_capability_pb2.Tool] | None = ...,
+        profile: _capability_pb2.Profile | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "role", b"role", "tools", b"tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "profile", b"profile", "role", b"role", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

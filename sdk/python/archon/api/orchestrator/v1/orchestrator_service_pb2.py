@@ -24,11 +24,13 @@ _sym_db = _symbol_database.Default()
 
 from archon.api.common.v1 import common_pb2 as archon_dot_api_dot_common_dot_v1_dot_common__pb2
 from archon.api.common.v1 import failure_pb2 as archon_dot_api_dot_common_dot_v1_dot_failure__pb2
+from archon.api.common.v1 import plan_pb2 as archon_dot_api_dot_common_dot_v1_dot_plan__pb2
+from archon.api.common.v1 import question_pb2 as archon_dot_api_dot_common_dot_v1_dot_question__pb2
 from archon.api.orchestrator.v1 import run_pb2 as archon_dot_api_dot_orchestrator_dot_v1_dot_run__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1a\x61rchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\"\x86\x05\n\x10SubmitRunRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12(\n\x04goal\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\r\n\x05roles\x18\x03 \x03(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x04 \x03(\t\x12\x36\n\x08strategy\x18\x05 \x01(\x0e\x32$.archon.api.orchestrator.v1.Strategy\x12\x12\n\nsession_id\x18\x06 \x01(\t\x12*\n\x07timeout\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x06\x62udget\x18\t \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12L\n\x08metadata\x18\n \x03(\x0b\x32:.archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry\x12\x31\n\x05trace\x18\x0b \x01(\x0b\x32\".archon.api.common.v1.TraceContext\x12L\n\x08versions\x18\x0c \x03(\x0b\x32:.archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry\x12\x0f\n\x07planner\x18\r \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Z\n\x11SubmitRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\x12\x17\n\x0frepeated_before\x18\x02 \x01(\x08\"J\n\x0fWatchRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tafter_seq\x18\x02 \x01(\x03\x12\x14\n\x0c\x64urable_only\x18\x03 \x01(\x08\"H\n\x10WatchRunResponse\x12\x34\n\x06\x65vents\x18\x01 \x03(\x0b\x32$.archon.api.orchestrator.v1.RunEvent\"\x1f\n\rGetRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\">\n\x0eGetRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"}\n\x0fListRunsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12/\n\x06states\x18\x04 \x03(\x0e\x32\x1f.archon.api.common.v1.TaskState\"Z\n\x10ListRunsResponse\x12-\n\x04runs\x18\x01 \x03(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\\\n\x15ListRunRecordsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x0c\n\x04role\x18\x04 \x01(\t\"i\n\x16ListRunRecordsResponse\x12\x36\n\x07records\x18\x01 \x03(\x0b\x32%.archon.api.orchestrator.v1.RunRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x10\x43\x61ncelRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"A\n\x11\x43\x61ncelRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"q\n\x0eRespondRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08input_id\x18\x03 \x01(\t\x12)\n\x05parts\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\"?\n\x0fRespondResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"!\n\x0fPauseRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"@\n\x10PauseRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"\"\n\x10ResumeRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"A\n\x11ResumeRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"N\n\x0ePlanRunRequest\x12<\n\x06submit\x18\x01 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequest\"m\n\x0fPlanRunResponse\x12/\n\x05tasks\x18\x01 \x03(\x0b\x32 .archon.api.orchestrator.v1.Task\x12)\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\"J\n\x0f\x45\x64itPlanRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x14\n\x0c\x65xpected_seq\x18\x02 \x01(\x03\x12\x11\n\tplan_json\x18\x03 \x01(\t\"@\n\x10\x45\x64itPlanResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"q\n\x0e\x46orkRunRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tafter_seq\x18\x03 \x01(\x03\x12(\n\x04goal\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\"?\n\x0f\x46orkRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"@\n\x0eRateRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\r\n\x05stars\x18\x02 \x01(\x05\x12\x0f\n\x07\x63omment\x18\x03 \x01(\t\"\x11\n\x0fRateRunResponse\"\xb1\x02\n\x0f\x43onverseRequest\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\t\x12>\n\x06submit\x18\x02 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequestH\x00\x12<\n\x05watch\x18\x03 \x01(\x0b\x32+.archon.api.orchestrator.v1.WatchRunRequestH\x00\x12>\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32,.archon.api.orchestrator.v1.CancelRunRequestH\x00\x12=\n\x07respond\x18\x05 \x01(\x0b\x32*.archon.api.orchestrator.v1.RespondRequestH\x00\x42\t\n\x07\x63ommand\"\x84\x01\n\x10\x43onverseResponse\x12:\n\x07replies\x18\x01 \x03(\x0b\x32).archon.api.orchestrator.v1.ConverseReply\x12\x34\n\x06\x65vents\x18\x02 \x03(\x0b\x32$.archon.api.orchestrator.v1.RunEvent\"\x92\x01\n\rConverseReply\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\t\x12.\n\x03run\x18\x02 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.RunH\x00\x12\x30\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x42\x07\n\x05reply2\xc6\x0b\n\x13OrchestratorService\x12h\n\tSubmitRun\x12,.archon.api.orchestrator.v1.SubmitRunRequest\x1a-.archon.api.orchestrator.v1.SubmitRunResponse\x12g\n\x08WatchRun\x12+.archon.api.orchestrator.v1.WatchRunRequest\x1a,.archon.api.orchestrator.v1.WatchRunResponse0\x01\x12_\n\x06GetRun\x12).archon.api.orchestrator.v1.GetRunRequest\x1a*.archon.api.orchestrator.v1.GetRunResponse\x12\x65\n\x08ListRuns\x12+.archon.api.orchestrator.v1.ListRunsRequest\x1a,.archon.api.orchestrator.v1.ListRunsResponse\x12w\n\x0eListRunRecords\x12\x31.archon.api.orchestrator.v1.ListRunRecordsRequest\x1a\x32.archon.api.orchestrator.v1.ListRunRecordsResponse\x12h\n\tCancelRun\x12,.archon.api.orchestrator.v1.CancelRunRequest\x1a-.archon.api.orchestrator.v1.CancelRunResponse\x12\x62\n\x07Respond\x12*.archon.api.orchestrator.v1.RespondRequest\x1a+.archon.api.orchestrator.v1.RespondResponse\x12\x65\n\x08PauseRun\x12+.archon.api.orchestrator.v1.PauseRunRequest\x1a,.archon.api.orchestrator.v1.PauseRunResponse\x12h\n\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12\x62\n\x07PlanRun\x12*.archon.api.orchestrator.v1.PlanRunRequest\x1a+.archon.api.orchestrator.v1.PlanRunResponse\x12\x65\n\x08\x45\x64itPlan\x12+.archon.api.orchestrator.v1.EditPlanRequest\x1a,.archon.api.orchestrator.v1.EditPlanResponse\x12\x62\n\x07\x46orkRun\x12*.archon.api.orchestrator.v1.ForkRunRequest\x1a+.archon.api.orchestrator.v1.ForkRunResponse\x12\x62\n\x07RateRun\x12*.archon.api.orchestrator.v1.RateRunRequest\x1a+.archon.api.orchestrator.v1.RateRunResponse\x12i\n\x08\x43onverse\x12+.archon.api.orchestrator.v1.ConverseRequest\x1a,.archon.api.orchestrator.v1.ConverseResponse(\x01\x30\x01\x42k\n\x1e\x64\x65v.archon.api.orchestrator.v1P\x01ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1a\x61rchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1f\x61rchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\"\x86\x05\n\x10SubmitRunRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12(\n\x04goal\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\r\n\x05roles\x18\x03 \x03(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x04 \x03(\t\x12\x36\n\x08strategy\x18\x05 \x01(\x0e\x32$.archon.api.orchestrator.v1.Strategy\x12\x12\n\nsession_id\x18\x06 \x01(\t\x12*\n\x07timeout\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x06\x62udget\x18\t \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12L\n\x08metadata\x18\n \x03(\x0b\x32:.archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry\x12\x31\n\x05trace\x18\x0b \x01(\x0b\x32\".archon.api.common.v1.TraceContext\x12L\n\x08versions\x18\x0c \x03(\x0b\x32:.archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry\x12\x0f\n\x07planner\x18\r \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Z\n\x11SubmitRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\x12\x17\n\x0frepeated_before\x18\x02 \x01(\x08\"J\n\x0fWatchRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tafter_seq\x18\x02 \x01(\x03\x12\x14\n\x0c\x64urable_only\x18\x03 \x01(\x08\"H\n\x10WatchRunResponse\x12\x34\n\x06\x65vents\x18\x01 \x03(\x0b\x32$.archon.api.orchestrator.v1.RunEvent\"\x1f\n\rGetRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\">\n\x0eGetRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"}\n\x0fListRunsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12/\n\x06states\x18\x04 \x03(\x0e\x32\x1f.archon.api.common.v1.TaskState\"Z\n\x10ListRunsResponse\x12-\n\x04runs\x18\x01 \x03(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\\\n\x15ListRunRecordsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x0c\n\x04role\x18\x04 \x01(\t\"i\n\x16ListRunRecordsResponse\x12\x36\n\x07records\x18\x01 \x03(\x0b\x32%.archon.api.orchestrator.v1.RunRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x10\x43\x61ncelRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"A\n\x11\x43\x61ncelRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"\xa3\x01\n\x0eRespondRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08input_id\x18\x03 \x01(\t\x12)\n\x05parts\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x30\n\x08\x64\x65\x63ision\x18\x05 \x01(\x0e\x32\x1e.archon.api.common.v1.Decision\"?\n\x0fRespondResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"=\n\x14ListQuestionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"i\n\x15ListQuestionsResponse\x12\x37\n\tquestions\x18\x01 \x03(\x0b\x32$.archon.api.orchestrator.v1.Question\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"!\n\x0fPauseRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"@\n\x10PauseRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"\"\n\x10ResumeRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"A\n\x11ResumeRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"g\n\x0ePlanRunRequest\x12<\n\x06submit\x18\x01 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequest\x12\x17\n\x0f\x63hoose_strategy\x18\x32 \x01(\x08\"\xee\x01\n\x0fPlanRunResponse\x12/\n\x05tasks\x18\x01 \x03(\x0b\x32 .archon.api.orchestrator.v1.Task\x12)\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\x12(\n\x04plan\x18\x32 \x01(\x0b\x32\x1a.archon.api.common.v1.Plan\x12\x36\n\x08strategy\x18\x33 \x01(\x0e\x32$.archon.api.orchestrator.v1.Strategy\x12\r\n\x05roles\x18\x34 \x03(\t\x12\x0e\n\x06reason\x18\x35 \x01(\t\"J\n\x0f\x45\x64itPlanRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x14\n\x0c\x65xpected_seq\x18\x02 \x01(\x03\x12\x11\n\tplan_json\x18\x03 \x01(\t\"@\n\x10\x45\x64itPlanResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"q\n\x0e\x46orkRunRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tafter_seq\x18\x03 \x01(\x03\x12(\n\x04goal\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\"?\n\x0f\x46orkRunResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.Run\"@\n\x0eRateRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\r\n\x05stars\x18\x02 \x01(\x05\x12\x0f\n\x07\x63omment\x18\x03 \x01(\t\"\x11\n\x0fRateRunResponse\"\xb1\x02\n\x0f\x43onverseRequest\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\t\x12>\n\x06submit\x18\x02 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequestH\x00\x12<\n\x05watch\x18\x03 \x01(\x0b\x32+.archon.api.orchestrator.v1.WatchRunRequestH\x00\x12>\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32,.archon.api.orchestrator.v1.CancelRunRequestH\x00\x12=\n\x07respond\x18\x05 \x01(\x0b\x32*.archon.api.orchestrator.v1.RespondRequestH\x00\x42\t\n\x07\x63ommand\"\x84\x01\n\x10\x43onverseResponse\x12:\n\x07replies\x18\x01 \x03(\x0b\x32).archon.api.orchestrator.v1.ConverseReply\x12\x34\n\x06\x65vents\x18\x02 \x03(\x0b\x32$.archon.api.orchestrator.v1.RunEvent\"\x92\x01\n\rConverseReply\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\t\x12.\n\x03run\x18\x02 \x01(\x0b\x32\x1f.archon.api.orchestrator.v1.RunH\x00\x12\x30\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x42\x07\n\x05reply2\xbc\x0c\n\x13OrchestratorService\x12h\n\tSubmitRun\x12,.archon.api.orchestrator.v1.SubmitRunRequest\x1a-.archon.api.orchestrator.v1.SubmitRunResponse\x12g\n\x08WatchRun\x12+.archon.api.orchestrator.v1.WatchRunRequest\x1a,.archon.api.orchestrator.v1.WatchRunResponse0\x01\x12_\n\x06GetRun\x12).archon.api.orchestrator.v1.GetRunRequest\x1a*.archon.api.orchestrator.v1.GetRunResponse\x12\x65\n\x08ListRuns\x12+.archon.api.orchestrator.v1.ListRunsRequest\x1a,.archon.api.orchestrator.v1.ListRunsResponse\x12w\n\x0eListRunRecords\x12\x31.archon.api.orchestrator.v1.ListRunRecordsRequest\x1a\x32.archon.api.orchestrator.v1.ListRunRecordsResponse\x12h\n\tCancelRun\x12,.archon.api.orchestrator.v1.CancelRunRequest\x1a-.archon.api.orchestrator.v1.CancelRunResponse\x12t\n\rListQuestions\x12\x30.archon.api.orchestrator.v1.ListQuestionsRequest\x1a\x31.archon.api.orchestrator.v1.ListQuestionsResponse\x12\x62\n\x07Respond\x12*.archon.api.orchestrator.v1.RespondRequest\x1a+.archon.api.orchestrator.v1.RespondResponse\x12\x65\n\x08PauseRun\x12+.archon.api.orchestrator.v1.PauseRunRequest\x1a,.archon.api.orchestrator.v1.PauseRunResponse\x12h\n\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12\x62\n\x07PlanRun\x12*.archon.api.orchestrator.v1.PlanRunRequest\x1a+.archon.api.orchestrator.v1.PlanRunResponse\x12\x65\n\x08\x45\x64itPlan\x12+.archon.api.orchestrator.v1.EditPlanRequest\x1a,.archon.api.orchestrator.v1.EditPlanResponse\x12\x62\n\x07\x46orkRun\x12*.archon.api.orchestrator.v1.ForkRunRequest\x1a+.archon.api.orchestrator.v1.ForkRunResponse\x12\x62\n\x07RateRun\x12*.archon.api.orchestrator.v1.RateRunRequest\x1a+.archon.api.orchestrator.v1.RateRunResponse\x12i\n\x08\x43onverse\x12+.archon.api.orchestrator.v1.ConverseRequest\x1a,.archon.api.orchestrator.v1.ConverseResponse(\x01\x30\x01\x42k\n\x1e\x64\x65v.archon.api.orchestrator.v1P\x01ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,68 +42,72 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITRUNREQUEST_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_SUBMITRUNREQUEST_VERSIONSENTRY']._loaded_options = None
   _globals['_SUBMITRUNREQUEST_VERSIONSENTRY']._serialized_options = b'8\001'
-  _globals['_SUBMITRUNREQUEST']._serialized_start=227
-  _globals['_SUBMITRUNREQUEST']._serialized_end=873
-  _globals['_SUBMITRUNREQUEST_METADATAENTRY']._serialized_start=777
-  _globals['_SUBMITRUNREQUEST_METADATAENTRY']._serialized_end=824
-  _globals['_SUBMITRUNREQUEST_VERSIONSENTRY']._serialized_start=826
-  _globals['_SUBMITRUNREQUEST_VERSIONSENTRY']._serialized_end=873
-  _globals['_SUBMITRUNRESPONSE']._serialized_start=875
-  _globals['_SUBMITRUNRESPONSE']._serialized_end=965
-  _globals['_WATCHRUNREQUEST']._serialized_start=967
-  _globals['_WATCHRUNREQUEST']._serialized_end=1041
-  _globals['_WATCHRUNRESPONSE']._serialized_start=1043
-  _globals['_WATCHRUNRESPONSE']._serialized_end=1115
-  _globals['_GETRUNREQUEST']._serialized_start=1117
-  _globals['_GETRUNREQUEST']._serialized_end=1148
-  _globals['_GETRUNRESPONSE']._serialized_start=1150
-  _globals['_GETRUNRESPONSE']._serialized_end=1212
-  _globals['_LISTRUNSREQUEST']._serialized_start=1214
-  _globals['_LISTRUNSREQUEST']._serialized_end=1339
-  _globals['_LISTRUNSRESPONSE']._serialized_start=1341
-  _globals['_LISTRUNSRESPONSE']._serialized_end=1431
-  _globals['_LISTRUNRECORDSREQUEST']._serialized_start=1433
-  _globals['_LISTRUNRECORDSREQUEST']._serialized_end=1525
-  _globals['_LISTRUNRECORDSRESPONSE']._serialized_start=1527
-  _globals['_LISTRUNRECORDSRESPONSE']._serialized_end=1632
-  _globals['_CANCELRUNREQUEST']._serialized_start=1634
-  _globals['_CANCELRUNREQUEST']._serialized_end=1684
-  _globals['_CANCELRUNRESPONSE']._serialized_start=1686
-  _globals['_CANCELRUNRESPONSE']._serialized_end=1751
-  _globals['_RESPONDREQUEST']._serialized_start=1753
-  _globals['_RESPONDREQUEST']._serialized_end=1866
-  _globals['_RESPONDRESPONSE']._serialized_start=1868
-  _globals['_RESPONDRESPONSE']._serialized_end=1931
-  _globals['_PAUSERUNREQUEST']._serialized_start=1933
-  _globals['_PAUSERUNREQUEST']._serialized_end=1966
-  _globals['_PAUSERUNRESPONSE']._serialized_start=1968
-  _globals['_PAUSERUNRESPONSE']._serialized_end=2032
-  _globals['_RESUMERUNREQUEST']._serialized_start=2034
-  _globals['_RESUMERUNREQUEST']._serialized_end=2068
-  _globals['_RESUMERUNRESPONSE']._serialized_start=2070
-  _globals['_RESUMERUNRESPONSE']._serialized_end=2135
-  _globals['_PLANRUNREQUEST']._serialized_start=2137
-  _globals['_PLANRUNREQUEST']._serialized_end=2215
-  _globals['_PLANRUNRESPONSE']._serialized_start=2217
-  _globals['_PLANRUNRESPONSE']._serialized_end=2326
-  _globals['_EDITPLANREQUEST']._serialized_start=2328
-  _globals['_EDITPLANREQUEST']._serialized_end=2402
-  _globals['_EDITPLANRESPONSE']._serialized_start=2404
-  _globals['_EDITPLANRESPONSE']._serialized_end=2468
-  _globals['_FORKRUNREQUEST']._serialized_start=2470
-  _globals['_FORKRUNREQUEST']._serialized_end=2583
-  _globals['_FORKRUNRESPONSE']._serialized_start=2585
-  _globals['_FORKRUNRESPONSE']._serialized_end=2648
-  _globals['_RATERUNREQUEST']._serialized_start=2650
-  _globals['_RATERUNREQUEST']._serialized_end=2714
-  _globals['_RATERUNRESPONSE']._serialized_start=2716
-  _globals['_RATERUNRESPONSE']._serialized_end=2733
-  _globals['_CONVERSEREQUEST']._serialized_start=2736
-  _globals['_CONVERSEREQUEST']._serialized_end=3041
-  _globals['_CONVERSERESPONSE']._serialized_start=3044
-  _globals['_CONVERSERESPONSE']._serialized_end=3176
-  _globals['_CONVERSEREPLY']._serialized_start=3179
-  _globals['_CONVERSEREPLY']._serialized_end=3325
-  _globals['_ORCHESTRATORSERVICE']._serialized_start=3328
-  _globals['_ORCHESTRATORSERVICE']._serialized_end=4806
+  _globals['_SUBMITRUNREQUEST']._serialized_start=297
+  _globals['_SUBMITRUNREQUEST']._serialized_end=943
+  _globals['_SUBMITRUNREQUEST_METADATAENTRY']._serialized_start=847
+  _globals['_SUBMITRUNREQUEST_METADATAENTRY']._serialized_end=894
+  _globals['_SUBMITRUNREQUEST_VERSIONSENTRY']._serialized_start=896
+  _globals['_SUBMITRUNREQUEST_VERSIONSENTRY']._serialized_end=943
+  _globals['_SUBMITRUNRESPONSE']._serialized_start=945
+  _globals['_SUBMITRUNRESPONSE']._serialized_end=1035
+  _globals['_WATCHRUNREQUEST']._serialized_start=1037
+  _globals['_WATCHRUNREQUEST']._serialized_end=1111
+  _globals['_WATCHRUNRESPONSE']._serialized_start=1113
+  _globals['_WATCHRUNRESPONSE']._serialized_end=1185
+  _globals['_GETRUNREQUEST']._serialized_start=1187
+  _globals['_GETRUNREQUEST']._serialized_end=1218
+  _globals['_GETRUNRESPONSE']._serialized_start=1220
+  _globals['_GETRUNRESPONSE']._serialized_end=1282
+  _globals['_LISTRUNSREQUEST']._serialized_start=1284
+  _globals['_LISTRUNSREQUEST']._serialized_end=1409
+  _globals['_LISTRUNSRESPONSE']._serialized_start=1411
+  _globals['_LISTRUNSRESPONSE']._serialized_end=1501
+  _globals['_LISTRUNRECORDSREQUEST']._serialized_start=1503
+  _globals['_LISTRUNRECORDSREQUEST']._serialized_end=1595
+  _globals['_LISTRUNRECORDSRESPONSE']._serialized_start=1597
+  _globals['_LISTRUNRECORDSRESPONSE']._serialized_end=1702
+  _globals['_CANCELRUNREQUEST']._serialized_start=1704
+  _globals['_CANCELRUNREQUEST']._serialized_end=1754
+  _globals['_CANCELRUNRESPONSE']._serialized_start=1756
+  _globals['_CANCELRUNRESPONSE']._serialized_end=1821
+  _globals['_RESPONDREQUEST']._serialized_start=1824
+  _globals['_RESPONDREQUEST']._serialized_end=1987
+  _globals['_RESPONDRESPONSE']._serialized_start=1989
+  _globals['_RESPONDRESPONSE']._serialized_end=2052
+  _globals['_LISTQUESTIONSREQUEST']._serialized_start=2054
+  _globals['_LISTQUESTIONSREQUEST']._serialized_end=2115
+  _globals['_LISTQUESTIONSRESPONSE']._serialized_start=2117
+  _globals['_LISTQUESTIONSRESPONSE']._serialized_end=2222
+  _globals['_PAUSERUNREQUEST']._serialized_start=2224
+  _globals['_PAUSERUNREQUEST']._serialized_end=2257
+  _globals['_PAUSERUNRESPONSE']._serialized_start=2259
+  _globals['_PAUSERUNRESPONSE']._serialized_end=2323
+  _globals['_RESUMERUNREQUEST']._serialized_start=2325
+  _globals['_RESUMERUNREQUEST']._serialized_end=2359
+  _globals['_RESUMERUNRESPONSE']._serialized_start=2361
+  _globals['_RESUMERUNRESPONSE']._serialized_end=2426
+  _globals['_PLANRUNREQUEST']._serialized_start=2428
+  _globals['_PLANRUNREQUEST']._serialized_end=2531
+  _globals['_PLANRUNRESPONSE']._serialized_start=2534
+  _globals['_PLANRUNRESPONSE']._serialized_end=2772
+  _globals['_EDITPLANREQUEST']._serialized_start=2774
+  _globals['_EDITPLANREQUEST']._serialized_end=2848
+  _globals['_EDITPLANRESPONSE']._serialized_start=2850
+  _globals['_EDITPLANRESPONSE']._serialized_end=2914
+  _globals['_FORKRUNREQUEST']._serialized_start=2916
+  _globals['_FORKRUNREQUEST']._serialized_end=3029
+  _globals['_FORKRUNRESPONSE']._serialized_start=3031
+  _globals['_FORKRUNRESPONSE']._serialized_end=3094
+  _globals['_RATERUNREQUEST']._serialized_start=3096
+  _globals['_RATERUNREQUEST']._serialized_end=3160
+  _globals['_RATERUNRESPONSE']._serialized_start=3162
+  _globals['_RATERUNRESPONSE']._serialized_end=3179
+  _globals['_CONVERSEREQUEST']._serialized_start=3182
+  _globals['_CONVERSEREQUEST']._serialized_end=3487
+  _globals['_CONVERSERESPONSE']._serialized_start=3490
+  _globals['_CONVERSERESPONSE']._serialized_end=3622
+  _globals['_CONVERSEREPLY']._serialized_start=3625
+  _globals['_CONVERSEREPLY']._serialized_end=3771
+  _globals['_ORCHESTRATORSERVICE']._serialized_start=3774
+  _globals['_ORCHESTRATORSERVICE']._serialized_end=5370
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,8 @@ isort:skip_file
 
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
+from archon.api.common.v1 import plan_pb2 as _plan_pb2
+from archon.api.common.v1 import question_pb2 as _question_pb2
 from archon.api.orchestrator.v1 import run_pb2 as _run_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -468,15 +470,20 @@ class RespondRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     INPUT_ID_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id, unique per tenant, at most 256 characters. Empty: the input_id takes its place."""
     run_id: _builtins.str
     """The run that asks the question."""
     input_id: _builtins.str
     """The question to answer: Question.input_id."""
+    decision: _question_pb2.Decision.ValueType
+    """The decision about an approval. Unset: the text of the answer says it (approve, yes, reject, no)."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The answer. At least one part must not be empty."""
+        """The answer. At least one part must not be empty, except with APPROVE and REJECT, of which it is the reason. With
+        MODIFY what replaces what waits: the arguments of a tool or a plan as one JSON object, or an answer.
+        """
 
     def __init__(
         self,
@@ -485,10 +492,11 @@ class RespondRequest(_message.Message):
         run_id: _builtins.str = ...,
         input_id: _builtins.str = ...,
         parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+        decision: _question_pb2.Decision.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "parts", b"parts", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "input_id", b"input_id", "parts", b"parts", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -517,6 +525,62 @@ class RespondResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RespondResponse: _TypeAlias = RespondResponse  # noqa: Y015
+
+@_typing.final
+class ListQuestionsRequest(_message.Message):
+    """Request message for ListQuestions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Number of questions after which the page ends, up to 1,000; 0 means 100. The questions of one run are never divided
+    among pages.
+    """
+    page_token: _builtins.str
+    """Token from the previous page; empty for the first page."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQuestionsRequest: _TypeAlias = ListQuestionsRequest  # noqa: Y015
+
+@_typing.final
+class ListQuestionsResponse(_message.Message):
+    """Response message for ListQuestions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token for the next page; empty on the last page."""
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.Question]:
+        """The questions of this page."""
+
+    def __init__(
+        self,
+        *,
+        questions: _abc.Iterable[_run_pb2.Question] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "questions", b"questions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQuestionsResponse: _TypeAlias = ListQuestionsResponse  # noqa: Y015
 
 @_typing.final
 class PauseRunRequest(_message.Message):
@@ -617,6 +681,9 @@ class PlanRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SUBMIT_FIELD_NUMBER: _builtins.int
+    CHOOSE_STRATEGY_FIELD_NUMBER: _builtins.int
+    choose_strategy: _builtins.bool
+    """True: only chooses the strategy and the roles that fit the goal, by rules of text. `submit` has no strategy then."""
     @_builtins.property
     def submit(self) -> Global___SubmitRunRequest:
         """The submit to plan."""
@@ -625,10 +692,11 @@ class PlanRunRequest(_message.Message):
         self,
         *,
         submit: Global___SubmitRunRequest | None = ...,
+        choose_strategy: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["submit", b"submit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["submit", b"submit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choose_strategy", b"choose_strategy", "submit", b"submit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -642,23 +710,43 @@ class PlanRunResponse(_message.Message):
 
     TASKS_FIELD_NUMBER: _builtins.int
     EDGES_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    ROLES_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    strategy: _run_pb2.Strategy.ValueType
+    """With choose_strategy: the chosen strategy."""
+    reason: _builtins.str
+    """With choose_strategy: why."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.Task]:
-        """The tasks that the run would have."""
+        """The tasks that the run would begin with."""
 
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
         """The dependencies among the tasks."""
+
+    @_builtins.property
+    def plan(self) -> _plan_pb2.Plan:
+        """With strategy PLAN: the plan that the planner makes. Its steps have no tasks."""
+
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With choose_strategy: the roles to submit the goal with; empty for all."""
 
     def __init__(
         self,
         *,
         tasks: _abc.Iterable[_run_pb2.Task] | None = ...,
         edges: _abc.Iterable[_common_pb2.Edge] | None = ...,
+        plan: _plan_pb2.Plan | None = ...,
+        strategy: _run_pb2.Strategy.ValueType = ...,
+        roles: _abc.Iterable[_builtins.str] | None = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "tasks", b"tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "plan", b"plan", "reason", b"reason", "roles", b"roles", "strategy", b"strategy", "tasks", b"tasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -65,6 +65,11 @@ class OrchestratorServiceStub(object):
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CancelRunRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CancelRunResponse.FromString,
                 _registered_method=True)
+        self.ListQuestions = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/ListQuestions',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListQuestionsRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListQuestionsResponse.FromString,
+                _registered_method=True)
         self.Respond = channel.unary_unary(
                 '/archon.api.orchestrator.v1.OrchestratorService/Respond',
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RespondRequest.SerializeToString,
@@ -173,12 +178,21 @@ class OrchestratorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListQuestions(self, request, context):
+        """Lists the open questions of all runs to people, those of the newest run first.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Respond(self, request, context):
         """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
-        INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
-        MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
-        UNIMPLEMENTED.
+        PERMISSION_DENIED (the caller is not among the question's approvers), INVALID_ARGUMENT (the answer is empty, does
+        not match the question's schema, or is no decision where one is needed, or the plan in it has faults),
+        INVALID_ARGUMENT / MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -204,8 +218,10 @@ class OrchestratorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanRun(self, request, context):
-        """Returns the tasks that a submit would create, without creating a run.
-        Fails as SubmitRun does, and with UNIMPLEMENTED.
+        """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+        makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+        Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+        DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -280,6 +296,11 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.CancelRun,
                     request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CancelRunRequest.FromString,
                     response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CancelRunResponse.SerializeToString,
+            ),
+            'ListQuestions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuestions,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListQuestionsRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListQuestionsResponse.SerializeToString,
             ),
             'Respond': grpc.unary_unary_rpc_method_handler(
                     servicer.Respond,
@@ -485,6 +506,33 @@ class OrchestratorService(object):
             '/archon.api.orchestrator.v1.OrchestratorService/CancelRun',
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CancelRunRequest.SerializeToString,
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CancelRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuestions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/ListQuestions',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListQuestionsRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListQuestionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

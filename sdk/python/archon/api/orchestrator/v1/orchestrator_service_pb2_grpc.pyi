@@ -71,12 +71,17 @@ class OrchestratorServiceStub:
     Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
     it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
     """
+    ListQuestions: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListQuestionsRequest, _orchestrator_service_pb2.ListQuestionsResponse]
+    """Lists the open questions of all runs to people, those of the newest run first.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     Respond: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]
     """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
-    INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
-    MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
-    UNIMPLEMENTED.
+    PERMISSION_DENIED (the caller is not among the question's approvers), INVALID_ARGUMENT (the answer is empty, does
+    not match the question's schema, or is no decision where one is needed, or the plan in it has faults),
+    INVALID_ARGUMENT / MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
     """
     PauseRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]
     """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
@@ -90,8 +95,10 @@ class OrchestratorServiceStub:
     UNAVAILABLE, UNIMPLEMENTED.
     """
     PlanRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]
-    """Returns the tasks that a submit would create, without creating a run.
-    Fails as SubmitRun does, and with UNIMPLEMENTED.
+    """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+    makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+    Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+    DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
     """
     EditPlan: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.EditPlanRequest, _orchestrator_service_pb2.EditPlanResponse]
     """Changes the part of a plan that has not started.
@@ -158,12 +165,17 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
     it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
     """
+    ListQuestions: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListQuestionsRequest, _orchestrator_service_pb2.ListQuestionsResponse]  # type: ignore[assignment]
+    """Lists the open questions of all runs to people, those of the newest run first.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     Respond: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]  # type: ignore[assignment]
     """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
-    INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
-    MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
-    UNIMPLEMENTED.
+    PERMISSION_DENIED (the caller is not among the question's approvers), INVALID_ARGUMENT (the answer is empty, does
+    not match the question's schema, or is no decision where one is needed, or the plan in it has faults),
+    INVALID_ARGUMENT / MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
     """
     PauseRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]  # type: ignore[assignment]
     """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
@@ -177,8 +189,10 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     UNAVAILABLE, UNIMPLEMENTED.
     """
     PlanRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]  # type: ignore[assignment]
-    """Returns the tasks that a submit would create, without creating a run.
-    Fails as SubmitRun does, and with UNIMPLEMENTED.
+    """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+    makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+    Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+    DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
     """
     EditPlan: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.EditPlanRequest, _orchestrator_service_pb2.EditPlanResponse]  # type: ignore[assignment]
     """Changes the part of a plan that has not started.
@@ -280,6 +294,16 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListQuestions(
+        self,
+        request: _orchestrator_service_pb2.ListQuestionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.ListQuestionsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListQuestionsResponse]]:
+        """Lists the open questions of all runs to people, those of the newest run first.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
     def Respond(
         self,
         request: _orchestrator_service_pb2.RespondRequest,
@@ -287,9 +311,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_service_pb2.RespondResponse, _abc.Awaitable[_orchestrator_service_pb2.RespondResponse]]:
         """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
-        INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
-        MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
-        UNIMPLEMENTED.
+        PERMISSION_DENIED (the caller is not among the question's approvers), INVALID_ARGUMENT (the answer is empty, does
+        not match the question's schema, or is no decision where one is needed, or the plan in it has faults),
+        INVALID_ARGUMENT / MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
@@ -321,8 +346,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.PlanRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.PlanRunResponse, _abc.Awaitable[_orchestrator_service_pb2.PlanRunResponse]]:
-        """Returns the tasks that a submit would create, without creating a run.
-        Fails as SubmitRun does, and with UNIMPLEMENTED.
+        """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
+        makes the plan, within the call's deadline; nothing is stored, and no step is executed.
+        Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
+        DEADLINE_EXCEEDED (the planner is silent), UNAVAILABLE (no instance of the planner can be reached), UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod

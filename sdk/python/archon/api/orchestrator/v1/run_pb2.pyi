@@ -6,6 +6,7 @@ isort:skip_file
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
 from archon.api.common.v1 import plan_pb2 as _plan_pb2
+from archon.api.common.v1 import question_pb2 as _question_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
@@ -103,6 +104,7 @@ class Run(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
+    CLOSED_QUESTIONS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run's id, created by the server."""
     tenant: _builtins.str
@@ -169,6 +171,10 @@ class Run(_message.Message):
     def plan(self) -> _plan_pb2.Plan:
         """Output only. The plan of a run with strategy PLAN, with the states of its steps; absent before the first plan."""
 
+    @_builtins.property
+    def closed_questions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Question]:
+        """Output only. Questions that were answered, timed out or were withdrawn, oldest first, without their texts."""
+
     def __init__(
         self,
         *,
@@ -193,10 +199,11 @@ class Run(_message.Message):
         truncated: _builtins.bool = ...,
         trace_id: _builtins.str = ...,
         plan: _plan_pb2.Plan | None = ...,
+        closed_questions: _abc.Iterable[Global___Question] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "plan", b"plan", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -204,7 +211,7 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class Question(_message.Message):
-    """An open question of a run to a person."""
+    """A question of a run to a person."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -213,6 +220,16 @@ class Question(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     PROMPT_FIELD_NUMBER: _builtins.int
     SCHEMA_JSON_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
+    APPROVERS_FIELD_NUMBER: _builtins.int
+    SUBJECT_JSON_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question's id, unique in the run; RespondRequest.input_id names it."""
     task_id: _builtins.str
@@ -220,10 +237,40 @@ class Question(_message.Message):
     role: _builtins.str
     """The role that asks."""
     schema_json: _builtins.str
-    """JSON Schema of the answer; empty: free text."""
+    """JSON Schema of the answer; empty: free text. Of an approval, that of what may replace what waits."""
+    run_id: _builtins.str
+    """The run that asks."""
+    kind: _question_pb2.QuestionKind.ValueType
+    """What is expected of the person."""
+    state: _question_pb2.QuestionState.ValueType
+    """State of the question."""
+    subject_json: _builtins.str
+    """What an approval is about: one JSON object; empty if the text says all."""
+    identity: _builtins.str
+    """The identity that answered, of a closed question; empty if none did."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """Text of the question."""
+
+    @_builtins.property
+    def terms(self) -> _question_pb2.QuestionTerms:
+        """Who may answer, in what time; absent: anyone, without limit."""
+
+    @_builtins.property
+    def approvers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The identities that may answer now; empty: any."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """The time at which the question was asked."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """The time at which the question, or the turn of its approver, times out; absent if it does not."""
+
+    @_builtins.property
+    def plan(self) -> _plan_pb2.Plan:
+        """The plan that waits for approval; absent if none does."""
 
     def __init__(
         self,
@@ -233,10 +280,20 @@ class Question(_message.Message):
         role: _builtins.str = ...,
         prompt: _abc.Iterable[_common_pb2.Part] | None = ...,
         schema_json: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        kind: _question_pb2.QuestionKind.ValueType = ...,
+        state: _question_pb2.QuestionState.ValueType = ...,
+        terms: _question_pb2.QuestionTerms | None = ...,
+        approvers: _abc.Iterable[_builtins.str] | None = ...,
+        subject_json: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        plan: _plan_pb2.Plan | None = ...,
+        identity: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "plan", b"plan", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "prompt", b"prompt", "role", b"role", "schema_json", b"schema_json", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvers", b"approvers", "create_time", b"create_time", "expire_time", b"expire_time", "identity", b"identity", "input_id", b"input_id", "kind", b"kind", "plan", b"plan", "prompt", b"prompt", "role", b"role", "run_id", b"run_id", "schema_json", b"schema_json", "state", b"state", "subject_json", b"subject_json", "task_id", b"task_id", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -403,6 +460,8 @@ class RunEvent(_message.Message):
     RETRY_FIELD_NUMBER: _builtins.int
     ITEM_PUBLISHED_FIELD_NUMBER: _builtins.int
     PLANNED_FIELD_NUMBER: _builtins.int
+    APPROVAL_REQUESTED_FIELD_NUMBER: _builtins.int
+    QUESTION_TIMED_OUT_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     THINKING_DELTA_FIELD_NUMBER: _builtins.int
@@ -514,6 +573,14 @@ class RunEvent(_message.Message):
         """
 
     @_builtins.property
+    def approval_requested(self) -> Global___ApprovalRequested:
+        """A person was asked for approval, because a rule of the run says so."""
+
+    @_builtins.property
+    def question_timed_out(self) -> Global___QuestionTimedOut:
+        """No answer to a question came in time."""
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Transient: the next piece of an answer's text."""
 
@@ -559,16 +626,18 @@ class RunEvent(_message.Message):
         retry: Global___RetryScheduled | None = ...,
         item_published: Global___ItemPublished | None = ...,
         planned: Global___Planned | None = ...,
+        approval_requested: Global___ApprovalRequested | None = ...,
+        question_timed_out: Global___QuestionTimedOut | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
         thinking_delta: Global___ThinkingDelta | None = ...,
         tool_arguments_delta: Global___ToolArgumentsDelta | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "planned", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "planned", "approval_requested", "question_timed_out", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -622,6 +691,7 @@ class Submitted(_message.Message):
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
     TRACED_FIELD_NUMBER: _builtins.int
     PLAN_TARGETS_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -704,6 +774,10 @@ class Submitted(_message.Message):
         strategy is PLAN.
         """
 
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___InterceptionRule]:
+        """The rules of the orchestrator that apply to the run, as of the submit."""
+
     def __init__(
         self,
         *,
@@ -729,14 +803,86 @@ class Submitted(_message.Message):
         parent_run_id: _builtins.str = ...,
         traced: _builtins.bool = ...,
         plan_targets: _abc.Iterable[_plan_pb2.PlanTarget] | None = ...,
+        rules: _abc.Iterable[Global___InterceptionRule] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Submitted: _TypeAlias = Submitted  # noqa: Y015
+
+@_typing.final
+class InterceptionRule(_message.Message):
+    """A rule that has a person asked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRIGGER_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    TOOL_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_BELOW_FIELD_NUMBER: _builtins.int
+    SEVERITY_AT_LEAST_FIELD_NUMBER: _builtins.int
+    COST_ABOVE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    trigger: _question_pb2.Trigger.ValueType
+    """The point at which the rule applies."""
+    priority: _builtins.int
+    """Of several rules that match, the one with the highest priority asks; of equals the first."""
+    role: _builtins.str
+    """Pattern of the role; empty: any. Patterns are those of a shell: *, ? and []."""
+    tool: _builtins.str
+    """Pattern of the tool's name."""
+    tenant: _builtins.str
+    """Pattern of the tenant."""
+    step: _builtins.str
+    """Pattern of the step's id."""
+    confidence_below: _builtins.float
+    """The rule applies below this confidence of the planner, 0 to 1."""
+    severity_at_least: _failure_pb2.Severity.ValueType
+    """The rule applies from this severity on."""
+    cost_above: _builtins.float
+    """The rule applies above this cost in US dollars."""
+    message: _builtins.str
+    """Text of the question; empty: a text made of what waits."""
+    @_builtins.property
+    def terms(self) -> _question_pb2.QuestionTerms:
+        """Who may answer, in what time, and what follows if no answer comes."""
+
+    def __init__(
+        self,
+        *,
+        trigger: _question_pb2.Trigger.ValueType = ...,
+        priority: _builtins.int = ...,
+        terms: _question_pb2.QuestionTerms | None = ...,
+        role: _builtins.str = ...,
+        tool: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        step: _builtins.str = ...,
+        confidence_below: _builtins.float | None = ...,
+        severity_at_least: _failure_pb2.Severity.ValueType = ...,
+        cost_above: _builtins.float | None = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence_below", b"_confidence_below", "_cost_above", b"_cost_above", "confidence_below", b"confidence_below", "cost_above", b"cost_above", "terms", b"terms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence_below", b"_confidence_below", "_cost_above", b"_cost_above", "confidence_below", b"confidence_below", "cost_above", b"cost_above", "message", b"message", "priority", b"priority", "role", b"role", "severity_at_least", b"severity_at_least", "step", b"step", "tenant", b"tenant", "terms", b"terms", "tool", b"tool", "trigger", b"trigger"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__confidence_below: _TypeAlias = _typing.Literal["confidence_below"]  # noqa: Y015
+    _WhichOneofArgType__confidence_below: _TypeAlias = _typing.Literal["_confidence_below", b"_confidence_below"]  # noqa: Y015
+    _WhichOneofReturnType__cost_above: _TypeAlias = _typing.Literal["cost_above"]  # noqa: Y015
+    _WhichOneofArgType__cost_above: _TypeAlias = _typing.Literal["_cost_above", b"_cost_above"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence_below) -> _WhichOneofReturnType__confidence_below | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_above) -> _WhichOneofReturnType__cost_above | None: ...
+
+Global___InterceptionRule: _TypeAlias = InterceptionRule  # noqa: Y015
 
 @_typing.final
 class SessionContext(_message.Message):
@@ -1331,6 +1477,9 @@ class InputRequested(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
+    SUBJECT_JSON_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question's id, unique in the run."""
     schema_json: _builtins.str
@@ -1341,6 +1490,10 @@ class InputRequested(_message.Message):
     """Checkpoint that the next attempt resumes from."""
     sequence: _builtins.int
     """Sequence number of the ask frame in its attempt, which continues; 0 if the attempt ended with the question."""
+    kind: _question_pb2.QuestionKind.ValueType
+    """What is expected of the person."""
+    subject_json: _builtins.str
+    """What an approval is about: one JSON object; empty if the text says all."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """Text of the question."""
@@ -1348,6 +1501,10 @@ class InputRequested(_message.Message):
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
         """Usage of the attempt."""
+
+    @_builtins.property
+    def terms(self) -> _question_pb2.QuestionTerms:
+        """Who may answer, in what time; absent: anyone, without limit."""
 
     def __init__(
         self,
@@ -1359,14 +1516,105 @@ class InputRequested(_message.Message):
         checkpoint: _builtins.bytes = ...,
         usage: _common_pb2.Usage | None = ...,
         sequence: _builtins.int = ...,
+        kind: _question_pb2.QuestionKind.ValueType = ...,
+        terms: _question_pb2.QuestionTerms | None = ...,
+        subject_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["terms", b"terms", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "input_id", b"input_id", "prompt", b"prompt", "role", b"role", "schema_json", b"schema_json", "sequence", b"sequence", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "input_id", b"input_id", "kind", b"kind", "prompt", b"prompt", "role", b"role", "schema_json", b"schema_json", "sequence", b"sequence", "subject_json", b"subject_json", "terms", b"terms", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InputRequested: _TypeAlias = InputRequested  # noqa: Y015
+
+@_typing.final
+class ApprovalRequested(_message.Message):
+    """A person was asked for approval, because a rule of the run says so. The attempt has ended, and what follows from its
+    result waits. The run's clock stands still.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_ID_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    input_id: _builtins.str
+    """The question's id, unique in the run."""
+    @_builtins.property
+    def terms(self) -> _question_pb2.QuestionTerms:
+        """Who may answer, in what time, and by which rule."""
+
+    @_builtins.property
+    def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """Text of the question."""
+
+    @_builtins.property
+    def result(self) -> Global___ResultReceived:
+        """The result that waits."""
+
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ItemPublished]:
+        """Items that are published with the result, once it is approved."""
+
+    @_builtins.property
+    def plan(self) -> _plan_pb2.Plan:
+        """The plan that waits, which the result holds."""
+
+    def __init__(
+        self,
+        *,
+        input_id: _builtins.str = ...,
+        terms: _question_pb2.QuestionTerms | None = ...,
+        prompt: _abc.Iterable[_common_pb2.Part] | None = ...,
+        result: Global___ResultReceived | None = ...,
+        items: _abc.Iterable[Global___ItemPublished] | None = ...,
+        plan: _plan_pb2.Plan | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "result", b"result", "terms", b"terms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "items", b"items", "plan", b"plan", "prompt", b"prompt", "result", b"result", "terms", b"terms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApprovalRequested: _TypeAlias = ApprovalRequested  # noqa: Y015
+
+@_typing.final
+class QuestionTimedOut(_message.Message):
+    """No answer to a question came in time, and its policy was applied. The events after this one say what follows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_ID_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    APPROVER_FIELD_NUMBER: _builtins.int
+    input_id: _builtins.str
+    """The question."""
+    rule: _builtins.str
+    """Name of the rule that has the question asked; empty if an agent asks by itself."""
+    policy: _question_pb2.TimeoutPolicy.ValueType
+    """What was applied."""
+    approver: _builtins.int
+    """With ESCALATE, the number of the approver who is asked now, from 0."""
+    def __init__(
+        self,
+        *,
+        input_id: _builtins.str = ...,
+        rule: _builtins.str = ...,
+        policy: _question_pb2.TimeoutPolicy.ValueType = ...,
+        approver: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approver", b"approver", "input_id", b"input_id", "policy", b"policy", "rule", b"rule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuestionTimedOut: _TypeAlias = QuestionTimedOut  # noqa: Y015
 
 @_typing.final
 class InputGiven(_message.Message):
@@ -1379,6 +1627,7 @@ class InputGiven(_message.Message):
     IDENTITY_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     PAYLOAD_HASH_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question that is answered."""
     identity: _builtins.str
@@ -1387,9 +1636,11 @@ class InputGiven(_message.Message):
     """Request id of the answer."""
     payload_hash: _builtins.bytes
     """SHA-256 hash of the answer."""
+    decision: _question_pb2.Decision.ValueType
+    """The decision, if the question was an approval."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The answer."""
+        """The answer; with a decision its reason, or what replaces what waits."""
 
     def __init__(
         self,
@@ -1399,10 +1650,11 @@ class InputGiven(_message.Message):
         identity: _builtins.str = ...,
         request_id: _builtins.str = ...,
         payload_hash: _builtins.bytes = ...,
+        decision: _question_pb2.Decision.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "input_id", b"input_id", "parts", b"parts", "payload_hash", b"payload_hash", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "identity", b"identity", "input_id", b"input_id", "parts", b"parts", "payload_hash", b"payload_hash", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1619,7 +1871,7 @@ class CancelRequested(_message.Message):
     """Reason for people."""
     cause: _failure_pb2.ErrorReason.ValueType
     """Cause of the cancellation: CANCELLED (a caller), RUN_TIMEOUT, PAUSE_EXPIRED, TOO_MANY_EVENTS, RUN_TOO_LARGE,
-    BUDGET_EXHAUSTED or PLAN_FAILED (the orchestrator).
+    BUDGET_EXHAUSTED, PLAN_FAILED, APPROVAL_REJECTED or QUESTION_TIMED_OUT (the orchestrator).
     """
     def __init__(
         self,

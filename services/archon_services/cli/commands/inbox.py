@@ -1,0 +1,127 @@
+"""`archon inbox`: the open questions of all runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from archon.wire import to_seconds
+from archon_services.cli.options import JsonOption, OrchestratorOption
+from archon_services.cli.target.mesh import connecting, find_orchestrator
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.run_pb2 import Question, Run
+    from archon.client import Goal
+
+_HEADERS: Final = ("run", "question", "role", "age", "left", "approver", "text")
+_RIGHT: Final = (3, 4)
+_FOLDED: Final = (5, 6)
+TEXT_LENGTH: Final = 160
+"""Characters of a question that the list shows."""
+
+
+def inbox(
+    answer: Annotated[
+        bool, typer.Option("--answer", "-a", help="Answer the questions one after another; an empty line skips one.")
+    ] = False,
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """List the open questions of all runs, those that expire first at the top; with --answer, answer them."""
+    from archon_services.cli.render.output import print_json
+
+    address = find_orchestrator(orchestrator)
+    questions = sorted(asyncio.run(_list(address)), key=_order)
+    if as_json:
+        from google.protobuf import json_format
+
+        print_json([json_format.MessageToDict(each, preserving_proto_field_name=True) for each in questions])
+    elif not questions:
+        print("No run asks a question.")
+    elif answer:
+        _answer_each(address, questions)
+    else:
+        _print(questions)
+
+
+async def _list(orchestrator: str) -> list[Question]:
+    from archon.client import Client
+
+    with connecting("orchestrator", orchestrator):
+        async with Client(orchestrator) as client:
+            return await client.list_questions()
+
+
+async def _send(orchestrator: str, question: Question, answer: Goal, decision: str) -> Run:
+    from archon.client import Client
+
+    with connecting("orchestrator", orchestrator):
+        async with Client(orchestrator) as client:
+            return await client.respond(question.run_id, question.input_id, answer, decision=decision)
+
+
+def _order(question: Question) -> tuple[bool, float]:
+    """Questions that expire first, then the oldest."""
+    expires = question.HasField("expire_time")
+    return not expires, to_seconds(question.expire_time if expires else question.create_time)
+
+
+def _print(questions: list[Question]) -> None:
+    from archon_services.cli.render.output import print_table
+
+    now = time.time()
+    print_table(_HEADERS, [_row(question, now) for question in questions], right=_RIGHT, folded=_FOLDED)
+    print("\n`archon inbox --answer` answers them, `archon respond RUN --question ID` one of them.")
+
+
+def _row(question: Question, now: float) -> tuple[str, ...]:
+    from archon_services.cli.render.questions import pending_question, truncate
+
+    pending = pending_question(question.run_id, question)
+    return (
+        question.run_id[:12],
+        pending.short_id,
+        question.role,
+        _span(now - to_seconds(question.create_time)) if question.HasField("create_time") else "",
+        _span(to_seconds(question.expire_time) - now) if question.HasField("expire_time") else "",
+        ", ".join(question.approvers) or "anyone",
+        truncate(pending.text, TEXT_LENGTH),
+    )
+
+
+def _span(seconds: float) -> str:
+    """Formats whole seconds, minutes, hours or days."""
+    left = max(0.0, seconds)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if left >= size:
+            return f"{left / size:.0f} {unit}"
+    return f"{left:.0f} s"
+
+
+def _answer_each(orchestrator: str, questions: list[Question]) -> None:
+    """Asks the person at the terminal each question. One that was answered meanwhile is passed over."""
+    from archon.errors import FailedPrecondition, PermissionDenied, UnknownRun
+    from archon_services.cli.ask_terminal import ask_terminal, print_question
+    from archon_services.cli.render.output import print_stderr, strip_controls
+    from archon_services.cli.render.questions import pending_question
+
+    answered = 0
+    for number, question in enumerate(questions, start=1):
+        pending = pending_question(question.run_id, question)
+        left = _span(to_seconds(question.expire_time) - time.time()) if question.HasField("expire_time") else ""
+        print_stderr(f"\n{number} of {len(questions)}: run {question.run_id[:12]}" + (f", {left} left" if left else ""))
+        print_question(pending)
+
+        def send(answer: Goal, decision: str, asked: Question = question) -> Run:
+            return asyncio.run(_send(orchestrator, asked, answer, decision))
+
+        try:
+            answered += ask_terminal(pending, send) is not None
+        except (FailedPrecondition, PermissionDenied, UnknownRun) as error:
+            print_stderr(strip_controls(str(error)))
+    print(f"{answered} of {len(questions)} answered.")
+    sys.stdout.flush()
