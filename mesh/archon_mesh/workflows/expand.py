@@ -1,6 +1,6 @@
 """Expands a workflow: makes the subtasks that can be known, given the results so far.
 
-A pure function of the workflow, its arguments and the results: whoever calls it again with more results gets the same
+A pure function of the workflow, its arguments and the results: called again with more results, it returns the same
 subtasks and further ones. What reads a result that is not there yet is a subtask with `expand`, which depends on it.
 """
 

@@ -69,7 +69,7 @@ def checked_arguments(
 
 
 def from_text(parameter: ParameterPart, text: str) -> Any:
-    """Returns the value of a text, as it is given on a command line; the text itself if it is none of the type."""
+    """Returns the value of a text, as it is given on a command line; the text itself if it has not the type."""
     if parameter.type == "string":
         return text
     try:

@@ -52,7 +52,7 @@ class ErrorPart(Part):
 
     retry: int = Field(default=0, ge=0, le=MAX_RETRIES, description="how often the step is tried again")
     then: Literal["abort", "continue"] = Field(
-        default="abort", description="abort fails the run; continue goes on, and the step's value is none"
+        default="abort", description="abort fails the run; continue goes on, and the step has no value"
     )
     steps: list[StepPart] | None = Field(
         default=None, description="steps to execute in its place; they read the error as `error`", min_length=1

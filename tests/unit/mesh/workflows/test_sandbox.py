@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from archon.errors import InvalidArgument
+from archon.errors import FailedPrecondition, InvalidArgument
+from archon_mesh.workflows import sandbox
 from archon_mesh.workflows.sandbox import MAX_ITERATIONS, MAX_RENDERED, decoded, template
 
 FLIGHTS = [{"number": "A1", "price": 120, "items": ["bag"]}, {"number": "B2", "price": 80, "items": []}]
@@ -192,3 +195,18 @@ def test_an_error_names_what_is_missing() -> None:
 def test_results_have_the_value_that_they_write(result: Any, value: Any) -> None:
     assert decoded(result) == value
     assert type(decoded(result)) is type(value)
+
+
+def test_the_package_imports_jinja_only_when_it_is_used() -> None:
+    code = "import sys, archon_mesh.workflows, archon_services.cli.commands.workflow; sys.exit('jinja2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_without_jinja_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    sandbox._environment.cache_clear()
+    try:
+        with pytest.raises(FailedPrecondition, match=r"archon-mesh\[workflows\]"):
+            template("{{ 'another text' }}")
+    finally:
+        sandbox._environment.cache_clear()

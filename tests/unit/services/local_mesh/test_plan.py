@@ -42,3 +42,13 @@ def test_no_process_has_a_metrics_endpoint_by_default(tmp_path: Path, monkeypatc
     monkeypatch.delenv("OTEL_METRICS_EXPORTER", raising=False)
     plan = make_plan(Home(tmp_path), MeshOptions(free_ports=True))
     assert {spec.metrics for spec in plan.specs} == {""}
+
+
+def test_the_role_of_workflows_is_started_only_when_it_is_needed(tmp_path: Path) -> None:
+    plan = make_plan(Home(tmp_path), MeshOptions(free_ports=True))
+    assert "workflow" not in {spec.role for spec in plan.specs}
+    assert plan.instance("workflow", 1).command[-1] == "workflow"
+    asked = make_plan(Home(tmp_path), MeshOptions(replicas={"workflow": 2}, free_ports=True))
+    assert [spec.name for spec in asked.specs if spec.role == "workflow"] == ["workflow-1", "workflow-2"]
+    only = make_plan(Home(tmp_path), MeshOptions(only=("workflow",), free_ports=True))
+    assert {spec.role for spec in only.specs} == {"workflow"}

@@ -1,0 +1,71 @@
+"""`archon workflow` on a mesh in the background: the role starts when it is needed, and a person approves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+CHECK = """
+name: check
+description: Writes requirements for some parts after an approval
+parameters:
+  parts: {type: list}
+  ask: {type: boolean, default: false}
+steps:
+  - if: "{{ ask }}"
+    then:
+      - approve: "Begin with {{ parts[0] }}?"
+  - for_each: "{{ parts }}"
+    steps:
+      - role: requirements
+        task: "The {{ item }} must be safe."
+    save_as: found
+  - role: requirements
+    task: "All {{ found | length }} parts must be tested."
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path / "home")
+    folder = tmp_path / "home" / "workflows"
+    folder.mkdir(parents=True)
+    (folder / "check.yaml").write_text(CHECK)
+    try:
+        yield terminal
+    finally:
+        terminal.archon("down")
+        assert not terminal.processes()
+
+
+def test_workflows_run_on_a_mesh_of_this_machine(terminal: Terminal) -> None:
+    listed = terminal.archon("workflow", "list")
+    assert "check" in listed.out, listed.err
+    wrong = terminal.archon("workflow", "run", "check", "-p", "parts=3")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "parts: must be a list" in wrong.err
+    up = terminal.archon("up", "--only", "registry,memory,orchestrator,requirements", "--detach")
+    assert up.code == 0, up.err
+    assert "workflow-1" not in {process.name for process in terminal.state().processes}
+
+    ran = terminal.archon("workflow", "run", "check", "-p", 'parts=["door", "lock"]', "--quiet")
+    assert ran.code == 0, ran.err
+    assert "2 parts" in ran.out
+    assert "workflow-1" in {process.name for process in terminal.state().processes}
+    shown = terminal.archon("show", "last", "--no-answer")
+    assert "requirements (found-2/step-1)" in shown.out, shown.out
+    refused = terminal.archon("workflow", "record", "last")
+    assert refused.code == 1
+    assert "made by the workflow check@1" in refused.err
+
+    started = terminal.archon("workflow", "run", "check", "-p", 'parts=["door"]', "-p", "ask=true", "--detach")
+    assert started.code == 0, started.err
+    run_id = started.out.strip()
+    answered = terminal.archon("respond", run_id, "approve")
+    assert answered.code == 0, answered.err
+    ended = terminal.archon("watch", run_id)
+    assert ended.code == 0, ended.err
