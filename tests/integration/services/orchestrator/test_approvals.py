@@ -237,6 +237,27 @@ async def test_only_an_approver_may_answer(mesh: Mesh, troupe: Troupe) -> None:
     assert [each.state for each in run.closed_questions] == [question_pb2.QUESTION_STATE_CANCELLED]
 
 
+async def test_an_approver_is_vouched_for_by_the_secret_of_the_mesh(
+    etcd: EtcdProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCHON_MESH_SECRET", "of this test")
+    (tmp_path / "rules.yaml").write_text(RULES)
+    mesh = Mesh(tmp_path, etcd.address)
+    async with AsyncExitStack() as stack:
+        await mesh.start(ARCHON_RULES=str(tmp_path / "rules.yaml"), ARCHON_MESH_SECRET="of this test")
+        stack.push_async_callback(mesh.stop)
+        await mesh.agent("closed")
+        handle = await mesh.client.submit("x", roles=["closed"])
+        question = await asked(mesh, handle)
+        with context.serving(replace(context.current(), identity="eve")), pytest.raises(PermissionDenied):
+            await mesh.client.respond(handle.run_id, question.input_id, decision="approve")
+        with context.serving(replace(context.current(), identity="ann")):
+            await mesh.client.respond(handle.run_id, question.input_id, decision="approve")
+        assert (await handle.result(timeout=15)).state == COMPLETED
+        (given,) = of(await durable(handle), "input_given")
+        assert given.input_given.identity == "ann"
+
+
 async def test_the_questions_of_many_runs_are_listed_in_pages(mesh: Mesh, troupe: Troupe) -> None:
     role = name("clerk")
 
