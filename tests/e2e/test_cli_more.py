@@ -162,7 +162,7 @@ def test_doctor_reports_a_healthy_mesh(terminal: Terminal) -> None:
     for check in ("python", "packages", "sqlite", "etcd program", "etcd", "state", "mesh", "agents", "clock", "model"):
         assert findings[check]["level"] == "ok", findings[check]
     assert "9 processes" in findings["mesh"]["message"]
-    assert "4 registered" in findings["agents"]["message"]
+    assert "5 registered" in findings["agents"]["message"]
 
 
 def test_doctor_reports_a_silent_process_and_its_log(terminal: Terminal) -> None:

@@ -9,6 +9,12 @@ from typing import Any, Final, Protocol
 from archon_mesh.core.plan import Task
 from archon_mesh.core.words import topic_stems
 
+TEMPLATE_KEY: Final = "workflow"
+"""The value of a plan's context that says which template made it, and in which version; empty if none did."""
+
+ARGUMENTS_KEY: Final = "workflow_arguments"
+"""The value of a plan's context that has the arguments of the template."""
+
 MIN_SHARED: Final = 3
 """Words that a query must share with a template, so that the template is chosen without a model."""
 
@@ -38,6 +44,11 @@ class PlanTemplate(Protocol):
     @property
     def name(self) -> str:
         """The name by which a model chooses it."""
+        ...
+
+    @property
+    def reference(self) -> str:
+        """Name and version, as in `trip@2`."""
         ...
 
     @property

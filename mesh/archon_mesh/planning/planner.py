@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import uuid4
 
-from archon.errors import InvalidArgument
+from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan import (
     MAX_SUBTASKS,
@@ -37,7 +37,7 @@ from archon_mesh.llm.create import create_model
 from archon_mesh.planning.available_tools import AvailableTools, specs_of
 from archon_mesh.planning.errors import MalformedPlan, PlanNotApproved
 from archon_mesh.planning.parse import parse_plan, parse_question, parse_template
-from archon_mesh.planning.plan_template import PlanTemplate, TemplatePlan, fitting_template
+from archon_mesh.planning.plan_template import ARGUMENTS_KEY, TEMPLATE_KEY, PlanTemplate, TemplatePlan, fitting_template
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +87,8 @@ class Planner:
     query, beside the rule of `find_faults`. `timeout` is in seconds, for each call of the model.
 
     The model may answer with one of the `templates` and arguments, in place of a plan of its own; a query that clearly
-    fits one, as `fitting_template` tells, is not given to the model. The template then expands the plan too.
+    fits one, as `fitting_template` tells, is not given to the model. The template then expands the plan too: the plan's
+    context names it. A plan of a template is never repaired: one with faults is no answer.
 
     A plan with faults is sent back to the model once, with the faults in words. Then it is repaired, which is logged.
     """
@@ -143,24 +144,31 @@ class Planner:
         """
         tools, context = specs_of(available_tools), dict(initial_context or {})
         task_id, self._chosen = self._new_id(), None
-        if (fitting := fitting_template(goal, self._templates)) is not None:
+        # What others have refused is not tried again.
+        templates = () if faults else self._templates
+        if (fitting := fitting_template(goal, templates)) is not None:
             template, arguments = fitting
             try:
-                return await self._approved(self._from_template(template, arguments, goal, task_id, context))
+                task = self._from_template(template, arguments, goal, task_id, context)
+                if not (found := await self._faults(task, self._names(tools), ())):
+                    return await self._approved(task)
+                reason = found[0].message
             except MalformedPlan as error:
-                _log.info("the template %s fits the query, but its arguments do not: %s", template.name, error)
+                reason = str(error)
+            _log.info("the template %s fits the query, but cannot be used: %s", template.name, reason)
 
         def finish(text: str) -> Task:
             self._chosen = None
-            named = parse_template(text) if self._templates else None
-            template = next((each for each in self._templates if named and each.name == named[0]), None)
+            named = parse_template(text) if templates else None
+            template = next((each for each in templates if named and each.name == named[0]), None)
             if named and template is None:
                 raise MalformedPlan(f"there is no template {named[0]!r}")
             if named and template:
                 return self._from_template(template, named[1], goal, task_id, context)
             return replace(parse_plan(text, goal, task_id), context=context)
 
-        return await self._make(self._input(goal, tools, context), tools, finish, faults)
+        planner_input = replace(self._input(goal, tools, context), templates=_described(templates))
+        return await self._make(planner_input, tools, finish, faults)
 
     async def replan(
         self,
@@ -179,16 +187,17 @@ class Planner:
         tools = specs_of(available_tools)
         planner_input = replace(
             self._input(task.original_query, tools, task.context),
-            templates=(),
             progress=progress_of(task),
             reason=reason,
             split=tuple(split),
         )
 
         self._chosen = None
+        # The new plan is the model's own.
+        old = replace(task, context={**task.context, TEMPLATE_KEY: ""}) if task.context.get(TEMPLATE_KEY) else task
 
         def finish(text: str) -> Task:
-            return carry_over(task, parse_plan(text, task.original_query, task.id))
+            return carry_over(old, parse_plan(text, task.original_query, task.id))
 
         return await self._make(planner_input, tools, finish, faults)
 
@@ -196,8 +205,10 @@ class Planner:
         self, task: Task, places: Sequence[str], available_tools: AvailableTools = (), *, faults: Sequence[str] = ()
     ) -> Task:
         """Returns the task with the subtasks that take the place of these ones. Raises as `create_plan` does."""
-        if self._chosen is not None:
-            return self._chosen.expanded(task, places)
+        if (chosen := self._chosen or self._template_of(task)) is not None:
+            if faults:
+                raise FailedPrecondition(f"the plan of the template cannot be executed: {'; '.join(faults[:5])}")
+            return chosen.expanded(task, places)
         tools = specs_of(available_tools)
         planner_input = replace(
             self._input(task.original_query, tools, task.context), progress=progress_of(task), expand=tuple(places)
@@ -211,6 +222,23 @@ class Planner:
     def answer(self, task: Task) -> str | None:
         """Returns the answer of a template; None if the plan is the model's own, or was made anew."""
         return self._chosen.answer(task) if self._chosen is not None else None
+
+    def _template_of(self, task: Task) -> TemplatePlan | None:
+        """The template that made a plan, as its context says. Raises FailedPrecondition if there is none any more."""
+        reference = task.context.get(TEMPLATE_KEY)
+        if not reference:
+            return None
+        for template in self._templates:
+            if template.reference == reference:
+                return template.planner(task.context.get(ARGUMENTS_KEY) or {})
+        raise FailedPrecondition(f"the plan was made by the template {reference}, which is not there any more")
+
+    def _names(self, tools: Sequence[ToolSpec]) -> dict[str, Collection[str]]:
+        return {
+            "tools": frozenset(tool.name for tool in tools),
+            "roles": frozenset(self.roles),
+            "capabilities": frozenset(self.capabilities),
+        }
 
     def _from_template(
         self, template: PlanTemplate, arguments: Mapping[str, Any], goal: str, task_id: str, context: Mapping[str, Any]
@@ -229,14 +257,8 @@ class Planner:
             {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters_schema)}
             for tool in tools
         ]
-        templates = [
-            {"name": each.name, "description": each.description, "parameters": dict(each.parameters_schema)}
-            for each in self._templates
-        ]
         profiles = {role: known for role, profile in self._profiles.items() if (known := profile.known)}
-        return PlannerInput(
-            query, described, self.roles, self.capabilities, context, profiles=profiles, templates=templates
-        )
+        return PlannerInput(query, described, self.roles, self.capabilities, context, profiles=profiles)
 
     async def _make(
         self,
@@ -246,11 +268,7 @@ class Planner:
         refused: Sequence[str],
     ) -> Task:
         self.changes = ()
-        names = {
-            "tools": frozenset(tool.name for tool in tools),
-            "roles": frozenset(self.roles),
-            "capabilities": frozenset(self.capabilities),
-        }
+        names = self._names(tools)
         messages = planner_messages(planner_input, may_ask=self._clarify is not None, max_subtasks=self._max_subtasks)
         if refused:
             messages.append(faults_message(refused))
@@ -299,6 +317,12 @@ class Planner:
             faults = await self._faults(task, names, conversation.places)
             if not faults:
                 return task
+            if self._chosen is not None:
+                if not conversation.may_correct:
+                    raise MalformedPlan(f"the template cannot be executed: {faults[0].message}")
+                conversation.may_correct = False
+                conversation.messages += [_quoted(text), faults_message(faults)]
+                continue
             if not conversation.may_correct:
                 return self._repaired(task, faults, names, conversation.places)
             conversation.may_correct = False
@@ -357,6 +381,14 @@ class Planner:
         for change in changes:
             _log.warning("plan of task %s repaired: %s", task.id, change)
         return repaired
+
+
+def _described(templates: Sequence[PlanTemplate]) -> list[dict[str, Any]]:
+    """Templates as a model sees them."""
+    return [
+        {"name": each.name, "description": each.description, "parameters": dict(each.parameters_schema)}
+        for each in templates
+    ]
 
 
 def _quoted(text: str) -> ChatMessage:

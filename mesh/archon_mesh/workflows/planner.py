@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from archon.errors import FailedPrecondition
 from archon_mesh.core.plan import SubTaskStatus, Task, expanded
 from archon_mesh.core.plan.templates import as_text
 from archon_mesh.planning.available_tools import AvailableTools
+from archon_mesh.planning.plan_template import ARGUMENTS_KEY, TEMPLATE_KEY
 from archon_mesh.workflows.expand import Expansion, Later, expand, results_of
 from archon_mesh.workflows.parameters import checked_arguments, json_schema
 from archon_mesh.workflows.workflow import Workflow
 
-CONTEXT_KEY = "workflow"
+CONTEXT_KEY: Final = TEMPLATE_KEY
 """The name of the value in a plan's context that says which workflow made it."""
 
 
@@ -37,7 +38,8 @@ class WorkflowPlanner:
 
     def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
         """As `create_plan`, with an id."""
-        context = {**(initial_context or {}), CONTEXT_KEY: self.workflow.reference}
+        made_by = {CONTEXT_KEY: self.workflow.reference, ARGUMENTS_KEY: self.arguments}
+        context = {**(initial_context or {}), **made_by}
         return Task(task_id, goal, goal, self._expansion({}).subtasks, context)
 
     async def replan(
@@ -73,6 +75,10 @@ class WorkflowTemplate:
     @property
     def name(self) -> str:
         return self.workflow.name
+
+    @property
+    def reference(self) -> str:
+        return self.workflow.reference
 
     @property
     def description(self) -> str:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from archon.errors import FailedPrecondition, QuestionTimedOut
@@ -132,7 +132,6 @@ class _FunctionDesk:
     """Asks a function, which has the time of the question's terms."""
 
     answer: Answering
-    results: dict[int, ToolResult] = field(default_factory=dict)
 
     async def ask(self, question: PersonQuestion, call: int | None) -> PersonAnswer:
         terms = question.terms
@@ -146,7 +145,7 @@ class _FunctionDesk:
         return given if isinstance(given, PersonAnswer) else _read(question, given)
 
     def begin_calls(self, *, resumed: bool) -> Mapping[int, ToolResult]:
-        return self.results
+        return {}
 
 
 def _read(question: PersonQuestion, text: str) -> PersonAnswer:

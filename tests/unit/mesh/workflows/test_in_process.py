@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from archon.errors import InvalidArgument
+from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel
-from archon_mesh.planning import PlanEvent, PlanExecutor, PlanFailed, Planner, TaskMode
+from archon_mesh.planning import MalformedPlan, PlanEvent, PlanExecutor, PlanFailed, Planner, TaskMode
 from archon_mesh.planning.plan_template import fitting_template
 from archon_mesh.tools import ToolResult, tool
 from archon_mesh.workflows import ApprovalTool, Workflow, WorkflowPlanner, WorkflowTemplate
@@ -170,7 +170,7 @@ def test_a_query_that_clearly_fits_needs_no_model(tmp_path: Path, query: str, ar
 
 
 async def test_without_a_model_a_fitting_template_plans(tmp_path: Path) -> None:
-    planner = Planner(ScriptedModel([]), templates=[WorkflowTemplate(load(tmp_path))])
+    planner = Planner(ScriptedModel([]), roles=["writer"], templates=[WorkflowTemplate(load(tmp_path))])
     task = await planner.create_plan("trip city=Rome", [search])
     assert task.subtasks[0].tool_args == {"to": "Rome"}
 
@@ -185,3 +185,27 @@ async def test_an_agent_uses_a_template_that_fits(tmp_path: Path) -> None:
         assert agent.planned_run.outcome is not None
         assert agent.planned_run.outcome.task is not None
         assert agent.planned_run.outcome.task.context["workflow"] == "greet@1"
+
+
+async def test_another_planner_goes_on_with_the_template(tmp_path: Path) -> None:
+    templates = [WorkflowTemplate(load(tmp_path))]
+    first = Planner(ScriptedModel([]), roles={"writer": "Writes."}, templates=templates)
+    task = await first.create_plan("trip city=Rome", [search])
+    listed = task.update_subtask(task.subtasks[0].with_result([{"number": "A1"}]))
+    again = Planner(ScriptedModel([]), templates=templates)
+    assert "texts-1/step-1" in {each.id for each in (await again.expand(listed, ["texts"], [search])).subtasks}
+    with pytest.raises(FailedPrecondition, match="trip@2, which is not there any more"):
+        await Planner(ScriptedModel([])).expand(listed, ["texts"], [search])
+    with pytest.raises(FailedPrecondition, match="cannot be executed: no tool"):
+        await again.expand(listed, ["texts"], [search], faults=["no tool"])
+
+
+async def test_a_template_is_never_repaired(tmp_path: Path) -> None:
+    text = "name: pay\ndescription: Pays\nsteps: [{approve: 'Pay?'}, {tool: pay}]"
+    templates = [WorkflowTemplate(load(tmp_path, text))]
+    chosen = '{"template": "pay", "arguments": {}}'
+    planner = Planner(ScriptedModel([chosen, chosen]), templates=templates)
+    with pytest.raises(MalformedPlan, match="the template cannot be executed: .*approve"):
+        await planner.create_plan("Pay now", [search])
+    with pytest.raises(MalformedPlan, match="the template cannot be executed"):
+        await Planner(ScriptedModel([chosen, chosen]), templates=templates).create_plan("pay", [search])
