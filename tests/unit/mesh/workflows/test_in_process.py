@@ -205,7 +205,7 @@ async def test_a_template_is_never_repaired(tmp_path: Path) -> None:
     templates = [WorkflowTemplate(load(tmp_path, text))]
     chosen = '{"template": "pay", "arguments": {}}'
     planner = Planner(ScriptedModel([chosen, chosen]), templates=templates)
-    with pytest.raises(MalformedPlan, match="the template cannot be executed: .*approve"):
+    with pytest.raises(MalformedPlan, match=r"the template cannot be executed: .*approve"):
         await planner.create_plan("Pay now", [search])
     with pytest.raises(MalformedPlan, match="the template cannot be executed"):
         await Planner(ScriptedModel([chosen, chosen]), templates=templates).create_plan("pay", [search])
