@@ -87,6 +87,10 @@ class Check:
         if not holds and self.violation is None:
             self.violation = Violation(f"{line}: at {self.loop.now:.3f} s: {why}")
 
+    def driver_failed(self, run_id: str, error: Exception) -> None:
+        """Checks V6: no input makes the driver of a run fail, though ownership would look for the run again."""
+        self.must("V6", False, f"the driver of {run_id} failed: {error!r}")
+
     def created(self, process: Process | None, new: NewRun, first: Step) -> None:
         """Checks V1: one run per tenant and request id."""
         key = new.tenant, new.request_id

@@ -42,15 +42,15 @@ def run_seed(
     seed: int, *, stateful: bool = False, plans: bool = False, people: bool = False, forks: int = 0, stops: int = 0
 ) -> Outcome:
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
-    forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have rules by which people are asked. Raises Violation, or the
-    error of a component that failed."""
+    forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
+    rules by which people are asked. Raises Violation, or the error of a component that failed."""
     return cast(Outcome, run_virtual(_course(seed, stateful, plans, people, forks, stops)))
 
 
 async def _course(seed: int, stateful: bool, plans: bool, people: bool, forks: int, stops: int) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
     world = World(dice, loop, stateful=stateful, plans=plans, people=people)
-    with machine(dice.random, world.network.stream, world.wall, world.check.executed):
+    with machine(dice.random, world.network.stream, world.wall, world.check.executed, world.check.driver_failed):
         inputs, states = await _mesh(world, dice, forks, stops)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 

@@ -13,6 +13,7 @@ from archon import context, frames
 from archon.agent import attempt, attempt_table, server, session, task
 from archon_mesh.core.run import Effect, RunState
 from archon_services.orchestrator import ports
+from archon_services.orchestrator.runs.driver import RunDriver
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.sessions import attempts
 from archon_services.orchestrator.sessions import session as sessions
@@ -25,17 +26,25 @@ _CHANCY: tuple[Any, ...] = (server, sessions)
 
 @contextmanager
 def machine(
-    dice: random.Random, stream: Any, wall: Callable[[], float], executed: Callable[..., None]
+    dice: random.Random,
+    stream: Any,
+    wall: Callable[[], float],
+    executed: Callable[..., None],
+    failed: Callable[[str, Exception], None],
 ) -> Iterator[None]:
     """Within the block the code of agents and sessions uses virtual time, sessions create their streams with `stream`
-    and store records ahead when there are MAX_RECORDS, and `executed` is called with the effects of a run that are
-    executed."""
-    execute = EffectExecutor.execute
+    and store records ahead when there are MAX_RECORDS, `executed` is called with the effects of a run that are executed,
+    and `failed` with a run whose driver failed."""
+    execute, fail = EffectExecutor.execute, RunDriver.fail
 
     def observed(self: EffectExecutor, effects: Iterable[Effect], run: RunState, now: float) -> None:
         opened = list(effects)
         executed(self, self._run_id, run.last_seq, opened)
         execute(self, opened, run, now)
+
+    def observed_fail(self: RunDriver, error: Exception) -> None:
+        failed(self.run_id, error)
+        fail(self, error)
 
     loop = asyncio.get_running_loop()
     clock = SimpleNamespace(monotonic=loop.time, time=wall)
@@ -46,11 +55,13 @@ def machine(
         for module in _CHANCY:
             module.random = dice
         setattr(EffectExecutor, "execute", observed)  # noqa: B010 - mypy takes a method for constant
+        setattr(RunDriver, "fail", observed_fail)  # noqa: B010
         setattr(sessions, "Stream", stream)  # noqa: B010 - another type than the declared one
         setattr(attempts, "MAX_RECORDS", MAX_RECORDS)  # noqa: B010 - a constant
         yield
     finally:
         setattr(EffectExecutor, "execute", execute)  # noqa: B010
+        setattr(RunDriver, "fail", fail)  # noqa: B010
         for module, name, value in before:
             setattr(module, name, value)
 

@@ -14,8 +14,18 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from tests.simulation.course import Outcome, run_seed
+
+COURSES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"plans": True, "people": True},
+    {"stateful": True},
+    {"plans": True},
+    {"forks": 8, "stops": 6},
+)
+"""A seed plays one of them, in turn."""
 
 CHUNK = 20
 AHEAD = 3
@@ -60,10 +70,11 @@ def attempt(seed: int) -> Outcome | str:
     """Plays a seed. Returns its outcome, or a description of its failure."""
     if logging.root.manager.disable < logging.CRITICAL:  # `disable` clears the caches of all loggers
         logging.disable(logging.CRITICAL)
+    course = COURSES[seed % len(COURSES)]
     try:
-        return run_seed(seed)
+        return run_seed(seed, **course)
     except Exception as error:  # noqa: BLE001 - any failure is reported with its seed
-        return f"seed {seed}: {type(error).__name__}: {error}"
+        return f"seed {seed} {course or ''}: {type(error).__name__}: {error}"
 
 
 def chunk(seeds: range) -> Tally:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from archon_mesh.core.run import RunState
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.runs import step
 from archon_services.orchestrator.runs.session_history import SessionHistory
@@ -42,6 +43,23 @@ def history_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def never_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step, "_turns", lambda run, events: ())
+
+
+def unstored_tasks_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = SessionHistory.release
+
+    def release_all(self: SessionHistory, run: RunState) -> None:
+        assert set(self._entries) <= set(run.tasks)
+        release(self, run)
+
+    monkeypatch.setattr(SessionHistory, "release", release_all)
+
+
+def test_a_driver_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    unstored_tasks_expected(monkeypatch)
+    with pytest.raises(Violation, match=r"V6: .* the driver of .* failed"):
+        for seed in range(SEEDS):
+            run_seed(seed, stateful=True)
 
 
 @pytest.mark.parametrize("plant", [unchecked, history_cut_short, never_stored])

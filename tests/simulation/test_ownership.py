@@ -38,7 +38,8 @@ def run_virtual(course: Coroutine[Any, Any, None]) -> None:
         dice = Dice(1)
         dice.calm = True
         _WORLD.append(World(dice, cast(VirtualLoop, asyncio.get_running_loop())))
-        with machine(dice.random, _WORLD[-1].network.stream, _WORLD[-1].wall, _WORLD[-1].check.executed):
+        world = _WORLD[-1]
+        with machine(dice.random, world.network.stream, world.wall, world.check.executed, lambda run_id, error: None):
             await course
 
     run_loop(within())

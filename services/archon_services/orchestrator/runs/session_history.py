@@ -160,8 +160,9 @@ class SessionHistory:
         if not self._entries:
             return
         for task_id, entry in list(self._entries.items()):
-            task = run.tasks[task_id]
-            if not task.live and not run.ready(task):
+            task = run.tasks.get(task_id)
+            # A task whose step was not stored does not exist; if the step is decided again, the task waits anew.
+            if task is None or (not task.live and not run.ready(task)):
                 self._leave(task_id, entry)
             elif task.live and entry.attempt == task.attempt and entry.conversation and entry.conversation.turns:
                 entry.conversation = Conversation(entry.conversation.version, ())

@@ -97,6 +97,16 @@ async def test_a_task_that_ends_leaves_the_queue() -> None:
     second.cancel()
 
 
+async def test_a_task_whose_step_was_not_stored_leaves_the_queue() -> None:
+    turns, run = TurnQueue(), run_of()
+    history = SessionHistory(MemoryJournal(), turns, lambda role: True, lambda: None)
+    run.tasks["r.2"] = run.tasks["r.1"]
+    history.waits(run, Place("r.2", Requirement("clerk"), 1, 0.0))
+    del run.tasks["r.2"]  # the run is read from the journal again, which has no such task
+    history.release(run)
+    assert turns.take(KEY, "another", lambda: None)
+
+
 async def test_history_for_the_next_attempt_is_kept_until_its_dispatch() -> None:
     class OneTurn(MemoryJournal):
         async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
