@@ -37,8 +37,10 @@ class Candidates:
             self._task_ids[task_id] = None
 
     def take(self, run: RunState, further: Iterable[str]) -> list[Task]:
-        """Returns the candidates and the tasks with the ids `further`, and forgets them."""
+        """Returns the candidates and the tasks with the ids `further`, and forgets them. Ids of tasks that do not exist
+        are left out: the step that created them was not stored."""
         task_ids, self._task_ids = self._task_ids, {}
         if task_ids is not None:
-            return [run.tasks[task_id] for task_id in (*task_ids, *further)]
+            tasks = run.tasks
+            return [tasks[task_id] for task_id in (*task_ids, *further) if task_id in tasks]
         return list(run.tasks.values())
