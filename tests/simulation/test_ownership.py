@@ -17,7 +17,7 @@ from archon_mesh.core.run.types import Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, Step, StepResult
 from archon_services.orchestrator.ownership import OwnershipLimits
 from archon_services.orchestrator.ports import Delivery
-from archon_services.orchestrator.runs import driver as driver_module
+from archon_services.orchestrator.runs import decider
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.runs.run_inbox import MAX_INBOX
@@ -126,7 +126,7 @@ def test_durability_14_an_error_of_the_engine_is_caught_per_run(monkeypatch: pyt
             raise RuntimeError("planted")
         return engine.decide(run, run_input, now)
 
-    monkeypatch.setattr(driver_module, "decide", decide)
+    monkeypatch.setattr(decider, "decide", decide)
 
     async def course() -> None:
         world = await calm_world()
@@ -180,7 +180,7 @@ def test_durability_14_a_run_claimed_in_vain_is_quarantined(
             raise RuntimeError("planted")
 
         with monkeypatch.context() as planted:
-            planted.setattr(driver_module, "decide", decide)
+            planted.setattr(decider, "decide", decide)
             world.runs.deliver("bad", Delivery(inp.Tick()))
             await asyncio.sleep(2 * RECLAIM_INTERVAL + 1)
             receipt = RecordingReceipt()

@@ -18,6 +18,9 @@ class Decision:
 
     batch: Sequence[Delivery]
     now: float
+    executed: bool
+    """Whether the driver has executed the effects of the events before this step."""
+
     events: list[ev.Event] = field(default_factory=list)
     inputs: list[inp.Input] = field(default_factory=list)
     discarded: dict[int, str] = field(default_factory=dict)

@@ -16,35 +16,27 @@ from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, Internal, ResourceExhausted, Unavailable
 from archon_mesh.core.run import (
-    Place,
     RunState,
     Timer,
-    apply,
-    decide,
     effects_of,
-    is_local,
     open_effects,
-    place_of,
 )
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, TaskState
-from archon_services.orchestrator.dispatch.step import input_failure
+from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, SameRequest, Step, StepResult
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
-from archon_services.orchestrator.runs.candidates import Candidates
+from archon_services.orchestrator.runs.decider import Decider, has_newer
 from archon_services.orchestrator.runs.decision import Decision
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 from archon_services.orchestrator.runs.load import load_run, load_run_since
 from archon_services.orchestrator.runs.placement import Placement
-from archon_services.orchestrator.runs.plan_reply import with_plan
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
 from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.session_history import SessionHistory, TurnQueue
 from archon_services.orchestrator.runs.step import build_step
-from archon_services.orchestrator.runs.superseded import without_superseded
 from archon_services.orchestrator.runs.timer import RunTimer
 
 _log = logging.getLogger(__name__)
@@ -101,9 +93,9 @@ class RunDriver:
     """
 
     __slots__ = (
-        "_candidates",
-        "_clock",
+                "_clock",
         "_created",
+        "_decider",
         "_decision",
         "_delay",
         "_drive",
@@ -186,11 +178,11 @@ class RunDriver:
         self._inbox = RunInbox(run_id, first)
         if size > drive.max_bytes:
             self._inbox.put(Delivery(inp.JournalFull(size, drive.max_bytes)))
-        self._candidates = Candidates()
-        self._placement = Placement(drive.transport, self.wake)
+        placement = self._placement = Placement(drive.transport, self.wake)
         self._history = SessionHistory(drive.journal, drive.turns, drive.transport.stateful, self.wake)
         self._effects = EffectExecutor(run_id, drive.transport, self._history.turns, released=released)
         self._timer = RunTimer(clock, self._tick)
+        self._decider = Decider(drive.transport, placement, self._history, self._timer, self._foreign)
 
     # Inputs -----------------------------------------------------------------------------------------------------
 
@@ -244,8 +236,11 @@ class RunDriver:
             self._waiters.append(waiter)
         return waiter
 
+    def _foreign(self, task_id: str, instance_id: str) -> None:
+        self._drive.observer.foreign(self.run_id, task_id, instance_id)
+
     def _tick(self) -> None:
-        self._candidates.reset()
+        self._decider.look_at_all()
         self.offer(Delivery(inp.Tick()))
 
     # A turn of the scheduler ------------------------------------------------------------------------------------
@@ -264,20 +259,20 @@ class RunDriver:
             self._slowly(self._history.read())
             return None
         batch = self._inbox.take()
-        if not self._owner_checked and self._has_newer(batch):
+        if not self._owner_checked and has_newer(self.state, batch):
             self._inbox.put_first(*batch)
             self._slowly(self._check_owner())
             return None
         self._owner_checked = False
         run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
-        decision = Decision(batch, self._clock.now())
+        executed = self._executed_seq >= 0 or self._new is not None
+        decision = Decision(batch, self._clock.now(), executed)
         if self._inbox:
             self.wake()
         try:
-            self._decide_inputs(decision)
-            self._place(decision)
+            self._decider.decide(run, decision)
         except BaseException:
-            self._release(decision)
+            self._decider.release(decision)
             self.doubtful |= bool(decision.events)
             raise
         if not decision.events:
@@ -301,112 +296,6 @@ class RunDriver:
         self.doubtful = True
         return decision.step
 
-    def _decide_inputs(self, decision: Decision) -> None:
-        inputs = [delivery.given for delivery in decision.batch]
-        if len(inputs) > 1:
-            inputs = without_superseded(inputs)
-        if self._history.outdated:
-            inputs = [self._history.marked(given) for given in inputs]
-        if self._timer.at and decision.now >= self._timer.at:
-            self._candidates.reset()  # the backoff of a task may be over, and this turn may set the timer anew
-            if not (inputs and isinstance(inputs[-1], inp.Tick)):
-                inputs.append(inp.Tick())
-        for number, given in enumerate(inputs):
-            source = decision.batch[number].source if number < len(decision.batch) else ""
-            if source and not self._is_dispatched_to(source, given):
-                decision.discarded[number] = "ABORTED"
-                continue
-            if self.state.plan is not None:
-                given = with_plan(self.state, given)
-            decision.inputs.append(given)
-            for event in self._apply(decide(self.state, given, decision.now), decision):
-                if type(event) is ev.Discarded:
-                    decision.discarded[number] = event.reason
-            if isinstance(given, _REQUESTS) and self._is_over(given.task_id, given.attempt):
-                decision.discarded[number] = "ABORTED"  # there will be no reply: the sender is to stop
-
-    def _apply(self, events: Sequence[ev.Event], decision: Decision) -> Sequence[ev.Event]:
-        run = self.state
-        known = self._executed_seq >= 0 or self._new is not None
-        if decision.before is None and events and not (known and is_local(run, events)):
-            decision.before = open_effects(run) if known else set()
-            decision.early = effects_of(run, decision.events)
-            self._candidates.reset()
-        for event in events:
-            apply(run, event, decision.now)
-            self._candidates.note(run, event)
-        decision.events += events
-        return events
-
-    def _place(self, decision: Decision) -> None:
-        """Finds instances for the tasks that are ready, within the same step: one step holds a result and the
-        dispatches that it makes possible."""
-        run, placement = self.state, self._placement
-        candidates = self._candidates.take(run, placement.woken)
-        while candidates:
-            for task in candidates:
-                if not run.ready(task):
-                    continue
-                place = place_of(run, task)
-                if place.not_before > decision.now:
-                    self._timer.advance(place.not_before)
-                elif task.step_id and (failure := input_failure(run, task)) is not None:
-                    self._fail_input(place, failure, decision)
-                elif self._history.waits(run, place):
-                    self._candidates.keep(task.task_id)
-                elif (instance_id := placement.find(place)) is not None:
-                    self._dispatch(place, instance_id, decision)
-            # A step whose input cannot be made fails at once, which may make others ready.
-            candidates = self._candidates.take(run, ()) if decision.failed_input else []
-            decision.failed_input = False
-        placement.pass_on()
-
-    def _fail_input(self, place: Place, failure: Failure, decision: Decision) -> None:
-        given = inp.InputMissing(place.task_id, place.attempt, failure)
-        if self._apply(decide(self.state, given, decision.now), decision):
-            decision.inputs.append(given)
-            decision.failed_input = True
-
-    def _dispatch(self, place: Place, instance_id: str, decision: Decision) -> None:
-        key = place.task_id, place.attempt
-        decision.placed[key] = instance_id
-        given = inp.SlotFound(place.task_id, instance_id, self._history.version(place))
-        events = self._apply(decide(self.state, given, decision.now), decision)
-        if not events or type(events[0]) is not ev.Dispatched:
-            self._drive.transport.release(decision.placed.pop(key))
-        if events:
-            decision.inputs.append(given)
-
-    def _is_dispatched_to(self, instance_id: str, given: Any) -> bool:
-        """Whether the attempt of an input was dispatched to the instance. Input about an earlier attempt without a
-        holder is late, not foreign: it would be discarded in any case."""
-        task = self.state.tasks.get(given.task_id)
-        if task is not None and task.instance_id == instance_id and task.attempt == given.attempt:
-            return True
-        holder = self.state.holder(given.task_id, given.attempt)
-        if holder == instance_id:
-            return True
-        if holder or not self._is_over(given.task_id, given.attempt):
-            self._drive.observer.foreign(self.run_id, given.task_id, instance_id)
-        return False
-
-    def _has_newer(self, batch: Iterable[Delivery]) -> bool:
-        """Whether an input is about an attempt that the state does not know: another owner may have dispatched it, and
-        an attempt is not to be discarded by one that does not own the run any more."""
-        tasks = self.state.tasks
-        for delivery in batch:
-            if delivery.source:
-                given: Any = delivery.given
-                task = tasks.get(given.task_id)
-                if task is None or given.attempt > task.attempt:
-                    return True
-        return False
-
-    def _is_over(self, task_id: str, attempt: int) -> bool:
-        """Returns False for an unknown attempt: another owner may have dispatched it."""
-        task = self.state.tasks.get(task_id)
-        return task is not None and (attempt < task.attempt or (attempt == task.attempt and not task.live))
-
     def _nothing_decided(self, decision: Decision) -> None:
         self._delay = RETRY_DELAY
         if posted := [delivery.posted for delivery in decision.batch if delivery.posted]:
@@ -421,7 +310,7 @@ class RunDriver:
         decision, self._decision = self._decision, None
         assert decision is not None
         if self._finished and result is not Outcome.DONE:
-            self._release(decision)
+            self._decider.release(decision)
             return
         if self._new is not None:
             self._creation_done(decision, result)
@@ -429,7 +318,7 @@ class RunDriver:
         if result is Outcome.DONE:
             self._stored(decision)
             return
-        self._release(decision)
+        self._decider.release(decision)
         self._inbox.put_first(*decision.batch)
         if result is Outcome.DEPOSED:
             _log.warning("another replica has taken over run %s", self.run_id, extra={"run_id": self.run_id})
@@ -448,7 +337,7 @@ class RunDriver:
             if not self._until_end:
                 self._resolve_created(None)
             return
-        self._release(decision)
+        self._decider.release(decision)
         if isinstance(result, SameRequest):
             self.same_as = result.run_id
             self._resolve_created(None)
@@ -467,7 +356,7 @@ class RunDriver:
         self._grown(decision.step)
         acknowledge(decision.batch, decision.discarded, self.epoch)
         if self.deposed:  # in the meantime: the effects are the new owner's, which may be this same process
-            self._release(decision)
+            self._decider.release(decision)
         else:
             self._execute(decision)
         if self._over():
@@ -496,11 +385,6 @@ class RunDriver:
             self._timer.set(after, decision.now)
         self._executed_seq = run.last_seq
         self._history.release(run)
-
-    def _release(self, decision: Decision) -> None:
-        for instance_id in decision.placed.values():
-            self._drive.transport.release(instance_id)
-        decision.placed.clear()
 
     # What must wait ---------------------------------------------------------------------------------------------
 
@@ -548,7 +432,7 @@ class RunDriver:
         else:
             state, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
         self.state, self.doubtful = state, False
-        self._candidates.reset()
+        self._decider.look_at_all()
         self.durable_seq = state.last_seq
         if state.epoch > self.epoch:
             self.deposed = True
