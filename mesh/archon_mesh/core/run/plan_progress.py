@@ -50,17 +50,14 @@ def next_confidence(run: RunState) -> float:
     return min(ready, default=1.0)
 
 
-def due_expansions(run: RunState, ended: Task | None = None, state: TaskState | None = None) -> tuple[str, ...]:
-    """Returns the steps of the plan in force in whose place the planner has to plan now. `ended` is a task that ends
-    in `state` with the events being decided."""
+def due_expansions(run: RunState, ended: Mapping[str, TaskState] | None = None) -> tuple[str, ...]:
+    """Returns the steps of the plan in force in whose place the planner has to plan now. `ended` has the states of the
+    steps that end with the events being decided."""
     plan = run.plan
     assert plan is not None
     if not plan.places:
         return ()
-    tasks = {id_: run.tasks[task_id] for id_, task_id in plan.tasks.items()}
-    states = {id_: task.state for id_, task in tasks.items()}
-    if ended is not None and state is not None:
-        states[ended.step_id] = state
+    states = {id_: run.tasks[task_id].state for id_, task_id in plan.tasks.items()} | dict(ended or {})
     return due_places(plan.steps, states, plan.handled)
 
 

@@ -12,6 +12,8 @@ from archon_mesh.core.plan.order import dependants, topological_order
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import TaskState
 
+_FAILED = (TaskState.FAILED, TaskState.REJECTED)
+
 
 @dataclass(slots=True)
 class PlanState:
@@ -74,21 +76,22 @@ def sinks_of(plan: Plan) -> tuple[str, ...]:
 
 def handled_after(plan: PlanState, tasks: Mapping[str, Task]) -> frozenset[str]:
     """Returns the failed steps that an expansion was for, after the one that the planner replied to."""
-    failed = (TaskState.FAILED, TaskState.REJECTED)
     return plan.handled.union(
-        id_ for id_ in plan.expanding if id_ in plan.tasks and tasks[plan.tasks[id_]].state in failed
+        id_ for id_ in plan.expanding if id_ in plan.tasks and tasks[plan.tasks[id_]].state in _FAILED
     )
 
 
 def kept_by_expansion(plan: PlanState, steps: Mapping[str, SubTask], tasks: Mapping[str, Task]) -> dict[str, str]:
-    """Returns the tasks that steps keep when the plan is expanded, by the steps' ids: of all steps that have begun, and
-    of those that wait as before for the same tasks. `steps` are those of the new plan, `tasks` all of the run."""
+    """Returns the tasks that steps keep when the plan is expanded, by the steps' ids: of all steps that have begun
+    or failed, and of those that wait as before for the same tasks. `steps` are those of the new plan, `tasks` all of
+    the run."""
     handled = handled_after(plan, tasks)
     kept: dict[str, str] = {}
     pending = [id_ for id_ in steps if id_ in plan.tasks]
     for id_ in pending:
         task = tasks[plan.tasks[id_]]
-        if task.attempt > 0 and not task.stopping:
+        # A task whose input cannot be made fails before its first attempt.
+        if (task.attempt > 0 or task.state in _FAILED) and not task.stopping:
             kept[id_] = task.task_id
     waiting = {
         id_

@@ -134,7 +134,8 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
         ready = [plan.steps[each.step_id] for each in waiting if plan.in_force(each) and each.missing == 1]
         if doubts := _doubts(run, plan.counters, ready, 0):
             return [*events, *doubts]
-    if not plan.planner and due_expansions(run, task, state):
+    ended = {task.step_id: state}
+    if not plan.planner and due_expansions(run, ended):
         return ask_for_expansion(run, events, closed, plan.expansions)
     if state is TaskState.COMPLETED:
         if plan.open > 1 or plan.planner:
@@ -153,6 +154,9 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
         return fail(run, events, message, closed, task, "planning.under_decomposition" if again else "")
     skipped = _skipped(run, task)
     events += skipped
+    ended |= {run.tasks[event.task_id].step_id: event.state for event in skipped}
+    if skipped and not plan.planner and due_expansions(run, ended):
+        return ask_for_expansion(run, events, closed, plan.expansions)
     if plan.open > 1 + len(skipped) or plan.planner:
         return events
     return finish(run, events, plan.tasks, plan.steps, closed, failed=task)
@@ -164,11 +168,11 @@ def would_replan(counters: ReplanCounters) -> bool:
     return replan_reason(allowed) is not None
 
 
-def _skipped(run: RunState, task: Task) -> list[ev.Event]:
+def _skipped(run: RunState, task: Task) -> list[ev.TaskEnded]:
     """Ends the steps that can no longer start, because they need the result of one that did not complete."""
     plan = run.plan
     assert plan is not None
-    events: list[ev.Event] = []
+    events: list[ev.TaskEnded] = []
     seen = {task.task_id}
     pending = [task]
     while pending:

@@ -43,7 +43,7 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
         reason=plan.reason if edited else "",
         expanding=plan.expanding if edited else (),
         places=tuple(id_ for id_, step in steps.items() if step.expand or step.expand_on_failure),
-        handled=handled.intersection(steps),
+        handled=handled.intersection(kept),  # a step that starts again may be expanded again
         expansions=plan.expansions + event.expansion,
         counters=plan.counters.with_replan() if is_replan else plan.counters,
     )
@@ -87,7 +87,7 @@ def step_ended(run: RunState, task: Task) -> None:
         return
     step = plan.steps[task.step_id]
     failed = task.state is not TaskState.CANCELED
-    if failed and step.expand_on_failure:
+    if failed and waits_for_expansion(run, task):
         return  # neither a reason for a replan nor for a start: what takes its place decides what follows
     for task_id in task.successors:
         successor = run.tasks[task_id]

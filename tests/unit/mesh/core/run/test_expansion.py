@@ -8,7 +8,7 @@ from archon_mesh.core.plan import MAX_EXPANSIONS, SubTask
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import PLAN_FAILED, Failure, TaskState
-from tests.unit.mesh.core.run.plan_run import PlanRun, plan_of, step
+from tests.unit.mesh.core.run.plan_run import BROKEN, PlanRun, plan_of, step
 
 
 def place(id: str, *dependencies: str, **fields: object) -> SubTask:
@@ -144,6 +144,46 @@ def test_a_step_in_the_place_of_another_may_fail_too() -> None:
     run.complete("again", "pay")
     assert run.state.plan is not None
     assert run.state.plan.synthesis
+
+
+def test_a_step_that_failed_for_its_input_stays_failed() -> None:
+    a, b = step("a", expand_on_failure=True), step("b", "a", expand_on_failure=True, partial_input=True)
+    run = PlanRun(a, b)
+    run.fail("a")
+    expand(run, a, b)
+    run.feed(inp.InputMissing(run.task("b").task_id, 1, BROKEN))
+    assert asked(run) == ("b",)
+    failed = run.task("b").task_id
+    expand(run, a, b, step("c", "b", partial_input=True), step("d", "b"), step("e"))
+    assert run.task("b").task_id == failed
+    assert run.states() == {"a": "FAILED", "b": "FAILED", "c": "SUBMITTED", "d": "CANCELED", "e": "SUBMITTED"}
+    assert run.waiting() == {"c", "e"}
+
+
+def test_a_place_is_due_once_what_it_waits_for_is_skipped() -> None:
+    run = PlanRun(step("a"), step("b", "a"), place("c", "b", partial_input=True))
+    run.fail("a")
+    assert run.states()["b"] == "CANCELED"
+    assert asked(run) == ("c",)
+    expand(run, step("d", "b", partial_input=True))
+    run.complete("d")
+    assert run.state.state is TaskState.COMPLETED
+
+
+def test_after_a_replan_a_step_may_be_expanded_again() -> None:
+    def again() -> SubTask:
+        return step("a", expand_on_failure=True)
+
+    run = PlanRun(again(), step("other", critical=True))
+    run.fail("a")
+    expand(run, again(), step("b", "a", partial_input=True))
+    run.fail("other")
+    run.begin(planner(run))
+    run.reply(again(), step("c", "a", partial_input=True))
+    run.fail("a")
+    assert asked(run) == ("a",), "the step starts again, and so does what is planned for its failure"
+    expand(run, again(), step("c", "a", partial_input=True))
+    assert run.waiting() == {"c"}
 
 
 def test_partial_input_waits_for_what_takes_the_place() -> None:
