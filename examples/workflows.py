@@ -15,6 +15,7 @@ from archon_mesh.core.plan import Task
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import PlanEvent, PlanEventKind
 from archon_mesh.tools import tool
+from archon_mesh.tools.people import PersonQuestion, answered_by
 from archon_mesh.workflows import (
     ApprovalTool,
     StepResult,
@@ -43,14 +44,15 @@ def book_room(city: str, nights: int) -> str:
 async def trip() -> tuple[str, list[str]]:
     asked: list[str] = []
 
-    async def ask(question: str) -> bool:
-        asked.append(question)
-        return True
+    async def ask(question: PersonQuestion) -> str:
+        asked.append(question.text)
+        return "approve"
 
     writer = Agent("writer", model=ScriptedModel(["Early.", "Late.", "Take AR1.", "AR1, and a room."]))
-    async with Agent("clerk", tools=[search_flights, book_room, ApprovalTool(ask)], sub_agents=[writer]) as agent:
+    async with Agent("clerk", tools=[search_flights, book_room, ApprovalTool()], sub_agents=[writer]) as agent:
         planner = WorkflowPlanner(FOLDER.load("trip"), {"city": "Rome"})
-        return await agent.run_task("Book a trip to Rome", planner=planner), asked
+        with answered_by(ask):
+            return await agent.run_task("Book a trip to Rome", planner=planner), asked
 
 
 def known() -> list[list[str]]:
@@ -70,15 +72,16 @@ def wrong_arguments() -> str:
     return ""
 
 
-async def template() -> str:
-    async with Agent("clerk", tools=[book_room, ApprovalTool(approve)]) as agent:
-        templates = [WorkflowTemplate(FOLDER.load("stay"))]
-        return await agent.run_task("stay city=Rome nights=3", templates=templates)
-
-
-async def approve(question: str) -> bool:
+async def approve(question: PersonQuestion) -> str:
     """Approves everything."""
-    return True
+    return "approve"
+
+
+async def template() -> str:
+    async with Agent("clerk", tools=[book_room, ApprovalTool()]) as agent:
+        templates = [WorkflowTemplate(FOLDER.load("stay"))]
+        with answered_by(approve):
+            return await agent.run_task("stay city=Rome nights=3", templates=templates)
 
 
 async def recorded() -> str:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from archon.agent import Question, TaskContext
-from archon.agent.values import GivenAnswer
-from archon.api.common.v1 import question_pb2
-from archon.wire import set_seconds
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.core.people import NO_TERMS, Decision, QuestionTerms
 from archon_mesh.node.checkpoint import OpenCalls, encode_question_checkpoint
 from archon_mesh.tools.people.ask import PersonAnswer, PersonQuestion, QuestionAsked
+from archon_mesh.tools.people.sdk_questions import to_answer, to_question
 from archon_mesh.tools.result import ToolResult
 
 
@@ -42,7 +37,7 @@ class TaskDesk:
         """Returns the answer, if an earlier attempt has asked the question. Raises QuestionAsked if not; a call that
         cannot be resumed waits for the answer."""
         if call is None:
-            return _answer(await self.task.ask_question(_to_sdk(question)))
+            return to_answer(await self.task.ask_question(to_question(question)))
         number = self._answered.get(call, 0)
         self._answered[call] = number + 1
         ids = self._asked.setdefault(call, [])
@@ -50,49 +45,11 @@ class TaskDesk:
             self.open_calls.count += 1
             ids.append(f"t{self.open_calls.count}")
         if (given := self.task.answers.get(ids[number])) is not None:
-            return _answer(given)
+            return to_answer(given)
         raise QuestionAsked(question, ids[number])
 
     def question(self, asked: QuestionAsked, messages: Sequence[ChatMessage]) -> Question:
         """Returns the question with which the attempt ends. `messages` are those since the query; the last one is the
         model's reply with the calls. Raises FrameTooLarge if a checkpoint cannot hold them."""
         left = OpenCalls(self.open_calls.count, {**self._results, **asked.results}, self._asked)
-        return _to_sdk(asked.question, encode_question_checkpoint(messages, left), asked.input_id)
-
-
-def _to_sdk(question: PersonQuestion, checkpoint: bytes = b"", input_id: str = "") -> Question:
-    return Question(
-        question.text,
-        _json(question.schema),
-        checkpoint,
-        input_id,
-        kind=question_pb2.QuestionKind.ValueType(question.kind),
-        terms=_terms(question.terms),
-        subject_json=_json(question.subject),
-    )
-
-
-def _terms(terms: QuestionTerms) -> question_pb2.QuestionTerms | None:
-    if terms == NO_TERMS:
-        return None
-    out = question_pb2.QuestionTerms(
-        rule=terms.rule,
-        approvers=terms.approvers,
-        on_timeout=question_pb2.TimeoutPolicy.ValueType(terms.on_timeout),
-        default_answer=terms.default,
-        trigger=question_pb2.Trigger.ValueType(terms.trigger),
-    )
-    if terms.timeout:
-        set_seconds(out.timeout, terms.timeout)
-    return out
-
-
-def _answer(given: GivenAnswer) -> PersonAnswer:
-    number = int(given.decision)
-    decision = Decision(number) if number in list(Decision) else Decision.UNSPECIFIED
-    data = next((part.data_json for part in given.parts if part.data_json), "")
-    return PersonAnswer(data or given.text, decision, given.identity)
-
-
-def _json(value: Mapping[str, Any] | None) -> str:
-    return "" if value is None else json.dumps(dict(value), ensure_ascii=False, default=str)
+        return to_question(asked.question, encode_question_checkpoint(messages, left), asked.input_id)

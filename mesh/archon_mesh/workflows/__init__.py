@@ -1,6 +1,6 @@
 """Workflows: templates of plans in YAML, with parameters, conditions, loops, error branches and approvals."""
 
-from archon_mesh.workflows.approval import ApprovalTool, Rejected
+from archon_mesh.workflows.approval import ApprovalTool
 from archon_mesh.workflows.expand import Expansion, Later, StepResult, expand
 from archon_mesh.workflows.folder import WorkflowFolder
 from archon_mesh.workflows.load import load_workflow
@@ -12,7 +12,6 @@ __all__ = [
     "ApprovalTool",
     "Expansion",
     "Later",
-    "Rejected",
     "StepResult",
     "Workflow",
     "WorkflowFolder",

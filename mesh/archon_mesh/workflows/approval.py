@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from typing_extensions import override
 
-from archon.errors import PermissionDenied
+from archon_mesh.core.people import DEFAULT_TIMEOUT, Decision, QuestionKind, QuestionTerms, TimeoutPolicy
+from archon_mesh.tools.people.ask import PersonAnswer, PersonQuestion, ask_person
+from archon_mesh.tools.people.tools import rejection
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import Tool
 
@@ -15,41 +18,57 @@ APPROVE: Final = "approve"
 """The name of the tool."""
 
 APPROVED: Final = "approved"
-"""The result of a step that was approved."""
-
-ANSWERS: Final = ("approve", "reject")
+"""The result of a step that was approved as it is."""
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
-    "properties": {"question": {"type": "string"}},
+    "properties": {
+        "question": {"type": "string"},
+        "approvers": {"type": "array", "items": {"type": "string"}},
+        "timeout": {"type": "number"},
+        "on_timeout": {"enum": ["abort", "default", "escalate"]},
+        "default": {"type": "string"},
+    },
     "required": ["question"],
 }
 
 
-class Rejected(PermissionDenied):
-    """A person rejected what a step asked about."""
+def approval_question(arguments: Mapping[str, Any]) -> PersonQuestion:
+    """Returns the question of a call of the tool."""
+    text = str(arguments["question"])
+    return PersonQuestion(text, QuestionKind.APPROVAL, subject={"question": text}, terms=terms_of(arguments))
 
 
-def is_approved(answer: str) -> bool:
-    """Tells whether the text of an answer approves: it does if its first word is approve, yes, y or ok."""
-    words = answer.strip().strip('"').lower().split()
-    return bool(words) and words[0].rstrip(".,!:") in ("approve", "approved", "yes", "y", "ok")
+def terms_of(arguments: Mapping[str, Any]) -> QuestionTerms:
+    """Returns who may answer, in what time, and what follows if no answer comes."""
+    return QuestionTerms(
+        "",
+        tuple(arguments.get("approvers") or ()),
+        round(float(arguments.get("timeout", DEFAULT_TIMEOUT)), 6),
+        TimeoutPolicy[str(arguments.get("on_timeout") or "abort").upper()],
+        str(arguments.get("default") or ""),
+    )
+
+
+def approved(question: PersonQuestion, answer: PersonAnswer) -> str:
+    """Returns the result of an approval: `approved`, or what the person gave instead. Raises ApprovalRejected."""
+    if answer.decision is Decision.REJECT:
+        raise rejection(question.text, answer)
+    return answer.text if answer.decision is Decision.MODIFY else APPROVED
 
 
 class ApprovalTool(Tool):
-    """Asks a person by a function, for workflows that an agent executes in this process. A call is made once."""
+    """Asks a person, for workflows that an agent executes in this process: see `answered_by`. A call is made once."""
 
     name = APPROVE
     description = "Asks a person for an approval."
     parameters_schema = SCHEMA
-    timeout = float("inf")
-
-    def __init__(self, ask: Callable[[str], Awaitable[bool]]) -> None:
-        """`ask` gets the question, and returns whether it was approved."""
-        self._ask = ask
+    timeout = math.inf
 
     @override
     async def execute(self, **kwargs: Any) -> ToolResult:
-        if await self._ask(str(kwargs["question"])):
-            return ToolResult.success(APPROVED)
-        return ToolResult.error(f"a person rejected it: {kwargs['question']}")
+        question = approval_question(kwargs)
+        answer = await ask_person(question)
+        if answer.decision is Decision.REJECT:
+            return ToolResult.error(rejection(question.text, answer).message)  # a step that may have an error branch
+        return ToolResult.success(approved(question, answer))

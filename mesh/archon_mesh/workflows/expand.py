@@ -18,7 +18,7 @@ from archon_mesh.workflows.approval import APPROVE
 from archon_mesh.workflows.load import templates_of
 from archon_mesh.workflows.parameters import checked_arguments
 from archon_mesh.workflows.sandbox import decoded, template
-from archon_mesh.workflows.schema import MAX_NESTING, ErrorPart, StepPart, default_id
+from archon_mesh.workflows.schema import MAX_NESTING, TERMS, ErrorPart, StepPart, default_id
 from archon_mesh.workflows.workflow import Workflow
 
 MAX_ITEMS: Final = 200
@@ -229,7 +229,9 @@ def _subtask(step: StepPart, id_: str, values: Mapping[str, Any]) -> SubTask:
     """The subtask of a step whose values are all known, without dependencies."""
     if step.approve is not None:
         question = template(step.approve).render(values)
-        return SubTask(id_, question, tool_name=APPROVE, tool_args={"question": escaped(question)})
+        terms = step.model_dump(include=set(TERMS), exclude_none=True)
+        arguments = {"question": question, **_filled(terms, values)}
+        return SubTask(id_, question, tool_name=APPROVE, tool_args=escaped(arguments))
     task = template(step.task).render(values) if step.task else f"Call the tool {step.tool}."
     expected = template(step.expected_output).render(values) if step.expected_output else ""
     arguments = escaped(_filled(step.args or {}, values))

@@ -10,11 +10,13 @@ from typing import Any, Final
 import pydantic
 
 from archon.errors import ArchonError, InvalidArgument
+from archon_mesh.core.people.terms import terms_mistakes
 from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.mistakes import mistakes
+from archon_mesh.workflows.approval import terms_of
 from archon_mesh.workflows.parameters import value_fault
 from archon_mesh.workflows.sandbox import Template, template
-from archon_mesh.workflows.schema import KEYS, MAX_NESTING, StepPart, WorkflowFile, default_id
+from archon_mesh.workflows.schema import KEYS, MAX_NESTING, TERMS, StepPart, WorkflowFile, default_id
 from archon_mesh.workflows.workflow import Workflow
 
 MAX_STEPS: Final = 500
@@ -141,7 +143,7 @@ class _Check:
     def _step(self, key: Key, step: StepPart, names: set[str], depth: int) -> set[str]:
         """Checks a step. Returns the names that it makes known."""
         known: set[str] = set()
-        for field in ("task", "expected_output", "approve", "args"):
+        for field in ("task", "expected_output", "approve", "approvers", "args"):
             self._value((*key, field), getattr(step, field), names)
         if step.kind == "if":
             self._value((*key, "if"), step.if_, names)
@@ -159,6 +161,9 @@ class _Check:
             self._ids((*key, "parallel"), step.parallel or [])
             for index, inner_step in enumerate(step.parallel or ()):
                 known |= self._step((*key, "parallel", index), inner_step, names, depth + 1)
+        elif step.kind == "approve":
+            wrong = terms_mistakes(terms_of(step.model_dump(include=set(TERMS), exclude_none=True)))
+            self._found.extend(((*key, field), mistake) for field, mistake in wrong)
         if step.on_error is not None and step.on_error.steps:
             self._block((*key, "on_error", "steps"), step.on_error.steps, names | {"error"}, depth + 1)
         if step.save_as is not None:

@@ -17,7 +17,8 @@ from archon.errors import FailedPrecondition, InvalidArgument, PlanFailed
 from archon.registry import Tool
 from archon.wire import text_of
 from archon_mesh.core.plan import SubTask
-from archon_mesh.workflows.approval import ANSWERS, APPROVE, APPROVED, SCHEMA, Rejected, is_approved
+from archon_mesh.tools.people.sdk_questions import to_answer, to_question
+from archon_mesh.workflows.approval import APPROVE, SCHEMA, approval_question, approved
 from archon_mesh.workflows.expand import StepResult, expand
 from archon_mesh.workflows.planner import CONTEXT_KEY
 from archon_mesh.workflows.workflow import Workflow
@@ -107,12 +108,10 @@ def results_in(plan: plan_pb2.Plan) -> dict[str, StepResult]:
 def _approval(task: TaskContext) -> str | Question:
     if APPROVE not in task.allowed_tools:
         raise InvalidArgument(f"the role {ROLE} plans, and does no step but approvals")
-    question = str(json.loads(task.tool_args_json or "{}").get("question", "")) or task.text
-    if not task.inputs:
-        return Question(question, schema_json=json.dumps({"type": "string", "enum": list(ANSWERS)}))
-    if not is_approved(task.input_text):
-        raise Rejected(f"a person rejected it: {question}")
-    return APPROVED
+    question = approval_question({"question": task.text, **json.loads(task.tool_args_json or "{}")})
+    if not task.answers:
+        return to_question(question)
+    return approved(question, to_answer(next(iter(task.answers.values()))))
 
 
 def _max_steps(request: agent_pb2.PlanRequest) -> int:

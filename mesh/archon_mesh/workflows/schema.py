@@ -81,6 +81,12 @@ class StepPart(Part):
         default=None, description="another workflow, as NAME or NAME@VERSION, with `args` as its parameters"
     )
     approve: Text | None = Field(default=None, description="a question to a person: approve goes on, reject fails")
+    approvers: list[Text] | None = Field(default=None, description="who may answer; by default anyone")
+    timeout: float | None = Field(default=None, description="seconds for the answer, 0 for no limit; by default 300")
+    on_timeout: Literal["abort", "default", "escalate"] | None = Field(
+        default=None, description="what follows without an answer in time; by default abort"
+    )
+    default: Text | None = Field(default=None, description="the answer if none comes in time")
     task: Text | None = Field(default=None, description="what is to be done")
     expected_output: str | None = Field(default=None, description="what a good answer is")
     args: dict[str, Any] | None = Field(default=None, description="the arguments of the tool or workflow")
@@ -155,6 +161,9 @@ def default_id(index: int) -> str:
     return f"step-{index + 1}"
 
 
+TERMS: Final = ("approvers", "timeout", "on_timeout", "default")
+"""Keys of a step that asks a person."""
+
 _LEAVES: Final = frozenset({"tool", "role", "capability", "approve", "task"})
 _ALWAYS: Final = ("id", "save_as")
 _WORK: Final = ("task", "expected_output", "on_error")
@@ -164,7 +173,7 @@ _ALLOWED: Final = {
     "capability": _WORK,
     "task": _WORK,
     "workflow": ("args",),
-    "approve": ("on_error",),
+    "approve": (*TERMS, "on_error"),
     "if": ("then", "else"),
     "for_each": ("as", "steps", "in_order"),
     "parallel": (),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, RunHandle, answer_text
 from archon.errors import InvalidArgument
@@ -146,11 +146,14 @@ async def test_a_mesh_without_the_tool_is_a_typed_failure(mesh: Mesh, house: Hou
     assert house.worked == []
 
 
-@pytest.mark.parametrize(("answer", "state"), [("approve", COMPLETED), ("reject", FAILED)])
+@pytest.mark.parametrize(
+    ("decision", "instead", "answer"),
+    [("approve", "", "open approved"), ("modify", "the door", "open the door"), ("reject", "", "")],
+)
 async def test_an_approval_waits_for_a_person(
-    mesh: Mesh, house: House, tmp_path: Path, answer: str, state: int
+    mesh: Mesh, house: House, tmp_path: Path, decision: str, instead: str, answer: str
 ) -> None:
-    text = "name: x\nsteps:\n- approve: 'Open?'\n- {role: porter, task: open}"
+    text = "name: x\nsteps:\n- {approve: 'Open?', save_as: what}\n- {role: porter, task: 'open {{ what }}'}"
     handle = await submit(mesh.client, written(tmp_path, text), ["porter", ROLE])
 
     async def asks() -> bool:
@@ -158,14 +161,26 @@ async def test_an_approval_waits_for_a_person(
 
     await eventually(asks)
     (asked,) = (await mesh.client.get(handle.run_id)).questions
-    assert asked.prompt[0].text == "Open?"
+    assert (asked.prompt[0].text, asked.kind) == ("Open?", question_pb2.QUESTION_KIND_APPROVAL)
+    assert asked.expire_time.ToDatetime() > asked.create_time.ToDatetime()
     assert house.worked == []
-    await mesh.client.respond(handle.run_id, asked.input_id, json.dumps(answer))
+    await mesh.client.respond(handle.run_id, asked.input_id, instead, decision=decision)
     done = await handle.result(timeout=20)
-    assert done.state == state
-    if state == FAILED:
-        assert "a person rejected it: Open?" in done.failure.message
-    assert house.worked == (["step-2"] if state == COMPLETED else [])
+    if not answer:
+        assert done.state == FAILED
+        assert "rejected by anonymous: Open?" in done.failure.message
+    else:
+        assert answer_text(done) == answer
+    assert house.worked == (["step-2"] if answer else [])
+
+
+async def test_an_approval_without_an_answer_has_its_default(mesh: Mesh, house: House, tmp_path: Path) -> None:
+    text = (
+        "name: x\nsteps:\n- {approve: 'Open?', timeout: 0.3, on_timeout: default, default: reject, on_error: continue}"
+        "\n- {role: porter, task: open}"
+    )
+    done = await run(mesh, written(tmp_path, text))
+    assert answer_text(done) == "open"
 
 
 @pytest.mark.liveness

@@ -117,6 +117,13 @@ def test_an_approval_is_a_call_of_its_tool(tmp_path: Path) -> None:
     subtask = known(load(tmp_path, text), p="{all}")["step-1"]
     assert (subtask.tool_name, subtask.description) == ("approve", "Pay {all}?")
     assert fill_arguments(subtask.tool_args, {"all": "nothing"}) == {"question": "Pay {all}?"}
+    text = (
+        "name: x\nparameters: {who: {}}\n"
+        "steps: [{approve: 'Pay?', approvers: ['{{ who }}'], timeout: 60, on_timeout: default, default: reject}]"
+    )
+    (subtask,) = expand(load(tmp_path, text), {"who": "ann"}, {}).subtasks
+    terms = {"approvers": ["ann"], "timeout": 60.0, "on_timeout": "default", "default": "reject"}
+    assert subtask.tool_args == {"question": "Pay?", **terms}
 
 
 @pytest.mark.parametrize(

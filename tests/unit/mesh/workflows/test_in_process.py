@@ -14,6 +14,7 @@ from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import MalformedPlan, PlanEvent, PlanExecutor, PlanFailed, Planner, TaskMode
 from archon_mesh.planning.plan_template import fitting_template
 from archon_mesh.tools import ToolResult, tool
+from archon_mesh.tools.people import PersonQuestion, answered_by
 from archon_mesh.workflows import ApprovalTool, Workflow, WorkflowPlanner, WorkflowTemplate
 from tests.unit.mesh.planning.workers import FunctionWorker, no_sleep
 from tests.unit.mesh.workflows.files import TRIP, load
@@ -107,18 +108,21 @@ async def test_a_template_that_fails_fails_the_plan(tmp_path: Path) -> None:
         await executed(load(tmp_path, text), worker)
 
 
-@pytest.mark.parametrize("approved", [True, False])
-async def test_an_approval_asks_by_its_tool(tmp_path: Path, approved: bool) -> None:
+@pytest.mark.parametrize(
+    ("answer", "expected"), [("approve", "SAID APPROVED"), ("reject", "SAID STOP"), ("Later", "SAID LATER")]
+)
+async def test_an_approval_asks_by_its_tool(tmp_path: Path, answer: str, expected: str) -> None:
     asked: list[str] = []
 
-    async def ask(question: str) -> bool:
-        asked.append(question)
-        return approved
+    async def ask(question: PersonQuestion) -> str:
+        asked.append(question.text)
+        return answer
 
     text = "name: x\nsteps:\n- {approve: 'Go on?', on_error: {steps: [{role: writer, task: stop}]}, save_as: a}\n"
-    worker = FunctionWorker([ApprovalTool(ask)], roles={"writer": writer})
-    answer, _ = await executed(load(tmp_path, text + "- {role: writer, task: 'said {{ a }}'}"), worker)
-    assert answer == ("SAID APPROVED" if approved else "SAID STOP")
+    worker = FunctionWorker([ApprovalTool()], roles={"writer": writer})
+    with answered_by(ask):
+        said, _ = await executed(load(tmp_path, text + "- {role: writer, task: 'said {{ a }}'}"), worker)
+    assert said == expected
     assert set(asked) == {"Go on?"}
 
 

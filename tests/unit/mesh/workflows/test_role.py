@@ -9,7 +9,6 @@ import pytest
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import InvalidArgument
 from archon_mesh.workflows import StepResult
-from archon_mesh.workflows.approval import is_approved
 from archon_mesh.workflows.role import MEDIA_TYPE, goal_of, results_in, workflow_in
 from tests.unit.mesh.workflows.files import known, load
 
@@ -47,18 +46,3 @@ def test_results_are_those_of_steps_that_have_ended() -> None:
     plan.steps.add(step_id="c", state=common_pb2.TASK_STATE_WORKING)
     plan.steps.add(step_id="d", state=common_pb2.TASK_STATE_CANCELED)
     assert results_in(plan) == {"a": StepResult("[1]"), "b": StepResult(error="full")}
-
-
-@pytest.mark.parametrize(
-    ("answer", "approved"),
-    [
-        ("approve", True),
-        ('"approve"', True),
-        ("Yes, do", True),
-        ("reject", False),
-        ("", False),
-        ("do not approve", False),
-    ],
-)
-def test_only_an_approval_approves(answer: str, approved: bool) -> None:
-    assert is_approved(answer) is approved
