@@ -179,7 +179,7 @@ class Clients:
                 if state.paused:
                     await self._order(replica, run_id, replica.commands.control.resume)
                 for task in asking:
-                    for identity, request in people.answers(dice, task, run_id) if task.question else ():
+                    for identity, request in people.answers(dice, state, task, run_id) if task.question else ():
                         respond = replica.commands.control.respond
                         await self._order(replica, run_id, respond, request, identity=identity)
                         dice.fired["question answered"] += 1

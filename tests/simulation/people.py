@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from random import Random
@@ -14,8 +15,9 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.failure_kinds import ErrorSeverity
 from archon.wire import set_seconds
 from archon_mesh.core.people import Condition, Decision, InterceptionRule, QuestionKind, TimeoutPolicy, Trigger
-from archon_mesh.core.run import Task
+from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.decide.approval import modified_by_plan
 from tests.simulation.check import Book, must
 from tests.simulation.faults import Dice
 
@@ -58,7 +60,11 @@ def timed_question(dice: Dice) -> Question:
     return Question("in time?", checkpoint=b"asked", terms=terms)
 
 
-def answers(dice: Dice, task: Task, run_id: str) -> list[tuple[str, pb.RespondRequest]]:
+OWN_STEP = {"id": "own", "description": "do the goal", "dependencies": [], "role": "a"}
+"""The plan of a person."""
+
+
+def answers(dice: Dice, run: RunState, task: Task, run_id: str) -> list[tuple[str, pb.RespondRequest]]:
     """Returns what people send about the open question of a task, each request with the identity that sends it: at
     times nothing, two different answers, or first that of a person who may not answer."""
     asking = task.asking
@@ -71,8 +77,9 @@ def answers(dice: Dice, task: Task, run_id: str) -> list[tuple[str, pb.RespondRe
     sent = [(asking.approvers[-1] if asking.approvers else "", request)]
     if asking.kind is QuestionKind.APPROVAL:
         decision = dice.random.choice([Decision.APPROVE] * 4 + [Decision.REJECT, Decision.MODIFY])
-        if task.held is not None and task.held.plan is not None and decision is Decision.MODIFY:
-            decision = Decision.APPROVE  # a text is no plan
+        if decision is Decision.MODIFY and modified_by_plan(run, task):
+            dice.fired["person gave a plan"] += 1
+            request.parts[0].text = json.dumps({"goal": "goal", "subtasks": [OWN_STEP]})
         request.decision = question_pb2.Decision.ValueType(decision)
         dice.fired[f"person decided {decision.name.lower()}"] += 1
     if asking.approvers and dice.random.random() < 0.4:

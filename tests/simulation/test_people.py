@@ -30,6 +30,7 @@ FAULTS = (
     "person decided approve",
     "person decided modify",
     "person decided reject",
+    "person gave a plan",
     "person silent",
     "time-out: abort",
     "time-out: default",

@@ -27,6 +27,7 @@ from archon_mesh.core.people import Decision, QuestionKind, decision_of
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.approval import modified_by_plan
 from archon_mesh.core.run.decide.human_input import answer_refusal, asking_task
 from archon_services.orchestrator.api.validation import MAX_ID, has_content
 from archon_services.orchestrator.convert.command import result_from_answer
@@ -125,7 +126,7 @@ def _decision(task: Task, request: pb.RespondRequest) -> Decision:
 
 def _plan(state: RunState, task: Task, request: pb.RespondRequest, decision: Decision) -> Plan | None:
     """The plan with which a person replaces the one that waits. Raises InvalidArgument if the answer holds none."""
-    if decision is not Decision.MODIFY or task.held is None or task.held.plan is None:
+    if decision is not Decision.MODIFY or not modified_by_plan(state, task):
         return None
     from archon_mesh.planning import parse_plan  # only runs with a plan need it
 

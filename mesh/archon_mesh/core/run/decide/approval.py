@@ -105,7 +105,8 @@ def _text(
     run: RunState, task: Task, rule: InterceptionRule, failure: Failure | None, accepted: AcceptedPlan | None
 ) -> str:
     if failure is not None:
-        return f"{task.label} failed: {failure.message}\nApprove another attempt, or modify: give the answer."
+        instead = "plan" if _makes_plan(run, task) else "answer"
+        return f"{task.label} failed: {failure.message}\nApprove another attempt, or modify: give the {instead}."
     if accepted is None:
         return f"Approve the answer of {task.label}?"
     again = f" (revision {run.plan.revision + 1})" if run.plan is not None and run.plan.steps else ""
@@ -117,10 +118,19 @@ def _text(
     return "\n".join(lines)
 
 
+def modified_by_plan(run: RunState, task: Task) -> bool:
+    """Returns whether a modification of what waits is a plan: a plan waits, or the planner's failure to make one."""
+    return task.held is not None and _makes_plan(run, task)
+
+
+def _makes_plan(run: RunState, task: Task) -> bool:
+    return run.plan is not None and run.plan.planner == task.task_id
+
+
 def modification_refusal(run: RunState, task: Task, plan: Plan | None) -> Failure | None:
     """Returns why a modification cannot replace the plan that waits: INVALID_ARGUMENT, with its faults. None if it can,
-    or if no plan waits."""
-    if task.held is None or task.held.plan is None:
+    or if it is no plan."""
+    if not modified_by_plan(run, task):
         return None
     if plan is None:
         return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "the plan is missing")
@@ -144,10 +154,9 @@ def decided(
     if held.failure is not None and not modified:
         return events  # the next attempt is made
     accepted: AcceptedPlan | None = None
-    if held.plan is not None:
-        verdict = reaccepted(
-            run, plan if modified and plan is not None else held.plan, () if modified else held.changes
-        )
+    chosen = plan if modified and plan is not None else held.plan
+    if chosen is not None:
+        verdict = reaccepted(run, chosen, () if modified else held.changes)
         if isinstance(verdict, Failure):
             return fail(run, task, events, verdict)
         accepted = verdict

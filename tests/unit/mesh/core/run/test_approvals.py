@@ -97,6 +97,19 @@ def test_a_plan_with_faults_replaces_nothing() -> None:
     assert (refusal.code, bool(refusal.violations)) == ("INVALID_ARGUMENT", True)
 
 
+def test_a_person_gives_the_plan_that_the_planner_failed_to_make() -> None:
+    run = PlanRun(rules=(rule(Trigger.ERROR, Condition(severity_at_least=ErrorSeverity.LOW)),))
+    run.fail("r.1")
+    (question,) = (event for event, _ in run.log if isinstance(event, ev.ApprovalRequested))
+    assert "modify: give the plan" in question.message
+    response = inp.Respond(FIRST, "ann", "", "00", "!", Decision.MODIFY, None, "an answer")
+    refusal = answer_refusal(run.state, run.state.tasks["r.1"], response)
+    assert refusal is not None
+    assert (refusal.code, refusal.message) == ("INVALID_ARGUMENT", "the plan is missing")
+    respond(run, FIRST, Decision.MODIFY, plan=plan_of(step("x"), step("y", "x")), result="the plan")
+    assert run.waiting() == {"x"}
+
+
 def test_only_an_unsure_plan_waits_for_its_confidence() -> None:
     assert planned(rule(Trigger.CONFIDENCE, Condition(confidence_below=0.6))).state.tasks["r.1"].question == FIRST
     assert planned(rule(Trigger.CONFIDENCE, Condition(confidence_below=0.4))).waiting() == {"a"}
