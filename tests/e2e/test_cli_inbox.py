@@ -109,12 +109,13 @@ def test_a_person_answers_one_after_another(terminal: Terminal) -> None:
         )
         os.close(slave)
         try:
-            os.write(master, b"perhaps\na\n")
+            os.write(master, b"perhaps\nm\na\n")
             out, err = process.communicate(timeout=PATIENCE)
         finally:
             os.close(master)
         assert out.decode().strip() == "1 of 1 answered.", err.decode()
         assert "draft about cake" in err.decode()
         assert "answer with a: approve" in err.decode()
+        assert "modify needs a file" in err.decode()
         assert max(map(len, err.decode().splitlines())) <= 80
         wait_until(lambda: state(terminal, run_id).endswith("COMPLETED"), within=PATIENCE)

@@ -41,9 +41,10 @@ def print_question(question: PendingQuestion) -> None:
         print_stderr(strip_controls(f"  {text}"))
 
 
-def ask_terminal(question: PendingQuestion, send: Send) -> Run | None:
+def ask_terminal(question: PendingQuestion, send: Send, *, may_skip: bool = False) -> Run | None:
     """Reads the answer from the terminal, repeatedly until the orchestrator accepts it. Returns the run after it; None
-    if there is no answer: at the end of the input, or of an approval after an empty line."""
+    if there is no answer: at the end of the input, or after an empty line, if it `may_skip` or the question is an
+    approval."""
     from archon.errors import InvalidArgument
     from archon_services.cli.render.output import print_stderr, strip_controls
     from archon_services.cli.text_input import decode_utf8
@@ -55,7 +56,7 @@ def ask_terminal(question: PendingQuestion, send: Send) -> Run | None:
             return None
         answer = decode_utf8(line, "the answer").strip()
         if not answer:
-            if question.is_approval:
+            if question.is_approval or may_skip:
                 return None
             continue
         try:
@@ -83,6 +84,8 @@ def _decision(line: str) -> tuple[str, str]:
         raise CliError(f"answer with {_HOW}", code=USAGE)
     if decision != "modify":
         return rest.strip(), decision
+    if not rest.strip():
+        raise CliError("modify needs a file with what replaces it: m FILE", code=USAGE)
     path = Path(rest.strip())
     try:
         return path.read_text(encoding="utf-8"), decision

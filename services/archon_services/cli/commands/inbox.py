@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HEADERS: Final = ("run", "question", "role", "age", "left", "approver", "text")
 _RIGHT: Final = (3, 4)
 _FOLDED: Final = (5, 6)
-TEXT_LENGTH: Final = 160
+TEXT_LENGTH: Final = 60
 """Characters of a question that the list shows."""
 
 
@@ -120,7 +120,7 @@ def _answer_each(orchestrator: str, questions: list[Question]) -> None:
             return asyncio.run(_send(orchestrator, asked, answer, decision))
 
         try:
-            answered += ask_terminal(pending, send) is not None
+            answered += ask_terminal(pending, send, may_skip=True) is not None
         except (FailedPrecondition, PermissionDenied, UnknownRun) as error:
             print_stderr(strip_controls(str(error)))
     print(f"{answered} of {len(questions)} answered.")

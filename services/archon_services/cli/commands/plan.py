@@ -177,8 +177,19 @@ async def _run_of(target: Target, name: str) -> Run:
         async with Client(target.orchestrator) as client:
             run = await client.get(await find_run_id(client, name))
     if not run.plan.steps:
-        raise CliError(f"run {run.run_id} has no plan", hint="Runs with the strategy plan have one.", code=NOT_FOUND)
+        raise _no_plan(run)
     return run
+
+
+def _no_plan(run: Run) -> CliError:
+    from archon.api.orchestrator.v1.run_pb2 import STRATEGY_PLAN
+
+    hint = "Runs with the strategy plan have one."
+    if run.strategy == STRATEGY_PLAN and not run.HasField("end_time"):
+        hint = f"`archon show {run.run_id[:12]}` prints the question." if run.questions else ""
+        waits = "it waits for the answer to a question" if run.questions else "the planner is at work"
+        return CliError(f"run {run.run_id} has no plan yet: {waits}", hint=hint, code=NOT_FOUND)
+    return CliError(f"run {run.run_id} has no plan", hint=hint, code=NOT_FOUND)
 
 
 async def _edit(target: Target, name: str, text: str, seq: int, file: Path) -> Run:
