@@ -63,15 +63,16 @@ class WatchForwarder:
         self._followers[run_id] += 1
         if run_id not in self._loops:
             body = functools.partial(self._forward, run_id)
-            self._loops[run_id] = loop = BackgroundLoop(f"watch forward of {run_id}", body, backoff_max=1.0)
-            loop.start()
+            started = self._loops[run_id] = BackgroundLoop(f"watch forward of {run_id}", body, backoff_max=1.0)
+            started.start()
         try:
             yield
         finally:
             self._followers[run_id] -= 1
             if not self._followers[run_id]:
                 del self._followers[run_id]
-                await self._loops.pop(run_id).close(timeout=1.0)
+                if (loop := self._loops.pop(run_id, None)) is not None:  # the replica may have stopped meanwhile
+                    await loop.close(timeout=1.0)
 
     async def close(self) -> None:
         """Idempotent."""
