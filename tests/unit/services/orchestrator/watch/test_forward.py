@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.watch.hub import WatchHub
 from archon_services.orchestrator.watch.forward import WatchForwarder
+from archon_services.orchestrator.watch.hub import WatchHub
 
 
 class NoRuns:
