@@ -3,7 +3,8 @@
 CPU of the orchestrator (user and system) per run of three roles, by SubmitRun with wait at concurrency 64. An
 orchestrator with much there (ended runs in its journal, runs under way, idle instances, dead registrations) is measured
 against one without it, in interleaved rounds, each with its own registry, journal and agents. A run of many tasks is measured against runs
-of three, all of them delegations and the task that makes them. Figures are medians over the rounds; the changes of the
+of three, all of them delegations and the task that makes them; a plan of many steps, 10 wide, against plans of 10, one
+plan after another. Figures are medians over the rounds; the changes of the
 single rounds stand beside them. What an orchestrator spends at rest counts in the figures per run; it is also shown by
 itself, with the change that remains without it. The journal is a SQLite file, by default `normal`: then the speed of the disk does not change how many steps
 share a commit.
@@ -34,12 +35,13 @@ from rich.table import Table
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import service_options
 from archon.registry import RegistryClient
 from tests.bench.drive import GOAL, ROLES, drive
 from tests.bench.pipeline import fdatasync_p50
 from tests.bench.processes import ROOT, NotStarted, Processes
+from tests.bench.scale_agents import WIDTH
 from tests.bench.usage import cpu_seconds
 
 CONCURRENCY = 64
@@ -55,6 +57,12 @@ LATENCY_AIM = "<= 1.20"
 TASK_AIM = "<= 1.50"
 SMALL_RUN = 3
 """Tasks of the run that a run of many tasks is compared with."""
+
+SMALL_PLAN = WIDTH
+"""Steps of the plan that a plan of many steps is compared with."""
+
+AROUND_PLAN = 2
+"""Tasks of a run with a plan that are no steps: the planner makes the plan and combines the results."""
 
 WORKING = common_pb2.TASK_STATE_WORKING
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
@@ -105,6 +113,8 @@ class Load:
     goal: str = GOAL
     roles: tuple[str, ...] = ()
     per_task: bool = False
+    planned: bool = False
+    """Whether the tasks are steps of a plan; the figure is per step."""
 
     async def measure(self, scale: float = 1.0) -> Figure:
         """Makes the runs, or a part of them."""
@@ -112,17 +122,24 @@ class Load:
         async with self.subject.stub() as stub:
 
             async def run() -> None:
-                request = submit_request(self.goal, self.roles)
+                request = self.request(self.goal)
                 request.wait.seconds = 300
                 answer = (await stub.SubmitRun(request)).run
                 assert answer.state == COMPLETED, answer.failure or answer.state
-                assert len(answer.tasks) == self.tasks, len(answer.tasks)
+                assert len(answer.tasks) == self.tasks + AROUND_PLAN * self.planned, len(answer.tasks)
 
             before, began = cpu_seconds(self.subject.pid), time.perf_counter()
             measured = await drive(run, runs, self.concurrency)
             used, elapsed = cpu_seconds(self.subject.pid) - before, time.perf_counter() - began
         units = runs * self.tasks if self.per_task else runs
         return Figure(used * 1e6 / units, elapsed / units, measured.p50, measured.p95)
+
+    def request(self, goal: str) -> pb.SubmitRunRequest:
+        """Returns the request for a run with this goal."""
+        request = submit_request(goal, self.roles)
+        if self.planned:
+            request.strategy = run_pb2.STRATEGY_PLAN
+        return request
 
 
 @dataclass(frozen=True)
@@ -157,6 +174,11 @@ class Comparison:
         return float(loaded / base)
 
 
+def memory_of(subject: Subject) -> int:
+    """Returns the resident memory of an orchestrator, in megabytes."""
+    return round(psutil.Process(subject.pid).memory_info().rss / 1e6)
+
+
 def submit_request(goal: str, roles: tuple[str, ...] = ()) -> pb.SubmitRunRequest:
     """Returns a request with an id of its own, as a client sends it."""
     return pb.SubmitRunRequest(goal=[common_pb2.Part(text=goal)], roles=roles, request_id=uuid.uuid4().hex)
@@ -180,7 +202,7 @@ async def ready(load: Load) -> None:
 
     async def one_run() -> bool:
         async with load.subject.stub() as stub:
-            request = submit_request("1" if load.goal.isdigit() else load.goal, load.roles)
+            request = load.request("1" if load.goal.isdigit() else load.goal)
             request.wait.seconds = 30
             return bool((await stub.SubmitRun(request)).run.state == COMPLETED)
 
@@ -291,6 +313,25 @@ class Scale:
                 for runs, size, at_once in ((small_runs, SMALL_RUN, CONCURRENCY), (large_runs, tasks, 1))
             )
             return self._compare(small, large)
+
+    def planned_steps(self, steps: int) -> Comparison:
+        """Compares a plan of many steps with plans of SMALL_PLAN steps, one plan after another. The figures are per
+        step. Prints the memory of the orchestrator."""
+        with self._processes("plans") as processes:
+            registry = processes.start("archon_services.registry", ARCHON_ETCD="memory")
+            for kind in ("worker", "planner"):
+                processes.start("tests.bench.scale_agents", kind, ARCHON_REGISTRY=registry)
+            subject = self._load(processes, registry).subject
+            small, large = (
+                Load(subject, max(1, self._runs // size), size, 1, str(size), ("worker",), per_task=True, planned=True)
+                for size in (SMALL_PLAN, steps)
+            )
+            uvloop.run(ready(large))
+            memory = [memory_of(subject)]
+            comparison = self._compare(small, large)
+            memory.append(memory_of(subject))
+            print(f"memory of the orchestrator before and after {self._rounds} rounds of plans: {memory} MB")
+            return comparison
 
     def _compare(self, base: Load, loaded: Load) -> Comparison:
         return uvloop.run(compare(base, loaded, self._rounds))
@@ -416,6 +457,7 @@ def main() -> None:
     parser.add_argument("--instances", type=int, default=1_000, help="idle instances; 0 leaves this out")
     parser.add_argument("--dead", type=int, default=10_000, help="dead registrations; 0 leaves this out")
     parser.add_argument("--tasks", type=int, default=1_000, help="tasks of the large run; 0 leaves this out")
+    parser.add_argument("--steps", type=int, default=1_000, help="steps of the large plan; 0 leaves this out")
     given = parser.parse_args()
     console, rows = Console(width=150), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -432,6 +474,7 @@ def main() -> None:
             (given.instances, "idle instances, per run", scale.idle_instances, CHANGE_AIM),
             (given.dead, "dead registrations, just made, per run", scale.dead_instances, LATENCY_AIM),
             (given.dead, "dead registrations, a minute old, per run", a_minute_later, LATENCY_AIM),
+            (given.steps, f"steps of a plan, per step, against {SMALL_PLAN}", scale.planned_steps, TASK_AIM),
             (given.tasks, f"tasks in a run, per task, against {SMALL_RUN}", scale.many_tasks, TASK_AIM),
         ]
         for count, name, comparison, aim in comparisons:

@@ -4,6 +4,7 @@ address to the file BENCH_READY once all its agents are registered.
     idle N    N instances of roles that no run names, each with a server, a lease and a session of its own
     dead N    N registrations whose instances do not answer, half of them of the roles of the pipeline
     hold N    a role whose handler never answers, with room for N tasks
+    planner   plans as many steps as the text of its task says, 10 of which may be at work together
     lead      delegates to the role `worker` as often as the text of its task says, at most 64 at once
     worker    answers 1 KB at once
 """
@@ -11,6 +12,7 @@ address to the file BENCH_READY once all its agents are registered.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from socket import socket
@@ -26,6 +28,9 @@ from tests.fixtures.many_registrations import register_all
 
 AT_ONCE = 64
 """Delegations of one task that are under way together; as many as there are runs in the comparison."""
+
+WIDTH = 10
+"""Steps of a plan that may be at work together."""
 
 TASKS_PER_HOLDER = 500
 IDLE_ROLES = 10
@@ -54,6 +59,24 @@ async def lead(task: TaskContext) -> str:
     return ANSWER
 
 
+async def plan(task: TaskContext) -> str:
+    """Plans chains of steps for the worker, as many as WIDTH, or combines their results."""
+    request = task.plan_request
+    assert request is not None
+    if request.synthesise:
+        return ANSWER
+    steps = [
+        {
+            "id": f"s{number}",
+            "description": f"Do part {number}.",
+            "role": "worker",
+            "dependencies": [f"s{number - WIDTH}"] if number >= WIDTH else [],
+        }
+        for number in range(int(task.text))
+    ]
+    return json.dumps({"goal": task.text, "subtasks": steps})
+
+
 def agents(kind: str, number: int) -> list[AgentServer]:
     """Returns the agents of a kind of process. Raises ValueError if there is no such kind."""
     settings = AgentSettings(registry=os.environ["ARCHON_REGISTRY"])
@@ -64,6 +87,8 @@ def agents(kind: str, number: int) -> list[AgentServer]:
         case "hold":
             rooms = [min(TASKS_PER_HOLDER, number - start) for start in range(0, number, TASKS_PER_HOLDER)]
             return [AgentServer("hold", max_tasks=room, handler=hold, settings=settings) for room in rooms]
+        case "planner":
+            return [AgentServer("planner", max_tasks=256, handler=plan, settings=settings)]
         case "lead":
             return [AgentServer("lead", coordinator=True, max_tasks=256, handler=lead, settings=settings)]
         case "worker":

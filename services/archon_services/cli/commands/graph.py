@@ -9,23 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonOption, RegistryOption, WatchOption
-from archon_services.cli.render.graph import Format, render_graph
+from archon_services.cli.render.graph import render_graph
 from archon_services.cli.target.mesh import connecting, find_registry
 
 if TYPE_CHECKING:
     from archon.registry import Graph
-
-_BY_SUFFIX = {
-    "": Format.TEXT,
-    ".txt": Format.TEXT,
-    ".mmd": Format.MERMAID,
-    ".dot": Format.DOT,
-    ".gv": Format.DOT,
-    ".json": Format.JSON,
-    ".svg": Format.SVG,
-}
 
 
 def graph(
@@ -44,7 +35,7 @@ def graph(
     from archon_services.cli.render.output import save_text
     from archon_services.cli.watching import repeat
 
-    form = form or (Format.JSON if as_json else None) or _format_of(output)
+    form = form or (Format.JSON if as_json else None) or format_of(output)
     address = find_registry(registry)
 
     def rendered() -> str:
@@ -57,21 +48,6 @@ def graph(
     if watch:
         raise CliError("--watch and --output exclude each other", code=USAGE)
     save_text(output, rendered())
-
-
-def _format_of(output: Path | None) -> Format:
-    """The format of a file's suffix. Raises CliError for a suffix of another format."""
-    if output is None:
-        return Format.TEXT
-    form = _BY_SUFFIX.get(output.suffix)
-    if form is None:
-        known = ", ".join(suffix for suffix in _BY_SUFFIX if suffix)
-        raise CliError(
-            f"cannot write {output}: the suffix must be one of {known}",
-            hint="Name the format with --format.",
-            code=USAGE,
-        )
-    return form
 
 
 async def _query(registry: str) -> tuple[Graph, Counter[str], frozenset[str]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
+from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import connecting, find_target, orchestrator_flag
@@ -36,27 +36,6 @@ class _WithDefault(TyperGroup):
 
 
 plan = typer.Typer(cls=_WithDefault, no_args_is_help=True)
-
-
-class Format(StrEnum):
-    """Output formats of a plan."""
-
-    TEXT = "text"
-    MERMAID = "mermaid"
-    DOT = "dot"
-    SVG = "svg"
-    JSON = "json"
-
-
-_BY_SUFFIX: Final = {
-    "": Format.TEXT,
-    ".txt": Format.TEXT,
-    ".mmd": Format.MERMAID,
-    ".dot": Format.DOT,
-    ".gv": Format.DOT,
-    ".svg": Format.SVG,
-    ".json": Format.JSON,
-}
 
 
 @plan.callback()
@@ -141,7 +120,7 @@ def show(
     json."""
     from archon_services.cli.render.output import save_text
 
-    form = form or _format_of(output)
+    form = form or format_of(output)
     found = asyncio.run(_run_of(find_target(orchestrator), run))
     if form is Format.TEXT and output is None:
         _print_lines(found.plan, found)
@@ -234,21 +213,6 @@ def _with_faults(message: str, error: Any) -> str:
     faults = [f"{fault.field}: {fault.description}" for fault in error.field_violations]
     lines = [fault for fault in faults if not message.endswith(fault.partition(": ")[2])]
     return "\n".join([message, *(f"  {line}" for line in lines)])
-
-
-def _format_of(output: Path | None) -> Format:
-    """The format of a file's suffix. Raises CliError for a suffix of no format."""
-    if output is None:
-        return Format.TEXT
-    form = _BY_SUFFIX.get(output.suffix)
-    if form is None:
-        known = ", ".join(suffix for suffix in _BY_SUFFIX if suffix)
-        raise CliError(
-            f"cannot write {output}: the suffix must be one of {known}",
-            hint="Name the format with --format.",
-            code=USAGE,
-        )
-    return form
 
 
 def _rendered(run: Run, form: Format) -> str:

@@ -344,6 +344,6 @@ async def _completed(target: Target, name: str) -> Run:
 
 def _plan_of(found: Run) -> Any:
     from archon.wire import text_of
-    from archon_mesh.workflows.wire import task_of_plan
+    from archon_mesh.planning.wire import task_from_proto
 
-    return task_of_plan(found.plan, text_of(found.goal))
+    return task_from_proto(found.plan, text_of(found.goal))

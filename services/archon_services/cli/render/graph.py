@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from archon_services.cli.drawing_format import Format
 from archon_services.cli.render.output import counted
 
 if TYPE_CHECKING:
     from archon.registry import Edge, Graph
-
-
-class Format(StrEnum):
-    """Output formats of the graph."""
-
-    TEXT = "text"
-    MERMAID = "mermaid"
-    DOT = "dot"
-    JSON = "json"
-    SVG = "svg"
 
 
 def render_graph(

@@ -16,10 +16,10 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, RunHandle, answer_text
 from archon.errors import InvalidArgument
 from archon.registry import Tool
+from archon_mesh.planning.wire import task_from_proto
 from archon_mesh.workflows import Workflow, WorkflowFolder, load_workflow
 from archon_mesh.workflows.record import record
 from archon_mesh.workflows.role import REFERENCE_KEY, ROLE, goal_of, handle
-from archon_mesh.workflows.wire import task_of_plan
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -247,7 +247,7 @@ async def test_a_recorded_workflow_runs_again(mesh: Mesh, troupe: Troupe, house:
     handle = await mesh.client.submit("3 nights in Rome", strategy="plan", planner="scribe", roles=["porter"])
     first = await handle.result(timeout=20)
     assert answer_text(first) == '{"of":"Rome"}'
-    recording = record(task_of_plan(first.plan, "3 nights in Rome"), "nights")
+    recording = record(task_from_proto(first.plan, "3 nights in Rome"), "nights")
     workflow = written(tmp_path, recording.to_yaml())
     assert list(workflow.parameters) == ["city", "nights"]
     assert answer_text(await run(mesh, workflow)) == '{"of":"Rome"}'

@@ -10,7 +10,7 @@ import pytest
 
 from archon.errors import FieldViolation, InvalidArgument
 from archon_services.cli.commands import plan as command
-from archon_services.cli.commands.plan import Format
+from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.main import app
 
@@ -53,10 +53,10 @@ def test_a_missing_goal_is_a_usage_error(called: list[Any]) -> None:
 
 
 def test_the_suffix_of_a_file_names_the_format() -> None:
-    forms = {name: command._format_of(Path(name)) for name in ("p.mmd", "p.gv", "p.svg", "p.json", "p")}
+    forms = {name: format_of(Path(name)) for name in ("p.mmd", "p.gv", "p.svg", "p.json", "p")}
     assert list(forms.values()) == [Format.MERMAID, Format.DOT, Format.SVG, Format.JSON, Format.TEXT]
     with pytest.raises(CliError, match=r"\.pdf"):
-        command._format_of(Path("p.pdf"))
+        format_of(Path("p.pdf"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from archon.registry import Edge, Graph, RefusedEdge
-from archon_services.cli.render.graph import Format, render_graph
+from archon_services.cli.drawing_format import Format
+from archon_services.cli.render.graph import render_graph
 
 GRAPH = Graph(
     roles=("cook", "waiter"),
