@@ -105,6 +105,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_run_whose_journal_is_too_large_fails"],
         ),
         Limit(
+            "Ended runs that stay in memory; bytes of their journals",
+            "{archon_services.orchestrator.runs.ended_runs:MAX_ENDED}; "
+            "{archon_services.orchestrator.runs.ended_runs:MAX_ENDED_BYTES|bytes}",
+            "Those that ended first are read from the journal.",
+            ["test_ended_runs_are_kept_up_to_a_number_and_bytes"],
+        ),
+        Limit(
             "Events of a run",
             "{archon_mesh.core.run.decide.event_limit:MAX_EVENTS}",
             "The run fails: `TOO_MANY_EVENTS`.",

@@ -107,7 +107,6 @@ class RunDriver:
         "_new",
         "_owner_checked",
         "_placement",
-        "_size",
         "_task",
         "_timer",
         "_until_end",
@@ -121,6 +120,7 @@ class RunDriver:
         "queued",
         "run_id",
         "same_as",
+        "size",
         "state",
         "woken",
     )  # fmt: skip
@@ -167,7 +167,7 @@ class RunDriver:
 
         self._until_end = False
         self._finished = False
-        self._size = size
+        self.size = size
         """Bytes of its journal."""
 
         self.failed = False
@@ -364,10 +364,10 @@ class RunDriver:
 
     def _grown(self, step: Step) -> None:
         """Has the run end once its journal has become too large."""
-        before, limit = self._size, self._drive.max_bytes
-        self._size = size = before + step.size
+        before, limit = self.size, self._drive.max_bytes
+        self.size = size = before + step.size
         if size > limit >= before:
-            self._inbox.put_first(Delivery(inp.JournalFull(self._size, limit)))
+            self._inbox.put_first(Delivery(inp.JournalFull(self.size, limit)))
             self.wake()
 
     def _execute(self, decision: Decision) -> None:

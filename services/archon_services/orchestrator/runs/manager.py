@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -29,6 +29,7 @@ from archon_services.orchestrator.measuring.role_averages import RoleAverages
 from archon_services.orchestrator.measuring.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
+from archon_services.orchestrator.runs.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.load import load_run
@@ -39,9 +40,6 @@ from archon_services.orchestrator.tracing.exporter import RunSpanExporter
 from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)
-
-MAX_ENDED: Final = 256
-"""Ended runs whose state is kept in memory, for callers that ask right after the end."""
 
 MAX_LOOKUPS: Final = 1_000
 """Open questions to the journal about runs that are not driven here."""
@@ -109,7 +107,7 @@ class Runs:
         self._drive: Drive | None = None
         self._drivers: dict[str, RunDriver] = {}
         self._lookups: set[asyncio.Task[None]] = set()
-        self._ended: OrderedDict[str, RunState] = OrderedDict()
+        self._ended = EndedRuns()
         self._started = False
         self._awaited: set[str] = set()
         """Runs that this process has claimed and does not drive yet, or could not take over."""
@@ -314,9 +312,7 @@ class Runs:
         if driver.failed:
             self._awaited.add(run_id)
         if driver.ended:
-            self._ended[run_id] = driver.state
-            if len(self._ended) > MAX_ENDED:
-                self._ended.popitem(last=False)
+            self._ended.add(driver.state, run_id, driver.size)
 
     # What sessions report ---------------------------------------------------------------------------------------
 
