@@ -378,6 +378,8 @@ class RunDriver:
                     if isinstance(effect, Timer):
                         self._timer.advance(effect.at)
                 self._effects.execute(effects, run, self._clock.now())
+            if self._timer.at and self._timer.at <= decision.now:  # it has rung, and other tasks may wait for it too
+                self._timer.set(open_effects(run), decision.now)
         else:
             after = open_effects(run)
             opened = (after - decision.before) | (after & set(decision.early))
