@@ -68,10 +68,17 @@ class Trips(Replicas):
         await self.start(ARCHON_JOURNAL=dsn, **settings)
         await self.start_second(dsn, **settings)
         self.reader = self.other
-        gates = {"GATES": str(self.gates), "GATED": ",".join(STAGES), "PLANS": json.dumps(PLANS)}
-        self.roles = {
-            role: await self.agent(role, module="tests.fixtures.gated_agent", **gates) for role in ("planner", "worker")
-        }
+        self.roles = {role: await self.gated(role) for role in ("planner", "worker")}
+
+    async def gated(self, role: str) -> ServiceProcess:
+        """Starts an agent that waits at the gates of the stages."""
+        return await self.agent(
+            role,
+            module="tests.fixtures.gated_agent",
+            GATES=str(self.gates),
+            GATED=",".join(STAGES),
+            PLANS=json.dumps(PLANS),
+        )
 
     def notes(self, run_id: str) -> Counter[tuple[str, str]]:
         """Returns how often the agents did what (begin, ask, fail, end), at which stage of a run."""

@@ -131,8 +131,8 @@ def _faults(run: RunState, plan: Plan | None) -> tuple[tuple[str, str], ...]:
 
 
 def _accepted(run: RunState, merged: Plan, changes: tuple[str, ...]) -> AcceptedPlan:
-    """Accepts a merged plan that has no faults, or none any more. A step may repeat a completed one as its planner wrote
-    that one, before repairs and without a role: only now do they look alike, and it is left out."""
+    """Accepts a merged plan that has no faults, or none any more. A step may repeat a completed one as the planner
+    wrote that one, before repairs and without a role: only now do they look alike, and it is left out."""
     plan = assigned(merged, plan_targets(run))
     if run.plan is not None and not run.plan.expanding:
         plan = _merged(run, replace(plan, subtasks=tuple(step for step in plan.subtasks if not step.has_ended)))

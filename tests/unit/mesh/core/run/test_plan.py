@@ -245,15 +245,10 @@ def test_a_replan_that_repeats_only_what_is_done_ends_the_run() -> None:
     assert run.state.answer_seqs == (run.task("a").result_seq,)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"role": ""},
-        {"role": "wizard"},
-        {"tool_name": "boook"},
-        {"tool_name": "book", "tool_args": {"text": "{nine}"}},
-    ],
-)
+MISSING: dict[str, object] = {"tool_name": "book", "tool_args": {"text": "{nine}"}}
+
+
+@pytest.mark.parametrize("fields", [{"role": ""}, {"role": "wizard"}, {"tool_name": "boook"}, MISSING])
 def test_a_planner_that_repeats_its_reply_repeats_no_step(fields: dict[str, object]) -> None:
     run, steps = PlanRun(), (step("a", **fields), step("hotel", "a", critical=True))
     for _ in range(2):
