@@ -28,11 +28,9 @@ from archon.api.registry.v1 import registry_service_pb2 as registry_pb2
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.client import RunHandle, answer_text
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.replicas import Replicas
 from tests.fixtures.waiting import eventually
-from tests.integration.services.orchestrator.test_replicas import Replicas, replicas
 from tests.integration.services.orchestrator.troupe import Troupe, durable
-
-__all__ = ["replicas"]
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
 FORBIDDEN = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL}

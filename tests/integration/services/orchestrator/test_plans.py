@@ -151,6 +151,24 @@ async def test_a_failed_critical_step_is_replanned_and_the_rest_kept(mesh: Mesh,
     assert [event.planned.plan.revision for event in of(events, "planned")] == [1, 2]
 
 
+async def test_a_planner_that_repeats_its_plan_repeats_no_step(mesh: Mesh, troupe: Troupe) -> None:
+    same = plan(step("flight"), step("hotel", "flight", critical=True), step("trip", "flight", "hotel"))
+    roles = Roles(same, same)
+    roles.fail = {"hotel"}
+    work = roles.work
+
+    async def once(task: TaskContext) -> str:
+        if roles.worked.count("hotel"):
+            roles.fail.clear()
+        return await work(task)
+
+    roles.work = once  # type: ignore[method-assign]
+    await roles.join(troupe)
+    run, _ = await roles.run(mesh.client)
+    assert answer_text(run) == "trip(flight(),hotel(flight()))"
+    assert roles.worked == ["flight", "hotel", "hotel", "trip"]
+
+
 async def test_a_reply_with_faults_is_refused_once_with_its_faults(mesh: Mesh, troupe: Troupe) -> None:
     roles = Roles("I cannot plan that.", plan(step("trip")))
     await roles.join(troupe)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,11 +12,11 @@ import pytest
 
 from archon.agent import Question, TaskContext
 from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.client import Client, answer_text
+from archon.client import answer_text
 from archon.errors import RequestIdReused, Unavailable
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.services import ServiceProcess
+from tests.fixtures.replicas import Replicas
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, of
 
@@ -25,44 +24,6 @@ pytestmark = pytest.mark.liveness
 
 TAKEN_OVER_WITHIN = 5.0
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
-
-
-class Replicas(Mesh):
-    """A mesh with orchestrators `first` (as `orchestrator`, `client`) and `second`."""
-
-    second: ServiceProcess
-    other: Client
-
-    async def start_second(self, dsn: str, module: str = "archon_services.orchestrator", **environment: str) -> None:
-        """Starts the second orchestrator."""
-        self.second = ServiceProcess(
-            module,
-            self.home,
-            **environment,
-            ARCHON_REGISTRY=self.registry.address,
-            ARCHON_MEMORY=self.memory.address,
-            ARCHON_JOURNAL=dsn,
-        )
-        self.other = Client(await self.second.start())
-
-    async def stop(self) -> None:
-        """Stops both orchestrators and the rest of the mesh."""
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(super().stop)
-            stack.push_async_callback(self.other.close)
-            stack.push_async_callback(self.second.stop)
-            for process in (self.orchestrator, self.second):
-                process.thaw()
-
-
-@pytest.fixture
-async def replicas(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Replicas]:
-    """A mesh of two orchestrators without agents."""
-    mesh = Replicas(tmp_path, etcd.address)
-    await mesh.start(ARCHON_JOURNAL=postgres_dsn)
-    await mesh.start_second(postgres_dsn)
-    yield mesh
-    await mesh.stop()
 
 
 async def begun(mesh: Mesh, role: str, count: int = 1) -> None:

@@ -14,11 +14,9 @@ from archon.api.common.v1 import common_pb2
 from archon.client import Client, answer_text
 from archon.errors import ArchonError
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.replicas import Replicas
 from tests.fixtures.waiting import eventually
-from tests.integration.services.orchestrator.test_replicas import Replicas, replicas
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
-
-__all__ = ["replicas"]
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
 

@@ -8,7 +8,8 @@ import pytest
 
 from archon_mesh.planning import TaskMode, decide
 from archon_mesh.planning.decide import Decision, decided_by
-from tests.unit.mesh.planning.workers import plan, subtask
+from tests.fixtures.plan_replies import subtask
+from tests.unit.mesh.planning.workers import plan
 
 TRAVEL = {"book_flight": "Books a flight.", "book_hotel": "Books a room.", "search": "Searches the web."}
 

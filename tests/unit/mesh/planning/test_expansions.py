@@ -10,8 +10,9 @@ import pytest
 
 from archon_mesh.core.plan import MAX_EXPANSIONS, Task, expanded
 from archon_mesh.planning import PlanExecutor, PlanFailed, parse_plan
+from tests.fixtures.plan_replies import reply, subtask
 from tests.fixtures.waiting import until
-from tests.unit.mesh.planning.workers import FunctionWorker, no_sleep, plan, planner_of, reply, subtask
+from tests.unit.mesh.planning.workers import FunctionWorker, no_sleep, plan, planner_of
 
 
 def done(message: str) -> str:

@@ -14,7 +14,7 @@ from archon.failure_kinds import MODEL_FORMAT
 from archon_mesh.core.plan import EmptyPlan, SubTask, SubTaskStatus, find_faults, repair
 from archon_mesh.planning import MalformedPlan, parse_changes, parse_context, parse_plan
 from archon_mesh.planning.parse import MAX_CHANGE, MAX_CHANGES, parse_question
-from tests.unit.mesh.planning.workers import reply, subtask
+from tests.fixtures.plan_replies import reply, subtask
 
 
 def read(text: str) -> list[SubTask]:

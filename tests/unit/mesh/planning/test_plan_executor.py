@@ -15,9 +15,10 @@ from archon_mesh.core.plan import PlanCycle, ReplanPolicy, SubTaskStatus, Task, 
 from archon_mesh.planning import CheckedResult, PlanEvent, PlanExecutor, PlanFailed
 from archon_mesh.tools import ToolResult, tool
 from archon_mesh.tools.builtin import Calculator
+from tests.fixtures.plan_replies import reply, subtask
 from tests.fixtures.waiting import until
 from tests.unit.mesh.core.plan.plans import plans
-from tests.unit.mesh.planning.workers import FunctionWorker, executor_of, no_sleep, plan, planner_of, reply, subtask
+from tests.unit.mesh.planning.workers import FunctionWorker, executor_of, no_sleep, plan, planner_of
 
 
 def results(task: Task) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import MalformedPlan, Planner, PlanNotApproved, create_plan
 from archon_mesh.tools import tool
 from archon_mesh.tools.builtin import Calculator
-from tests.unit.mesh.planning.workers import plan, planner_of, reply, subtask
+from tests.fixtures.plan_replies import reply, subtask
+from tests.unit.mesh.planning.workers import plan, planner_of
 
 
 @tool

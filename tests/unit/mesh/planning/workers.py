@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import PlanExecutor, Planner, Spending, parse_plan
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
 from archon_mesh.tools.result import ToolOutcome, ToolResult
+from tests.fixtures.plan_replies import reply
 
 
 class FunctionWorker:
@@ -63,16 +63,6 @@ async def _awaited(value: Any) -> Any:
 
 async def no_sleep(seconds: float) -> None:
     """Sleeps for no time at all."""
-
-
-def subtask(id: str, *dependencies: str, **fields: Any) -> dict[str, Any]:
-    """Returns a subtask of a planner's reply."""
-    return {"id": id, "description": f"Do {id}", "dependencies": list(dependencies), **fields}
-
-
-def reply(*subtasks: Any, goal: str = "Do it", **fields: Any) -> str:
-    """Returns a planner's reply."""
-    return json.dumps({"goal": goal, "subtasks": list(subtasks), **fields})
 
 
 def plan(*subtasks: Any, query: str = "Do it") -> Task:

@@ -44,7 +44,7 @@ def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failur
     time faults are repaired; if they cannot be, the Failure is final."""
     faults = reply.faults or _faults(run, reply.plan)
     if not faults and reply.plan is not None:
-        return AcceptedPlan(assigned(_merged(run, reply.plan), plan_targets(run)), reply.changes)
+        return _accepted(run, _merged(run, reply.plan), reply.changes)
     if _may_refuse(run, task):
         return _refusal(faults, RetryAdvice.LATER, _failure_kind(run, reply))
     if reply.plan is None:
@@ -58,12 +58,11 @@ def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failur
 
 def repaired(run: RunState, plan: Plan) -> AcceptedPlan:
     """Repairs a plan by fixed rules. Raises EmptyPlan."""
-    targets = plan_targets(run)
-    tools, roles, capabilities = _names(targets)
+    tools, roles, capabilities = _names(plan_targets(run))
     fixed, changes = repair(
         _merged(run, plan), tools=tools, roles=roles, capabilities=capabilities, max_subtasks=max_steps(run)
     )
-    return AcceptedPlan(assigned(_with_few_dependencies(fixed), targets), changes)
+    return _accepted(run, _with_few_dependencies(fixed), changes)
 
 
 def plan_faults(run: RunState, plan: Plan, *, limit: int = MAX_PLAN_SUBTASKS) -> tuple[tuple[str, str], ...]:
@@ -100,7 +99,7 @@ def reaccepted(run: RunState, plan: Plan, changes: tuple[str, ...]) -> AcceptedP
     its repairs so far."""
     merged = _merged(run, plan)
     if not plan_faults(run, merged):
-        return AcceptedPlan(assigned(merged, plan_targets(run)), changes)
+        return _accepted(run, merged, changes)
     try:
         again = repaired(run, plan)
     except EmptyPlan as error:
@@ -129,6 +128,15 @@ def _faults(run: RunState, plan: Plan | None) -> tuple[tuple[str, str], ...]:
         found = expansion_faults(merged, run.plan.expanding)
         return (*faults, *((fault.subtask_id, fault.message) for fault in found))
     return faults
+
+
+def _accepted(run: RunState, merged: Plan, changes: tuple[str, ...]) -> AcceptedPlan:
+    """Accepts a merged plan that has no faults, or none any more. A step may repeat a completed one as the planner
+    wrote that one, before repairs and without a role: only now do they look alike, and it is left out."""
+    plan = assigned(merged, plan_targets(run))
+    if run.plan is not None and not run.plan.expanding:
+        plan = _merged(run, replace(plan, subtasks=tuple(step for step in plan.subtasks if not step.has_ended)))
+    return AcceptedPlan(plan, changes)
 
 
 def _merged(run: RunState, plan: Plan) -> Plan:

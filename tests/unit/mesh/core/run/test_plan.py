@@ -245,6 +245,28 @@ def test_a_replan_that_repeats_only_what_is_done_ends_the_run() -> None:
     assert run.state.answer_seqs == (run.task("a").result_seq,)
 
 
+MISSING: dict[str, object] = {"tool_name": "book", "tool_args": {"text": "{nine}"}}
+
+
+@pytest.mark.parametrize("fields", [{"role": ""}, {"role": "wizard"}, {"tool_name": "boook"}, MISSING])
+def test_a_planner_that_repeats_its_reply_repeats_no_step(fields: dict[str, object]) -> None:
+    run, steps = PlanRun(), (step("a", **fields), step("hotel", "a", critical=True))
+    for _ in range(2):
+        assert run.state.plan is not None
+        run.begin(run.state.plan.planner)
+        if isinstance(run.reply(*steps)[-1], ev.Retried):  # it has faults, and is repaired the next time
+            run.now += 60
+            run.begin(run.state.plan.planner)
+            run.reply(*steps)
+        if run.task("a").state is not TaskState.COMPLETED:
+            run.complete("a")
+            run.fail("hotel")
+    assert run.states() == {"a": "COMPLETED", "hotel": "SUBMITTED"}
+    run.complete("hotel")
+    assert run.state.state is TaskState.COMPLETED
+    assert [each.step_id for each in run.state.tasks.values() if each.step_id] == ["a", "hotel", "hotel"]
+
+
 def test_missing_input_fails_the_step() -> None:
     run = PlanRun(step("a"), step("b"))
     events = run.feed(inp.InputMissing(run.task("a").task_id, 1, BUSY))
