@@ -21,7 +21,7 @@ from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
 from tests.simulation.loop import Process
 from tests.simulation.people import timed_question
-from tests.simulation.plans import failing, reply_of
+from tests.simulation.plans import failing, output_of, reply_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -126,7 +126,7 @@ class SimAgent:
             return Answer(reply_of(task, dice))
         text = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
         items = [Item(f"{policy} of {task.task_id}", policy) for policy in task.publish_policies]
-        return Answer(text, new_history=turn_of(task) if task.remembers else None, items=items)
+        return Answer(output_of(task, dice, text), new_history=turn_of(task) if task.remembers else None, items=items)
 
     async def _spend(self, task: TaskContext) -> None:
         """Reserves before it spends."""

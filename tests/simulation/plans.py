@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import text_of
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.plan_state import keeps_task
 from archon_mesh.core.run.types import PlanTarget, Submission, TaskState
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 MOST_STEPS = 6
+EXPECTED = '{"type": "object", "required": ["ok"]}'
 
 
 def planned_submission(number: int, roles: Sequence[str], timeout: float) -> Submission:
@@ -75,6 +77,8 @@ def _random_steps(random: Random, request: agent_pb2.PlanRequest) -> list[dict[s
         }
         if request.expand and random.random() < 0.3:
             step["id"] = random.choice(known)  # of a step that has begun, or takes the place of one that waits
+        if random.random() < 0.2:
+            step["expected_output"] = EXPECTED
         if random.random() < 0.3:
             names = [f"{{{name}}}" for name in dependencies]
             step |= {"tool_name": target.tools[0].name, "tool_args": {"about": " and ".join(names) or "it"}}
@@ -161,8 +165,17 @@ def _validate(book: Book, dice: Dice) -> None:
                 _inputs(event, steps[step_of[event.task_id]].partial_input, predecessors[event.task_id], states)
         elif isinstance(event, (ev.ResultReceived, ev.TaskEnded)):
             states[event.task_id] = event.state
+            _expected(event, steps.get(step_of.get(event.task_id, "")), book.facts[position - 1])
             if event.task_id in step_of and event.state is TaskState.COMPLETED:
                 completed_steps.add(step_of[event.task_id])
+
+
+def _expected(event: ev.ResultReceived | ev.TaskEnded, step: Any, before: ev.Event) -> None:
+    """V26: what nothing builds on: a result that is not what the step's plan expects, but by a person's decision."""
+    decided = isinstance(before, ev.InputGiven) and before.task_id == event.task_id
+    if isinstance(event, ev.ResultReceived) and event.state is TaskState.COMPLETED and step is not None and not decided:
+        text = text_of(cast(agent_pb2.TaskResult, event.payload).output)
+        must("V26", step.expected_output != EXPECTED or text.startswith("{"), f"{event.task_id} completed with {text}")
 
 
 def _inputs(event: ev.Dispatched, partial: bool, predecessors: Sequence[str], states: dict[str, TaskState]) -> None:
@@ -196,6 +209,13 @@ def _untouched(
     }
     gone = [id_ for id_ in running if id_ not in steps and tasks[id_] not in stopping]
     must(line, not gone, f"{gone} had begun and were left out")
+
+
+def output_of(task: TaskContext, dice: Dice, text: str) -> str:
+    """Returns the answer of a step: the text, or what is expected of it, but for faults."""
+    if task.expected_output and not dice.fault("step answered what was not expected", 0.4):
+        return json.dumps({"ok": text})
+    return text
 
 
 def failing(task: TaskContext, dice: Dice) -> bool:

@@ -16,6 +16,7 @@ from archon_mesh.core.run.decide import plan as decide_plan
 from archon_mesh.core.run.decide import plan_edit, plan_reply
 from archon_mesh.core.run.fold import plan as fold_plan
 from archon_mesh.core.run.task import Task
+from archon_services.orchestrator.runs import decider
 from tests.simulation.check import Violation
 from tests.simulation.course import run_seed
 
@@ -27,6 +28,7 @@ FAULTS = (
     "plan made anew",
     "planner's reply has a cycle",
     "planner's reply is no plan",
+    "step answered what was not expected",
     "step failed",
 )
 
@@ -88,6 +90,10 @@ def expansions_drop_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_reply, "expanded", careless)
 
 
+def results_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "with_checked_result", lambda run, given: given)
+
+
 @pytest.mark.parametrize(
     ("line", "plant"),
     [
@@ -95,6 +101,7 @@ def expansions_drop_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         ("V19", dependants_start_at_once),
         ("V20", edits_touch_what_has_begun),
         ("V25", expansions_drop_what_runs),
+        ("V26", results_unchecked),
     ],
 )
 def test_a_planted_bug_is_found(

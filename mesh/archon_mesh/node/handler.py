@@ -115,8 +115,9 @@ def _allow_only(fork: Agent, names: tuple[str, ...]) -> None:
 
 
 def _query(task: TaskContext) -> str:
-    """Returns the input of the task, with what is expected of the answer."""
-    return f"{task.text}\n\nExpected output: {task.expected_output}" if task.expected_output else task.text
+    """Returns the input of the task, with what is expected of the answer, and why an earlier one was refused."""
+    text = f"{task.text}\n\nExpected output: {task.expected_output}" if task.expected_output else task.text
+    return f"{text}\n\nAn earlier answer was refused: {task.refusal}" if task.refusal else text
 
 
 async def _ask_credential(task: TaskContext, tool_name: str, credential: str) -> str:

@@ -30,6 +30,7 @@ ArchonError
   |   + WrongInstance
   |   + RunExpired
   |   + PlanFailed
+  |   + ResultRefused
   |   + ApprovalRejected
   |   + DelegationLoop
   |   + DelegationTooDeep
@@ -314,6 +315,12 @@ class PlanFailed(FailedPrecondition):
     has the faults of a reply, `metadata["failed_steps"]` the steps."""
 
     default_reason = "PLAN_FAILED"
+
+
+class ResultRefused(FailedPrecondition):
+    """The result of a step is not what its plan expects; `field_violations` says why."""
+
+    default_reason = "RESULT_REFUSED"
 
 
 class ApprovalRejected(FailedPrecondition):

@@ -169,6 +169,7 @@ _REASONS: Final = {
     ),
     "model.reasoning_degradation": ("ITERATION_LIMIT",),
     "planning.cycle": ("CYCLE",),
+    "model.format": ("RESULT_REFUSED",),
     "planning.deadlock": ("PLAN_FAILED",),
     "memory.corruption": ("DATA_LOSS",),
     "collaboration.delegation_loop": (

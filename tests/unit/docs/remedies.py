@@ -38,6 +38,7 @@ REASONS: Final = {
     "NO_CAPACITY": "Start more instances of the role, or raise its `max_tasks`.",
     "OUT_OF_RANGE": "Begin from a position that exists.",
     "PAUSE_EXPIRED": "Run `archon rerun`; raise `ARCHON_PAUSE_TIMEOUT` if people need more time.",
+    "RESULT_REFUSED": "If all attempts are refused, correct the step's `expected_output`, or the role.",
     "PLAN_FAILED": "`archon show` names the steps that failed: correct the cause, or submit a simpler goal, or one goal for each "
     "part of it.",
     "PERMISSION_DENIED": "Make the call as the owner of the object.",

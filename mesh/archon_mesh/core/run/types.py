@@ -185,6 +185,7 @@ CONVERSATION_MOVED = "CONVERSATION_MOVED"
 """The failure reason of an attempt whose turn of a conversation conflicts with one that was stored first."""
 
 PLAN_FAILED = "PLAN_FAILED"
+RESULT_REFUSED = "RESULT_REFUSED"
 """The failure reason of a run whose plan cannot be completed, and of a reply of its planner that is no plan."""
 
 APPROVAL_REJECTED = "APPROVAL_REJECTED"

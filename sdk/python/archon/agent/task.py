@@ -163,6 +163,12 @@ class TaskContext:
         return self._assigned.expected_output
 
     @property
+    def refusal(self) -> str:
+        """Why the result of the attempt before was refused: it is not what `expected_output` asks for. Empty if it was
+        not."""
+        return self._assigned.refusal
+
+    @property
     def step_id(self) -> str:
         """The step of the plan that the task executes; empty if it executes none."""
         return self._assigned.step_id

@@ -26,6 +26,7 @@ def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> Non
     assert run.plan is not None
     step = run.plan.steps[task.step_id]
     assigned.step_id, assigned.expected_output = step.id, step.expected_output
+    assigned.refusal = "; ".join(task.faults)
     assigned.input.add(text=step.description or f"Call the tool {step.tool_name}.")
     if step.tool_name:
         assigned.allowed_tools.append(step.tool_name)

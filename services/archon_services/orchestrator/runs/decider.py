@@ -15,6 +15,7 @@ from archon_services.orchestrator.runs.candidates import Candidates
 from archon_services.orchestrator.runs.decision import Decision
 from archon_services.orchestrator.runs.placement import Placement
 from archon_services.orchestrator.runs.plan_reply import with_plan
+from archon_services.orchestrator.runs.result_check import with_checked_result
 from archon_services.orchestrator.runs.session_history import SessionHistory
 from archon_services.orchestrator.runs.superseded import without_superseded
 from archon_services.orchestrator.runs.timer import RunTimer
@@ -75,7 +76,7 @@ class Decider:
                 decision.discarded[number] = "ABORTED"
                 continue
             if run.plan is not None:
-                given = with_plan(run, given)
+                given = with_checked_result(run, with_plan(run, given))
             decision.inputs.append(given)
             for event in self._apply(run, decide(run, given, decision.now), decision):
                 if type(event) is ev.Discarded:

@@ -13,6 +13,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon.registry import Tool
 from archon.wire import MAX_CHECKED_BYTES
+from archon_mesh.core.plan import MAX_REPLANS
+from archon_mesh.planning import PlanFailed
 from tests.fixtures.broken_plans import BROKEN, GOAL
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.plan_replies import subtask
@@ -72,6 +74,11 @@ async def test_runs_with_a_broken_reply_end_in_order(mesh: Mesh, troupe: Troupe)
     runs = await asyncio.gather(*(roles.run(mesh, broken.text, broken.goal) for broken in BROKEN.values()))
     for (label, broken), (run, events) in zip(BROKEN.items(), runs, strict=True):
         requests = roles.requests[run.run_id]
+        if broken.outcome is PlanFailed:  # the reply is a plan, whose step fails for good
+            assert (run.state, run.failure.reason, len(requests)) == (FAILED, PLAN_FAILED, 1 + MAX_REPLANS), label
+            refused = {event.retry.failure.reason for event in of(events, "retry")}
+            assert refused == {failure_pb2.ERROR_REASON_RESULT_REFUSED}, label
+            continue
         assert len(requests) == (2 if broken.fault else 1), label
         assert list(requests[0].faults) == [], label
         assert not broken.fault or broken.fault in requests[1].faults[0], (label, list(requests[1].faults))

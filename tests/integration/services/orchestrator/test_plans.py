@@ -178,6 +178,25 @@ async def test_a_reply_with_faults_is_refused_once_with_its_faults(mesh: Mesh, t
     assert len(roles.requests[1].faults) == 1
 
 
+async def test_a_refused_result_is_made_again(mesh: Mesh, troupe: Troupe) -> None:
+    schema = json.dumps({"type": "object", "required": ["price"]})
+    roles = Roles(plan(step("hotel", expected_output=schema)))
+    refusals: list[str] = []
+
+    async def work(task: TaskContext) -> str:
+        refusals.append(task.refusal)
+        return '{"price": 70}' if task.refusal else "the Plaza"
+
+    roles.work = work  # type: ignore[method-assign]
+    await roles.join(troupe)
+    run, events = await roles.run(mesh.client)
+    assert answer_text(run) == '{"price": 70}'
+    assert refusals == ["", "the result is not JSON, as the expected output asks for"]
+    (retried,) = of(events, "retry")
+    assert retried.retry.failure.reason == failure_pb2.ERROR_REASON_RESULT_REFUSED
+    assert retried.retry.failure.kind == "model.format"
+
+
 async def test_a_planner_that_never_plans_fails_the_run(mesh: Mesh, troupe: Troupe) -> None:
     roles = Roles("no", "no", "no")
     await roles.join(troupe)

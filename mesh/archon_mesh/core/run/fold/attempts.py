@@ -14,6 +14,7 @@ from archon_mesh.core.run.types import (
     GIVEN_BACK,
     NOTHING,
     PLAN_FAILED,
+    RESULT_REFUSED,
     Failure,
     TaskState,
 )
@@ -68,7 +69,7 @@ def retried(run: RunState, event: ev.Retried, time: float) -> None:
             task.checkpoint = None
         return
     attempt_failed(run, task)
-    if event.failure.reason == PLAN_FAILED:
+    if event.failure.reason in (PLAN_FAILED, RESULT_REFUSED):
         task.faults = tuple(description for _, description in event.failure.violations)
         task.checkpoint = None
     task.retries += 1

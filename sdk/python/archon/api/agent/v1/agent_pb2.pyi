@@ -95,6 +95,7 @@ class AssignTask(_message.Message):
     ALLOWED_TOOLS_FIELD_NUMBER: _builtins.int
     TOOL_ARGS_JSON_FIELD_NUMBER: _builtins.int
     PLAN_REQUEST_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
@@ -109,6 +110,8 @@ class AssignTask(_message.Message):
     """The step of the plan that the task executes; empty if it executes none."""
     tool_args_json: _builtins.str
     """Arguments of the tool of the step, with all templates filled: one JSON object; empty if there are none."""
+    refusal: _builtins.str
+    """Why the result of the attempt before was refused: it is not what expected_output asks for. Empty if it was not."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The task's input."""
@@ -188,10 +191,11 @@ class AssignTask(_message.Message):
         allowed_tools: _abc.Iterable[_builtins.str] | None = ...,
         tool_args_json: _builtins.str = ...,
         plan_request: Global___PlanRequest | None = ...,
+        refusal: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "plan_request", b"plan_request", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

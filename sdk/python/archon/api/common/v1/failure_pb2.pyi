@@ -152,6 +152,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A person rejected what a rule had them asked about; metadata["rule"] and metadata["identity"] say which and who."""
     ERROR_REASON_QUESTION_TIMED_OUT: _ErrorReason.ValueType  # 58
     """No answer to a question came in time, and its policy is to abort; metadata["input_id"] is the question."""
+    ERROR_REASON_RESULT_REFUSED: _ErrorReason.ValueType  # 59
+    """The result of a step is not what its plan expects; field_violations says why."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -284,6 +286,8 @@ ERROR_REASON_APPROVAL_REJECTED: ErrorReason.ValueType  # 57
 """A person rejected what a rule had them asked about; metadata["rule"] and metadata["identity"] say which and who."""
 ERROR_REASON_QUESTION_TIMED_OUT: ErrorReason.ValueType  # 58
 """No answer to a question came in time, and its policy is to abort; metadata["input_id"] is the question."""
+ERROR_REASON_RESULT_REFUSED: ErrorReason.ValueType  # 59
+"""The result of a step is not what its plan expects; field_violations says why."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:
