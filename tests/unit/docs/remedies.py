@@ -38,7 +38,7 @@ REASONS: Final = {
     "NO_CAPACITY": "Start more instances of the role, or raise its `max_tasks`.",
     "OUT_OF_RANGE": "Begin from a position that exists.",
     "PAUSE_EXPIRED": "Run `archon rerun`; raise `ARCHON_PAUSE_TIMEOUT` if people need more time.",
-    "RESULT_REFUSED": "If all attempts are refused, correct the step's `expected_output`, or the role.",
+    "RESULT_REFUSED": "Correct the step's `expected_output`, or use a model with function calling, a larger one, or a lower `temperature`.",
     "PLAN_FAILED": "`archon show` names the steps that failed: correct the cause, or submit a simpler goal, or one goal for each "
     "part of it.",
     "PERMISSION_DENIED": "Make the call as the owner of the object.",
@@ -73,7 +73,6 @@ REASONS: Final = {
 KINDS: Final = {
     "model.hallucination": "Describe the agent's tools in its prompt, or use a larger model.",
     "model.refusal": "Rephrase the task or the prompt, ask for less at once, or use another model.",
-    "model.format": "Use a model with function calling without `text/`, a larger one, or a lower `temperature`.",
     "model.context_overflow": "Shorten the input, add `ContextCompactionMiddleware`, or use a model with a larger window.",
     "model.provider": "Wait for the provider; `retries` and `fallback_model` of the agent bridge short failures.",
     "tool.timeout": "Raise `tool_timeout` of the agent, or make the tool faster.",
