@@ -405,6 +405,8 @@ class Attempts:
             self._resend(attempt)
         elif failure.reason == "UNKNOWN_FRAME":
             _log.info("%s does not know a frame: %s", self._role, failure.message, extra=task_fields(attempt.ref))
+        elif failure.reason == "STALE_EPOCH" and frame.task.epoch < attempt.ref.epoch:
+            pass  # a copy of a frame that an earlier owner sent: the agent holds the attempt all the same
         elif not attempt.concluded:
             self._remove(attempt)
             rejected = inp.RejectIn(attempt.ref.task_id, attempt.ref.attempt, failure)

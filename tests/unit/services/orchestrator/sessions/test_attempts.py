@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.errors import Unavailable
 from archon.frames import FEATURES, OutgoingFrame
 from archon_mesh.core.run import inputs as inp
@@ -89,6 +89,15 @@ def test_an_attempt_known_by_its_records_is_stopped_if_over() -> None:
     assert arms(sent) == ["cancel_task"]
     attempts.frame(frame_of(2, result=RESULT))
     assert len(inbox.deliveries[1].records) == 1, "frames of the offer are still delivered"
+
+
+@pytest.mark.parametrize(("epoch", "is_rejected"), [(1, False), (3, True)])
+def test_a_refused_copy_of_an_earlier_owners_frame_ends_no_attempt(epoch: int, is_rejected: bool) -> None:
+    attempts, inbox, _ = begun()
+    attempts.adopt(ref(3), "a", AttemptStatus(60.0), connected=True)
+    stale = failure_pb2.Failure(code=10, reason=failure_pb2.ERROR_REASON_STALE_EPOCH)
+    attempts.frame(frame_of(0, epoch, failure=stale))
+    assert any(isinstance(each.given, inp.RejectIn) for each in inbox.deliveries) is is_rejected
 
 
 def test_durability_12_an_offer_is_acked_in_the_owners_epoch() -> None:
