@@ -16,6 +16,7 @@ from archon_mesh.core.plan import (
     FaultKind,
     Plan,
     PlanFault,
+    SubTaskStatus,
     Task,
     carry_over,
     expanded,
@@ -375,6 +376,10 @@ class Planner:
             capabilities=names["capabilities"],
             max_subtasks=self._max_subtasks,
         )
+        if not places:
+            # A step may repeat a completed one as the model wrote that one: only now do they look alike.
+            new = tuple(each for each in repaired.subtasks if each.status is not SubTaskStatus.COMPLETED)
+            repaired = carry_over(repaired, replace(repaired, subtasks=new))
         if has_ended(repaired) and not places:
             raise EmptyPlan("the plan has no subtask that is left to execute")
         self.changes = changes

@@ -155,6 +155,20 @@ async def test_a_replan_sees_the_progress_and_keeps_results() -> None:
     assert (data["reason"], data["split"]) == ("subtask 2 failed 3 times", ["2"])
 
 
+async def test_a_repaired_replan_repeats_no_completed_step() -> None:
+    same = reply(subtask("1", tool_name="serach", tool_args={"query": "it"}), subtask("2", "1", critical=True))
+    planner, _ = planner_of(*[same] * 4)
+    made = await planner.create_plan("Do it", [search])
+    assert made.subtasks[0].tool_name == "search", "it was repaired"
+    made = made.update_subtask(made.subtasks[0].with_result("found"))
+    made = made.update_subtask(made.subtasks[1].with_status(SubTaskStatus.FAILED))
+    again = await planner.replan(made, "subtask 2 failed", [search])
+    assert [(each.id, each.status, each.dependencies) for each in again.subtasks] == [
+        ("1", SubTaskStatus.COMPLETED, ()),
+        ("2", SubTaskStatus.PENDING, ("1",)),
+    ]
+
+
 async def test_a_replan_with_nothing_to_do_is_an_error() -> None:
     done = plan(subtask("1"))
     done = done.update_subtask(done.subtasks[0].with_result("AB12"))
