@@ -10,7 +10,8 @@ from archon_mesh.agent.events import types as events
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
-from archon_mesh.agent.loop.executor import accepted_answer, run_loop
+from archon_mesh.agent.loop.executor import accepted_answer, is_goal_reached, run_loop
+from archon_mesh.agent.loop.notes import GOAL_NOT_REACHED
 from archon_mesh.agent.plan_worker import AgentWorker, RunModel
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.running_agent import Phase
@@ -30,7 +31,7 @@ from archon_mesh.planning.planner import Planner
 from archon_mesh.planning.task_outcome import TaskOutcome
 
 MAX_ANSWERS: Final = 3
-"""Answers of which hooks may refuse all but the last."""
+"""Answers of which hooks and the goal check may refuse all but the last."""
 
 _PHASES: Final = {PlanEventKind.REPLANNING: Phase.REPLANNING, PlanEventKind.REPLANNED: Phase.EXECUTING}
 _WITH_PLAN: Final = frozenset(
@@ -118,19 +119,25 @@ class PlannedRun:
         return PlanExecutor(worker, planner=planner, on_event=on_event, **options)
 
     async def _synthesise(self, state: AgentState, hooks: HookRunner, task: Task, answer: str | None) -> str:
-        """Returns the answer that hooks accept: the given one, or a single result, or else one that the model writes.
-        Raises PlanFailed if hooks accept none."""
+        """Returns the answer that hooks and the goal check accept: the given one, or a single result, or else one that
+        the model writes. Raises PlanFailed if they accept none."""
         model = RunModel(state, hooks, is_shown=True)
-        text = only_result(task) if answer is None else answer
+        text, problem = only_result(task) if answer is None else answer, ""
         for _ in range(MAX_ANSWERS):
             if text is None:
-                text = (await model.generate(ModelRequest(tuple(synthesis_messages(task))))).text
+                messages = synthesis_messages(task, problem)
+                text = (await model.generate(ModelRequest(tuple(messages)))).text
             accepted = await accepted_answer(state, hooks, ChatMessage("assistant", text))
-            if accepted is not None:
+            text = None
+            if accepted is None:
+                continue
+            verdict = await is_goal_reached(state, accepted.content)
+            if verdict is True:
                 state.history.append(accepted)
                 return accepted.content
-            text = None
-        raise PlanFailed(f"hooks refused {MAX_ANSWERS} answers to the query", (task,))
+            problem = f"{GOAL_NOT_REACHED}: {verdict}" if verdict else f"{GOAL_NOT_REACHED}."
+        reason = f"the last one: {problem}" if problem else "by hooks"
+        raise PlanFailed(f"{MAX_ANSWERS} answers to the query were refused, {reason}", (task,))
 
     async def _report(self, state: AgentState, event: PlanEvent) -> None:
         """Sets the phase, calls the handler of the options, and emits the event as AG-UI has it."""

@@ -139,7 +139,7 @@ class _Loop:
             return await self._offer(ChatMessage("assistant", text))
         if self._tool_caller.repeated.exhausted:
             self._must_answer = True
-        elif state.agent.goal_check is not None and await self._is_goal_reached(None) is True:
+        elif state.agent.goal_check is not None and await is_goal_reached(state, None) is True:
             self._must_answer, self._note = True, GOAL_REACHED
         return None
 
@@ -169,18 +169,13 @@ class _Loop:
         state = self._state
         accepted = await accepted_answer(state, self._hooks, message)
         state.history.append(message if accepted is None else accepted)
-        if accepted is None or state.agent.goal_check is None:
-            return None if accepted is None else accepted.content
-        verdict = await self._is_goal_reached(accepted.content)
+        if accepted is None:
+            return None
+        verdict = await is_goal_reached(state, accepted.content)
         if verdict is True:
             return accepted.content
         self._note = f"{GOAL_NOT_REACHED}: {verdict}" if verdict else f"{GOAL_NOT_REACHED}."
         return None
-
-    async def _is_goal_reached(self, answer: str | None) -> Verdict:
-        check = self._state.agent.goal_check
-        assert check is not None
-        return cast(Verdict, await maybe_await(check(self._state, answer)))
 
     def _found(self, text: str = "") -> dict[str, str]:
         """Metadata of an error that ends the run: the text, or else what the agent has found so far."""
@@ -200,6 +195,12 @@ async def wait_until_resumed(state: AgentState) -> None:
     while any(ancestor.agent.paused for ancestor in state.lineage()):
         for ancestor in state.lineage():
             await ancestor.agent.wait_until_resumed()
+
+
+async def is_goal_reached(state: AgentState, answer: str | None) -> Verdict:
+    """Returns what the goal check says of an answer, or of the state without one; True if there is no check."""
+    check = state.agent.goal_check
+    return True if check is None else cast(Verdict, await maybe_await(check(state, answer)))
 
 
 async def accepted_answer(state: AgentState, hooks: HookRunner, message: ChatMessage) -> ChatMessage | None:

@@ -18,7 +18,8 @@ MAX_SHOWN: Final = 20_000
 _FIRST: Final = "You write the answer to a query from the results of the steps that were taken for it."
 _RULES: Final = (
     " The user's JSON object has the query, the goal and the results. Answer the query completely and directly; do not "
-    "describe the steps. Use only the results, and say what is missing if a step has none."
+    "describe the steps. Use only the results, and say what is missing if a step has none. `refused` says why an "
+    "earlier answer was not accepted."
 )
 
 
@@ -36,13 +37,16 @@ def only_result(task: Task) -> str | None:
     return as_text(final[0].result) if is_complete and len(final) == 1 else None
 
 
-def synthesis_messages(task: Task) -> list[ChatMessage]:
-    """Returns the messages for the model that writes the answer of a task."""
+def synthesis_messages(task: Task, problem: str = "") -> list[ChatMessage]:
+    """Returns the messages for the model that writes the answer of a task. `problem` says why an earlier answer was
+    refused."""
     results = [
         {"step": subtask.description, "status": subtask.status.value, "result": as_text(subtask.result)[:MAX_SHOWN]}
         for subtask in task.subtasks
     ]
     data = {"query": task.original_query, "goal": task.goal, "results": results}
+    if problem:
+        data["refused"] = problem
     return [
         ChatMessage("system", _FIRST + _RULES),
         ChatMessage("user", json.dumps(data, ensure_ascii=False, default=str)),

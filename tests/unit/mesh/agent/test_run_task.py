@@ -314,6 +314,24 @@ async def test_a_hook_may_ask_for_another_answer() -> None:
     assert await agent.run_task(TRIP) == "Here you are, please."
 
 
+@pytest.mark.parametrize("answers", [["Booked.", "Room at the Plaza."], ["Booked.", "Done.", "Well."]])
+async def test_an_answer_that_misses_the_goal_is_written_anew(answers: list[str]) -> None:
+    def check(state: object, answer: str | None) -> bool | str:
+        return "Plaza" in (answer or "") or "name the hotel"
+
+    travel = Travel()
+    hotel = subtask("2", tool_name="book_hotel", tool_args={"name": "Plaza"})
+    model = ScriptedModel([reply(FLIGHT, hotel), *answers])
+    agent = Agent("clerk", model=model, tools=travel.tools, goal_check=check)
+    if answers[-1] == "Well.":
+        with pytest.raises(PlanFailed, match=r"3 answers .* refused, the last one: .*name the hotel"):
+            await agent.run_task(TRIP)
+        return
+    assert await agent.run_task(TRIP) == "Room at the Plaza."
+    assert "name the hotel" in json.loads(model.requests[-1].messages[-1].content)["refused"]
+    assert travel.calls.count("Plaza") == 1, "no step is executed again"
+
+
 async def test_the_executor_can_be_asked_for_the_plan() -> None:
     seen: list[list[str]] = []
 
