@@ -380,8 +380,8 @@ class Planner:
             # A step may repeat a completed one as the model wrote that one: only now do they look alike.
             new = tuple(each for each in repaired.subtasks if each.status is not SubTaskStatus.COMPLETED)
             repaired = carry_over(repaired, replace(repaired, subtasks=new))
-        if has_ended(repaired) and not places:
-            raise EmptyPlan("the plan has no subtask that is left to execute")
+            if has_ended(repaired):
+                raise EmptyPlan("the plan has no subtask that is left to execute")
         self.changes = changes
         for change in changes:
             _log.warning("plan of task %s repaired: %s", task.id, change)

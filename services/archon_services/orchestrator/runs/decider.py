@@ -37,7 +37,7 @@ class Decider:
         timer: RunTimer,
         foreign: Callable[[str, str], None],
     ) -> None:
-        """`foreign` is called with the task and the instance of an input that another instance may send only."""
+        """`foreign` is called with task and instance, if an instance sends input about another one's attempt."""
         self._transport = transport
         self._placement = placement
         self._history = history
@@ -46,7 +46,7 @@ class Decider:
         self._candidates = Candidates()
 
     def look_at_all(self) -> None:
-        """Any task may be ready: the next turn looks at all of them."""
+        """Makes every task a candidate: any may be ready."""
         self._candidates.reset()
 
     def decide(self, run: RunState, decision: Decision) -> None:
@@ -67,7 +67,7 @@ class Decider:
         if self._history.outdated:
             inputs = [self._history.marked(given) for given in inputs]
         if self._timer.at and decision.now >= self._timer.at:
-            self._candidates.reset()  # the backoff of a task may be over, and this turn may set the timer anew
+            self._candidates.reset()  # the backoff of any task may be over
             if not (inputs and isinstance(inputs[-1], inp.Tick)):
                 inputs.append(inp.Tick())
         for number, given in enumerate(inputs):

@@ -32,4 +32,5 @@ async def test_each_task_is_tried_again_at_its_own_time() -> None:
 
     await eventually(lambda: tried("r.1"), 5.0)
     await eventually(lambda: tried("r.2"), 5.0)
+    assert (await runs.state("r")).tasks["r.3"].attempt == 1, "it did not fail"
     await runs.stop()

@@ -26,5 +26,6 @@ async def test_a_watch_may_end_after_the_replica_has_stopped() -> None:
     async with forwarder.following("r", relayed=False):
         await forwarder.close()
     async with forwarder.following("r", relayed=False):
-        pass
+        assert forwarder._followers == {"r": 1}
+    assert not forwarder._followers
     await forwarder.close()
