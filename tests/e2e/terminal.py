@@ -13,9 +13,12 @@ import psutil
 
 from archon_services.local_mesh import Home, MeshState, live_state
 from archon_services.local_mesh.ports import free_port
+from tests.fixtures.fork_server import fork_server
 
 PATIENCE = 60.0
 ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main()")
+STARTERS = ((), ("up",), ("demo",), ("serve",))
+"""The commands that start processes of their own accord, and `archon` alone."""
 _HANDLE_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 
 
@@ -46,15 +49,18 @@ class Terminal:
         """Whether `archon up` takes the ports of its defaults, which other meshes on this machine may want too."""
 
     def archon(self, *arguments: str, stdin: str = "") -> Result:
-        """Runs a command to its end."""
-        process = subprocess.run(
-            self._command(*arguments),
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        """Runs a command to its end: those that start processes in a Python of their own, the others in a fork."""
+        if arguments[:1] in STARTERS:
+            process = subprocess.run(
+                self._command(*arguments),
+                env=self.environment,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+            )
+        else:
+            process = fork_server.run("archon_services.cli", arguments, self.environment, stdin, PATIENCE)
         assert "Traceback" not in process.stderr + process.stdout
         assert "\x1b" not in process.stderr + process.stdout, "control codes without a terminal"
         return Result(process.returncode, process.stdout, process.stderr)

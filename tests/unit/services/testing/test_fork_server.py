@@ -36,6 +36,23 @@ def test_an_exception_is_in_the_log_and_the_exit_code_is_1(server: ForkServer, t
     assert "RuntimeError: as asked" in (tmp_path / "log").read_text()
 
 
+def test_a_command_gets_its_input_and_its_output_and_message_are_returned(server: ForkServer) -> None:
+    ended = server.run(MODULE, ["echo"], {**os.environ, "GREETING": "hello"}, "two\nlines\n", timeout=10)
+    assert (ended.returncode, ended.stdout) == (1, "two\nlines\n")
+    assert ended.stderr == "__main__\nthe message at the end\n"
+
+
+def test_a_command_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.run(MODULE, ["sleep", str(tmp_path / "pid")], {**os.environ, "GREETING": ""}, "", timeout=1)
+    assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
+
+
+def test_a_fork_awaits_its_threads_and_runs_its_exit_functions(server: ForkServer, tmp_path: Path) -> None:
+    assert fork(server, tmp_path / "log", "leave", GREETING="").wait(10) == 0
+    assert (tmp_path / "log").read_text().splitlines()[1:] == ["the thread has ended", "at exit"]
+
+
 def test_random_numbers_of_two_forks_differ(server: ForkServer, tmp_path: Path) -> None:
     for number in range(2):
         assert fork(server, tmp_path / f"{number}", "random", GREETING="").wait(10) == 0
