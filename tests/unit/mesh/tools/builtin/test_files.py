@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,9 @@ async def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(root: Path) 
     racing.start()
     try:
         reader, writer, got = ReadFile(root), WriteFile(root), set[str]()
-        for number in range(2_000):
+        for number in count():
+            if number >= 2_000 and got:  # on a busy machine the folder may be away all the time
+                break
             try:
                 got.add(await reader.execute(path="folder/secret"))
                 if number % 10 == 0:
