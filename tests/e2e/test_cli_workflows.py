@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from archon_services.local_mesh import Home
 from tests.e2e.terminal import Terminal
 
 CHECK = """
@@ -65,7 +66,14 @@ def test_workflows_run_on_a_mesh_of_this_machine(terminal: Terminal) -> None:
     started = terminal.archon("workflow", "run", "check", "-p", 'parts=["door"]', "-p", "ask=true", "--detach")
     assert started.code == 0, started.err
     run_id = started.out.strip()
+    down = terminal.archon("down")
+    assert down.code == 0, down.err
+    again = terminal.archon("up", "--only", "registry,memory,orchestrator,requirements", "--detach")
+    assert again.code == 0, again.err
+    assert "workflow-1" in {process.name for process in terminal.state().processes}
     answered = terminal.archon("respond", run_id, "approve")
     assert answered.code == 0, answered.err
     ended = terminal.archon("watch", run_id)
     assert ended.code == 0, ended.err
+    assert terminal.archon("scale", "workflow=0").code == 0
+    assert not Home(terminal.home).workflow_role.exists()

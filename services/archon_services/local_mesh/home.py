@@ -68,6 +68,11 @@ class Home:
         return self.root / "run" / name
 
     @property
+    def workflow_role(self) -> Path:
+        """Exists once the role `workflow` was started here: unfinished runs of the journal may need it."""
+        return self.root / "workflow-role"
+
+    @property
     def control_socket(self) -> Path:
         """The socket on which the supervisor takes commands."""
         return self.root / "control.sock"

@@ -15,7 +15,7 @@ from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
-from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
+from archon_services.local_mesh.options import ROLES, SERVICES, WORKFLOW, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
 
 # Variables that differ per process, so that values in the user's shell apply to processes started by hand only.
@@ -103,7 +103,12 @@ class Plan:
 
 
 def make_plan(home: Home, options: MeshOptions) -> Plan:
-    """Plans the processes and chooses their ports. Raises StartFailed if a fixed port is in use."""
+    """Plans the processes and chooses their ports. Raises StartFailed if a fixed port is in use.
+
+    The role `workflow` is one of them beside an orchestrator whose runs have used it: they may wait for it.
+    """
+    if home.workflow_role.exists() and options.wants("orchestrator"):
+        options = replace(options, roles=(*options.roles, WORKFLOW))
     notes: list[str] = []
     addresses = _addresses(options, notes)
     etcd = options.etcd or addresses.get("etcd", "")

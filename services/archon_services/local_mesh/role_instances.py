@@ -11,7 +11,7 @@ from archon_services.local_mesh.child import GRACE, Child
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import rotate
-from archon_services.local_mesh.options import MAX_REPLICAS
+from archon_services.local_mesh.options import MAX_REPLICAS, WORKFLOW
 from archon_services.local_mesh.plan import Plan
 from archon_services.local_mesh.readiness import registered_addresses
 
@@ -87,6 +87,8 @@ class RoleInstances:
             await asyncio.gather(*(self._remove(child) for child in surplus))
             for _ in range(count - len(children)):
                 await self._add(role, report)
+            if role == WORKFLOW and not count:
+                self._home.workflow_role.unlink(missing_ok=True)
 
     def _instances(self, role: str) -> list[Child]:
         """Returns the instances of a role in the order of their numbers."""
@@ -98,6 +100,8 @@ class RoleInstances:
         taken = {_number(child.spec.name) for child in self._instances(role)}
         spec = self._plan.instance(role, next(number for number in range(1, len(taken) + 2) if number not in taken))
         report(f"starting {spec.name}")
+        if role == WORKFLOW:
+            self._home.workflow_role.touch()
         rotate(self._home.log_file(spec.name))
         child = Child(spec, self._home, self._changed.set, restarts=self._plan.restarts)
         self._children[spec.name] = child

@@ -16,6 +16,7 @@ from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.forks import ForkServer, module_of
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import rotate
+from archon_services.local_mesh.options import WORKFLOW
 from archon_services.local_mesh.plan import Plan
 from archon_services.local_mesh.readiness import check_etcd, registered_addresses, wait_for_orchestrator
 from archon_services.local_mesh.role_instances import RoleInstances
@@ -86,6 +87,8 @@ class Supervisor:
             self._writer.start()
             if self.plan.etcd and "etcd" not in self._children and self.plan.etcd != "memory":
                 await check_etcd(self.plan.etcd)
+            if any(spec.role == WORKFLOW for spec in self.plan.specs):
+                self.home.workflow_role.touch()
             await self._start_children()
             async with asyncio.timeout(timeout):
                 await self._wait_healthy()

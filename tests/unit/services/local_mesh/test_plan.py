@@ -52,3 +52,17 @@ def test_the_role_of_workflows_is_started_only_when_it_is_needed(tmp_path: Path)
     assert [spec.name for spec in asked.specs if spec.role == "workflow"] == ["workflow-1", "workflow-2"]
     only = make_plan(Home(tmp_path), MeshOptions(only=("workflow",), free_ports=True))
     assert {spec.role for spec in only.specs} == {"workflow"}
+
+
+def test_the_role_of_workflows_is_started_again_beside_the_orchestrator_whose_runs_may_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    home.workflow_role.touch()
+    for options, started in (
+        (MeshOptions(free_ports=True), True),
+        (MeshOptions(only=("orchestrator", "registry"), free_ports=True), True),
+        (MeshOptions(only=("designer",), free_ports=True), False),
+        (MeshOptions(replicas={"workflow": 0}, free_ports=True), False),
+    ):
+        assert ("workflow" in {spec.role for spec in make_plan(home, options).specs}) is started
