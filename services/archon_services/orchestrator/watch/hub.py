@@ -43,7 +43,15 @@ MAX_PAGE: Final = 200
 
 KEEPALIVE: Final = 15.0
 
-_END_EVENTS: Final = (ev.ResultReceived, ev.InputRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
+_END_EVENTS: Final = (
+    ev.ResultReceived,
+    ev.InputRequested,
+    ev.ApprovalRequested,
+    ev.Lost,
+    ev.Rejected,
+    ev.Retried,
+    ev.Discarded,
+)
 _END_ARMS: Final = frozenset(
     {"result", "input_requested", "approval_requested", "lost", "rejected", "retry", "discarded"}
 )
@@ -78,8 +86,13 @@ def batch_of(event: run_pb2.RunEvent, known: int = 0) -> Batch:
     data, attempt = frame(event.SerializeToString()), (event.task.task_id, event.task.attempt)
     if not event.seq:
         return Batch(data, passing=attempt, known=known)
-    arm = event.WhichOneof("event")
-    return Batch(data, event.seq, event.seq, (attempt,) if arm in _END_ARMS else (), arm == "run_state")
+    ends, final = (attempt,) if _ends_attempt(event) else (), event.WhichOneof("event") == "run_state"
+    return Batch(data, event.seq, event.seq, ends, final)
+
+
+def _ends_attempt(event: run_pb2.RunEvent) -> bool:
+    """Whether the event ends an attempt: a question with a sequence number does not, its attempt continues."""
+    return event.WhichOneof("event") in _END_ARMS and not event.input_requested.sequence
 
 
 class Tail:
@@ -197,7 +210,13 @@ class WatchHub:
         tails = self._tails.get(step.run_id)
         if tails is None:
             return
-        ends = tuple([(event.task_id, event.attempt) for event in events if isinstance(event, _END_EVENTS)])
+        ends = tuple(
+            [
+                (event.task_id, event.attempt)
+                for event in events
+                if isinstance(event, _END_EVENTS) and not (isinstance(event, ev.InputRequested) and event.sequence)
+            ]
+        )
         batch = Batch(step.data, step.base + 1, step.last_seq, ends, step.ended)
         for part in parted(batch) if len(step.data) > BATCH_BYTES else (batch,):
             for tail in tuple(tails):
@@ -354,7 +373,7 @@ def _read(data: bytes, run_id: str, after_seq: int) -> Batch:
     events = events_of(data, run_id)
     if not events:
         raise DataLoss(f"a step of run {run_id} has no events", metadata={"run_id": run_id})
-    ends = tuple((event.task.task_id, event.task.attempt) for event in events if event.WhichOneof("event") in _END_ARMS)
+    ends = tuple((event.task.task_id, event.task.attempt) for event in events if _ends_attempt(event))
     final = events[-1].WhichOneof("event") == "run_state"
     batch = Batch(data, events[0].seq, events[-1].seq, ends, final)
     return batch if batch.first > after_seq else after(batch, after_seq)

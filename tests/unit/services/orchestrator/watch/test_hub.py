@@ -7,10 +7,15 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ResourceExhausted, RunExpired, Unavailable
+from archon_mesh.core.people import NO_TERMS
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.types import Failure, Payload, TaskState
+from archon_services.orchestrator.convert.event import event_to_proto
 from archon_services.orchestrator.journal import MemoryJournal, StoredStep
 from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, WatchHub
 from tests.fixtures.journal import commit, new_run, shown, step_of
@@ -221,6 +226,45 @@ async def test_deltas_of_an_attempt_are_not_shown_after_its_end() -> None:
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=2, task=task, result={}), delta])  # type: ignore[arg-type]
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, run_state={})])  # type: ignore[arg-type]
     assert await watching == ["recorded", "text_delta", "result", "run_state"]
+
+
+TASK = common_pb2.TaskRef(task_id="r.1", attempt=1, run_id="r")
+BUSY = Failure("UNAVAILABLE", "OVERLOADED", "the instance is full")
+AN_END: tuple[ev.Event, ...] = (
+    ev.ResultReceived("r.1", 1, "a", TaskState.COMPLETED, Payload()),
+    ev.InputRequested("r.1", 1, "a", "i", Payload()),
+    ev.ApprovalRequested("r.1", 1, "a", "i", NO_TERMS, Payload()),
+    ev.Lost("r.1", 1, "i-1", BUSY),
+    ev.Rejected("r.1", 1, "i-1", BUSY, 0.0),
+    ev.Discarded("r.1", 1, "STALE_EPOCH"),
+)
+NO_END: tuple[ev.Event, ...] = (
+    ev.InputRequested("r.1", 1, "a", "i", Payload(), sequence=7),
+    ev.Recorded("r.1", 1, 2),
+)
+
+
+@pytest.mark.parametrize("path", ["published", "stored", "forwarded"])
+@pytest.mark.parametrize("event", [*AN_END, *NO_END], ids=lambda event: f"{type(event).__name__}-{event in AN_END}")
+async def test_deltas_are_shown_until_their_attempt_ends(event: ev.Event, path: str) -> None:
+    run = Journaled()
+    await run.happen(1)
+    proto = event_to_proto(event, run_id="r", seq=2, time=Timestamp(), epoch=1)
+    step = step_of("r", 1, (proto.SerializeToString(),))
+    if path == "stored":
+        await commit(run.journal, step)
+    async with aclosing(run.watchers.follow("r", 0)) as batches:
+        got = shown(await anext(batches))
+        if path == "published":
+            run.watchers.publish_step(step, [event])
+        elif path == "forwarded":
+            run.watchers.publish("r", [proto])
+        run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", task=TASK, text_delta={"text": "late"})], 2)  # type: ignore[arg-type]
+        run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, run_state={})])  # type: ignore[arg-type]
+        got += [event async for batch in batches for event in shown(batch)]
+    deltas = [event.text_delta.text for event in got if event.WhichOneof("event") == "text_delta"]
+    assert deltas == ([] if event in AN_END else ["late"])
+    assert [event.seq for event in got if event.seq] == [1, 2, 3]
 
 
 async def test_a_discarded_result_does_not_reopen_a_later_attempt() -> None:
