@@ -59,7 +59,7 @@ class Placement:
 
     def cancel(self) -> None:
         """Stops waiting for capacity."""
-        self.pass_on()
-        for cancel in self._waiting.values():
+        for cancel in self._waiting.values():  # first: what is passed on is for others
             cancel()
         self._waiting.clear()
+        self.pass_on()

@@ -36,7 +36,7 @@ class OneSlot:
 
     def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         self.waiting.append(wake)
-        return lambda: None
+        return lambda: self.waiting.remove(wake)
 
 
 def test_a_slot_that_a_paused_task_does_not_use_goes_to_the_next() -> None:
@@ -55,6 +55,17 @@ def test_a_slot_that_an_ended_run_does_not_use_goes_to_the_next() -> None:
     transport, woken = OneSlot(), list[str]()
     over, waiting = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
     over.find(Place("x", Requirement("a"), 1, 0.0))
+    waiting.find(Place("o", Requirement("a"), 1, 0.0))
+    transport.release("i")
+    over.cancel()
+    assert woken == ["x", "o"]
+
+
+def test_a_slot_that_an_ended_run_does_not_use_skips_its_other_tasks() -> None:
+    transport, woken = OneSlot(), list[str]()
+    over, waiting = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
+    for task in ("x1", "x2"):
+        over.find(Place(task, Requirement("a"), 1, 0.0))
     waiting.find(Place("o", Requirement("a"), 1, 0.0))
     transport.release("i")
     over.cancel()
