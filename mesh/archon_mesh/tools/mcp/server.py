@@ -28,6 +28,9 @@ MAX_CALLS: Final = 32
 STOP_SECONDS: Final = 3
 """Seconds that HTTP requests have to end when the server stops."""
 
+BACKLOG: Final = 128
+"""Connections that wait to be accepted."""
+
 PATH: Final = "/mcp"
 
 
@@ -70,7 +73,8 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 
 async def serve_http(server: Server[Any], port: int, started: Callable[[str], None], stopping: asyncio.Event) -> None:
-    """Serves clients by streamable HTTP on 127.0.0.1 until `stopping` is set; `started` gets the URL.
+    """Serves clients by streamable HTTP on 127.0.0.1 until `stopping` is set; `started` gets the URL, to which
+    clients can connect from then on.
 
     Requests with the Host or Origin of another machine are refused, as the specification asks for. Raises OSError if
     the port is taken.
@@ -80,9 +84,15 @@ async def serve_http(server: Server[Any], port: int, started: Callable[[str], No
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
+        listener.listen(BACKLOG)  # who reads the URL may connect at once
         app = server.streamable_http_app(streamable_http_path=PATH, host="127.0.0.1")
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=STOP_SECONDS, lifespan="on", backlog=128
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            lifespan="on",
+            backlog=BACKLOG,
         )
         started(f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}")
 

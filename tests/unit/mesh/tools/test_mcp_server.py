@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from urllib.parse import urlsplit
 
 from mcp import Client
 
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, tool
-from archon_mesh.tools.mcp.server import MAX_CALLS, create_server
+from archon_mesh.tools.mcp.server import MAX_CALLS, create_server, serve_http
 
 
 async def test_calls_of_all_clients_at_the_same_time_are_bounded() -> None:
@@ -30,3 +32,17 @@ async def test_calls_of_all_clients_at_the_same_time_are_bounded() -> None:
         results = await asyncio.gather(*(client.call_tool("work", {}) for _ in range(MAX_CALLS + 10)))
     assert not any(result.is_error for result in results)
     assert most == MAX_CALLS
+
+
+async def test_a_client_can_connect_as_soon_as_the_url_is_known() -> None:
+    urls, stopping = list[str](), asyncio.Event()
+
+    def connect(url: str) -> None:
+        urls.append(url)
+        address = urlsplit(url)
+        with socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=10):
+            stopping.set()
+
+    async with asyncio.timeout(60):
+        await serve_http(create_server("s", ToolExecutionEngine(ToolRegistry([]))), 0, connect, stopping)
+    assert len(urls) == 1
