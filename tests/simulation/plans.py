@@ -142,6 +142,7 @@ def _validate(book: Book, dice: Dice) -> None:
     began: set[str] = set()
     tasks: dict[str, str] = {}
     stopping: set[str] = set()
+    roles: dict[str, str] = {}
     for position, event in enumerate(book.facts):
         if isinstance(event, ev.Planned):
             steps = {step.id: step for step in event.plan.subtasks}
@@ -150,13 +151,18 @@ def _validate(book: Book, dice: Dice) -> None:
                 _untouched("V20", book.facts[:position], event.revision, tasks, steps, began, states)
             if event.expansion:
                 _untouched("V25", book.facts[:position], event.revision, tasks, steps, began, states)
+            for id_ in steps.keys() & tasks.keys():
+                if (task_id := tasks[id_]) in began and task_id not in states and task_id not in stopping:
+                    given = {step_of[each] for each in predecessors[task_id]}
+                    same = steps[id_].role == roles[task_id] and given.issuperset(steps[id_].dependencies)
+                    must("V27", same, f"step {id_}, which {task_id} executes, has changed in revision {event.revision}")
         elif isinstance(event, ev.TaskCreated) and event.step_id:
             former = tasks.get(event.step_id, "")
             is_running = former in began and states.get(former) is None and former not in stopping
             must("V25", not is_running, f"step {event.step_id} is executed by {former} and by {event.task_id}")
             must("V18", event.step_id not in completed_steps, f"step {event.step_id} is redone by {event.task_id}")
             step_of[event.task_id], predecessors[event.task_id] = event.step_id, event.predecessors
-            tasks[event.step_id] = event.task_id
+            tasks[event.step_id], roles[event.task_id] = event.task_id, event.role
         elif isinstance(event, ev.TaskStopping):
             stopping.add(event.task_id)
         elif isinstance(event, ev.Dispatched):

@@ -90,6 +90,10 @@ def expansions_drop_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_reply, "expanded", careless)
 
 
+def ids_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide_plan, "_continues", lambda run, step: True)
+
+
 def results_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decider, "with_checked_result", lambda run, given: given)
 
@@ -102,6 +106,7 @@ def results_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
         ("V20", edits_touch_what_has_begun),
         ("V25", expansions_drop_what_runs),
         ("V26", results_unchecked),
+        ("V27", ids_are_enough),
     ],
 )
 def test_a_planted_bug_is_found(

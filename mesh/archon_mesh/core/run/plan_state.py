@@ -115,3 +115,12 @@ def keeps_task(task: Task, *, edited: bool = False) -> bool:
     if task.ended:
         return task.state is TaskState.COMPLETED or (edited and task.attempt > 0)
     return task.attempt > 0 and not task.stopping
+
+
+def is_same_step(step: SubTask, other: SubTask) -> bool:
+    """Returns whether two steps ask the same role for the same, whatever they depend on."""
+    return _asked(step) == _asked(other)
+
+
+def _asked(step: SubTask) -> tuple[object, ...]:
+    return step.description, step.expected_output, step.tool_name, step.tool_args, step.role, step.capability

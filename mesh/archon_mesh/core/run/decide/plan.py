@@ -20,7 +20,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import orphans, stop, then_end
 from archon_mesh.core.run.plan_progress import due_expansions, due_places, plan_failure
-from archon_mesh.core.run.plan_state import keeps_task, sinks_of
+from archon_mesh.core.run.plan_state import is_same_step, keeps_task, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, TaskState
@@ -39,7 +39,9 @@ def plan_changed(
     kept = {
         id_: task_id
         for id_, task_id in state.tasks.items()
-        if id_ in steps and keeps_task(run.tasks[task_id], edited=edit is not None)
+        if id_ in steps
+        and keeps_task(run.tasks[task_id], edited=edit is not None)
+        and (edit is not None or run.tasks[task_id].ended or _continues(run, steps[id_]))
     }
     replaced = Failure("CANCELLED", "CANCELLED", f"revision {revision} of the plan replaces the step")
     stopped: set[str] = set()
@@ -63,6 +65,16 @@ def plan_changed(
     if created or any(not run.tasks[task_id].ended for task_id in kept.values()):
         return events
     return finish(run, events, tasks, steps, closed)
+
+
+def _continues(run: RunState, step: SubTask) -> bool:
+    """Whether a step of a new plan is the one with its id that is in progress: it asks for the same, and needs nothing
+    that the task in progress does not have. Planners that number their steps use an id again for another step."""
+    state = run.plan
+    assert state is not None
+    before = state.steps[step.id]
+    completed = {id_ for id_ in before.dependencies if run.tasks[state.tasks[id_]].state is TaskState.COMPLETED}
+    return is_same_step(before, step) and completed.issuperset(step.dependencies)
 
 
 def new_tasks(run: RunState, plan: PlanTask, kept: Mapping[str, str]) -> tuple[list[ev.Event], dict[str, str]]:

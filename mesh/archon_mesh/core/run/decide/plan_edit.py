@@ -12,7 +12,7 @@ from archon_mesh.core.run.decide.plan import plan_changed
 from archon_mesh.core.run.decide.plan_reply import MAX_FAULTS, AcceptedPlan, plan_faults, plan_targets
 from archon_mesh.core.run.decide.step_roles import assigned
 from archon_mesh.core.run.plan_progress import status_of
-from archon_mesh.core.run.plan_state import keeps_task
+from archon_mesh.core.run.plan_state import is_same_step, keeps_task
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Failure, TaskState
 
@@ -69,20 +69,12 @@ def _touched(run: RunState, plan: Plan) -> list[str]:
         id_
         for id_, task_id in state.tasks.items()
         if keeps_task(run.tasks[task_id], edited=True)
-        and (id_ not in edited or _work(edited[id_]) != _work(state.steps[id_]))
+        and (id_ not in edited or _is_changed(state.steps[id_], edited[id_]))
     ]
 
 
-def _work(step: SubTask) -> tuple[object, ...]:
-    return (
-        step.description,
-        step.expected_output,
-        step.tool_name,
-        step.tool_args,
-        frozenset(step.dependencies),
-        step.role,
-        step.capability,
-    )
+def _is_changed(step: SubTask, edited: SubTask) -> bool:
+    return not is_same_step(step, edited) or {*step.dependencies} != {*edited.dependencies}
 
 
 def _unreachable(run: RunState, plan: Plan) -> list[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from archon.failure_kinds import RetryAdvice
@@ -188,6 +190,41 @@ def test_a_replan_stops_what_it_no_longer_has() -> None:
     run.feed(inp.ResultIn(stopped, 1, TaskState.CANCELED, None))
     assert run.state.state is TaskState.COMPLETED
     assert run.state.answer_seqs == (run.task("d").result_seq,)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        step("b", role="booker"),
+        step("b", "a", tool_name="search", tool_args={"about": "{a}"}),
+        step("b", "hostel"),
+        step("b", "a"),
+        replace(step("b"), description="Do something else."),
+    ],
+)
+def test_a_step_that_only_has_the_id_of_one_in_progress_is_another(again: SubTask) -> None:
+    run = replanned()
+    stopped = run.task("b").task_id
+    run.begin("r.6")
+    run.reply(again, step("hostel"), step("d", "a", "b", "hostel"))
+    assert run.state.tasks[stopped].stopping
+    assert run.task("b").task_id != stopped
+    run.feed(inp.ResultIn(stopped, 1, TaskState.CANCELED, None))
+    run.complete("hostel", "b", "d")
+    assert run.state.state is TaskState.COMPLETED
+
+
+def test_a_step_in_progress_need_not_depend_on_what_failed_any_more() -> None:
+    run = PlanRun(step("a"), step("hotel", critical=True), step("b", "a", "hotel", partial_input=True))
+    run.complete("a")
+    run.fail("hotel")
+    run.begin("b")
+    before = run.task("b").task_id
+    planner = next(iter(run.waiting()))
+    run.begin(planner)
+    run.reply(step("b", "a", partial_input=True), step("hostel"))
+    assert run.task("b").task_id == before
+    assert not run.task("b").stopping
 
 
 def test_a_step_with_the_id_of_a_failed_one_is_tried_anew() -> None:

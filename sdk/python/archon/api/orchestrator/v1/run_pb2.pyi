@@ -1062,8 +1062,8 @@ Global___TaskStateChanged: _TypeAlias = TaskStateChanged  # noqa: Y015
 
 @_typing.final
 class Planned(_message.Message):
-    """The plan of a run changed. Steps of the plan before that have completed, and those in progress whose ids the new plan
-    has, keep their tasks; its other steps are replaced.
+    """The plan of a run changed. Steps of the plan before that have completed, and those in progress that the new plan has as
+    they are, keep their tasks; its other steps are replaced.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
