@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from archon_services.local_mesh.ports import free_port
 from tests.e2e.terminal import ARCHON, PATIENCE, Terminal
+from tests.fixtures.ports import free_ports
 
 
 class Shell:
@@ -22,8 +22,8 @@ class Shell:
         programs = folder / "programs"
         programs.mkdir()
         self._where = programs / "where"
-        taken: set[int] = set()
-        ports = " ".join(f"--port {name}={free_port(taken)}" for name in ("orchestrator", "registry", "memory"))
+        services = ("orchestrator", "registry", "memory")
+        ports = " ".join(f"--port {name}={port}" for name, port in zip(services, free_ports(3), strict=True))
         archon = programs / "archon"
         archon.write_text(f'#!/bin/sh\n[ "$1" = up ] && set -- "$@" {ports}\nexec {shlex.join(ARCHON)} "$@"\n')
         archon.chmod(0o755)

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 from archon_services.local_mesh import Home, MeshState, live_state
-from archon_services.local_mesh.ports import free_port
 from tests.fixtures.fork_server import fork_server
+from tests.fixtures.ports import free_ports
 
 PATIENCE = 60.0
 ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main()")
@@ -83,9 +83,9 @@ class Terminal:
         """Names a free port for each service of `archon up`, unless the test names one itself."""
         command = [*ARCHON, *arguments]
         if arguments[:1] == ("up",) and "--port" not in arguments and not self.usual_ports:
-            taken: set[int] = set()
-            for service in ("orchestrator", "registry", "memory"):
-                command += ["--port", f"{service}={free_port(taken)}"]
+            services = ("orchestrator", "registry", "memory")
+            for service, port in zip(services, free_ports(len(services)), strict=True):
+                command += ["--port", f"{service}={port}"]
         return command
 
     def state(self) -> MeshState:

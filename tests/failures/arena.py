@@ -13,10 +13,10 @@ from pathlib import Path
 
 from archon.api.common.v1 import common_pb2
 from archon.client import Client
-from archon_services.testing.etcd import free_ports
 from tests.failures.load import Load
 from tests.failures.table import Row, keep
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.ports import free_ports
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.valve import Valve
 from tests.fixtures.waiting import eventually
@@ -68,7 +68,7 @@ class Arena(Mesh):
 
     async def _behind_a_valve(self) -> dict[str, str]:
         valve = await self._stack.enter_async_context(Valve())
-        (valve.server_port,) = free_ports("127.0.0.1", 1)
+        (valve.server_port,) = free_ports(1)
         self.valves.append(valve)
         return {"ARCHON_PORT": str(valve.server_port), "ARCHON_ADVERTISE": f"127.0.0.1:{valve.port}"}
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from itertools import groupby
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError
@@ -19,7 +19,7 @@ from archon_services.local_mesh.logs import rotate
 from archon_services.local_mesh.options import WORKFLOW
 from archon_services.local_mesh.plan import Plan
 from archon_services.local_mesh.readiness import check_etcd, registered_addresses, wait_for_orchestrator
-from archon_services.local_mesh.role_instances import RoleInstances
+from archon_services.local_mesh.role_instances import Report, RoleInstances
 from archon_services.local_mesh.state import MeshState, Phase, write_state
 
 START_TIMEOUT: Final = 60.0
@@ -44,7 +44,8 @@ class Supervisor:
             spec.name: Child(spec, home, self._changed.set, restarts=plan.restarts) for spec in plan.specs
         }
         self._writer = BackgroundLoop("state.json", self._write_changes)
-        self._control = ControlServer(home, RoleInstances(home, plan, self._children, self._changed).execute)
+        self._instances = RoleInstances(home, plan, self._children, self._changed)
+        self._control = ControlServer(home, self._execute)
         self._stopped: asyncio.Task[None] | None = None
         for name in self._children:
             rotate(home.log_file(name))
@@ -125,6 +126,13 @@ class Supervisor:
             write_state(self.home, self.state())  # `wait_ready` reads the error
         else:
             self.home.state_file.unlink(missing_ok=True)
+
+    async def _execute(self, command: str, value: Any, report: Report) -> None:
+        """Executes a command; when its caller gets the answer, the state file has what it changed."""
+        try:
+            await self._instances.execute(command, value, report)
+        finally:
+            write_state(self.home, self.state())
 
     async def _start_children(self) -> None:
         """Starts the processes: those of Archon as forks of one process, which imports what they need once."""

@@ -24,6 +24,9 @@ from tests.fixtures.waiting import eventually
 
 LIMITS = Limits(heartbeat_interval=0.05, silence_limit=0.3, idle_interval=0.5, open_timeout=5.0)
 
+BUSY_MACHINE = 0.5
+"""Seconds by which a busy machine may delay what the limits bound."""
+
 
 class Instances:
     """One server that answers for every instance; `frozen` ones read and say nothing."""
@@ -112,7 +115,7 @@ async def test_a_silent_idle_instance_is_noticed_and_not_used() -> None:
         loop = asyncio.get_running_loop()
         frozen_at = loop.time()
         await eventually(_all(pool, lambda session: not session.connected))
-        assert loop.time() - frozen_at < LIMITS.idle_interval + 2 * LIMITS.silence_limit
+        assert loop.time() - frozen_at < LIMITS.idle_interval + 2 * LIMITS.silence_limit + BUSY_MACHINE
 
 
 async def test_a_task_on_a_silent_idle_instance_is_lost_in_time() -> None:
@@ -131,7 +134,7 @@ async def test_a_task_on_a_silent_idle_instance_is_lost_in_time() -> None:
         loop = asyncio.get_running_loop()
         assigned_at = loop.time()
         await eventually(lost)
-        assert limits.silence_limit - 0.05 < loop.time() - assigned_at < 3 * limits.silence_limit
+        assert limits.silence_limit - 0.05 < loop.time() - assigned_at < 2 * limits.silence_limit + BUSY_MACHINE
 
 
 async def test_many_instances_open_a_bounded_number_at_a_time() -> None:

@@ -11,9 +11,9 @@ from prometheus_client.metrics_core import Metric as Family
 
 from archon.telemetry import metrics
 from archon.telemetry.metrics import METRICS
-from archon_services.testing.etcd import free_ports
 from tests.fixtures.bare_agent import BareAgent
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.ports import free_ports
 from tests.fixtures.prometheus import family_name, known_series, scrape, value
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
@@ -39,7 +39,7 @@ class Scraped:
 
     def environment(self, name: str) -> dict[str, str]:
         """Returns the variables with which a process serves its metrics."""
-        [self._ports[name]] = free_ports("127.0.0.1", 1)
+        [self._ports[name]] = free_ports(1)
         port = str(self._ports[name])
         return {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": port}
 

@@ -18,7 +18,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 
 from archon.telemetry import metrics, metrics_export, otel_settings
-from archon_services.testing.etcd import free_ports
+from tests.fixtures.ports import free_ports
 from tests.fixtures.prometheus import scrape, value
 
 VARIABLES = (
@@ -86,7 +86,7 @@ def test_an_exporter_that_cannot_start_is_logged(
 
 
 async def test_a_prometheus_endpoint_serves_metrics_and_resource(environment: pytest.MonkeyPatch) -> None:
-    [port] = free_ports("127.0.0.1", 1)
+    [port] = free_ports(1)
     environment.setenv("OTEL_METRICS_EXPORTER", "prometheus")
     environment.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(port))
     recorder = metrics_export.start("archon-test", "test-1")
@@ -171,7 +171,7 @@ def test_the_last_values_are_exported_at_the_end_over_grpc(environment: pytest.M
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     environment.setenv("OTEL_METRICS_EXPORTER", "otlp,prometheus")
-    environment.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(free_ports("127.0.0.1", 1)[0]))
+    environment.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(free_ports(1)[0]))
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
     recorder = metrics_export.start("archon-test")
     assert recorder is not None
@@ -184,7 +184,7 @@ def test_the_last_values_are_exported_at_the_end_over_grpc(environment: pytest.M
 
 @pytest.mark.liveness
 def test_a_scraper_that_is_frozen_delays_no_stop(environment: pytest.MonkeyPatch) -> None:
-    [port] = free_ports("127.0.0.1", 1)
+    [port] = free_ports(1)
     environment.setenv("OTEL_METRICS_EXPORTER", "prometheus")
     environment.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(port))
     metrics_export.start("archon-test")

@@ -8,7 +8,7 @@ import pytest
 
 from archon_services.cli.errors import UNREACHABLE, CliError
 from archon_services.cli.main import app
-from archon_services.testing.etcd import free_ports
+from tests.fixtures.ports import free_ports
 
 LIMIT = 2.0
 """Seconds. A call has up to 10."""
@@ -36,7 +36,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_refused_address_fails_at_once(command: str) -> None:
-    [port] = free_ports("127.0.0.1", 1)
+    [port] = free_ports(1)
     address = f"127.0.0.1:{port}"
 
     def fail() -> float:

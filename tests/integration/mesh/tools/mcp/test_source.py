@@ -20,8 +20,8 @@ from archon_mesh.tools.mcp import McpToolSource
 from archon_mesh.tools.mcp import package as mcp_package
 from archon_mesh.tools.mcp import transport as mcp_transport
 from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, MAX_TOOLS
-from archon_services.testing import free_ports
 from tests.fixtures.mcp_server import PNG
+from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import until
 from tests.fixtures.web_server import Page, WebServer
 
@@ -39,7 +39,7 @@ def over_pipes(**fields: Any) -> McpToolSource:
 
 @asynccontextmanager
 async def over_http(**fields: Any) -> AsyncIterator[McpToolSource]:
-    (port,) = free_ports("127.0.0.1", 1)
+    (port,) = free_ports(1)
     process = await asyncio.create_subprocess_exec(
         sys.executable, *SERVER, str(port), stderr=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
     )
