@@ -90,6 +90,13 @@ def batch_of(event: run_pb2.RunEvent, known: int = 0) -> Batch:
     return Batch(data, event.seq, event.seq, ends, final)
 
 
+def _ended_attempt(event: ev.Event) -> Attempt | None:
+    """The attempt that the event ends; None if it ends none. As `_ends_attempt`."""
+    if not isinstance(event, _END_EVENTS) or (isinstance(event, ev.InputRequested) and event.sequence):
+        return None
+    return event.task_id, event.attempt
+
+
 def _ends_attempt(event: run_pb2.RunEvent) -> bool:
     """Whether the event ends an attempt: a question with a sequence number does not, its attempt continues."""
     return event.WhichOneof("event") in _END_ARMS and not event.input_requested.sequence
@@ -210,13 +217,7 @@ class WatchHub:
         tails = self._tails.get(step.run_id)
         if tails is None:
             return
-        ends = tuple(
-            [
-                (event.task_id, event.attempt)
-                for event in events
-                if isinstance(event, _END_EVENTS) and not (isinstance(event, ev.InputRequested) and event.sequence)
-            ]
-        )
+        ends = tuple(filter(None, map(_ended_attempt, events)))
         batch = Batch(step.data, step.base + 1, step.last_seq, ends, step.ended)
         for part in parted(batch) if len(step.data) > BATCH_BYTES else (batch,):
             for tail in tuple(tails):
