@@ -105,13 +105,13 @@ class Attempts:
         return self._by_run.keys()
 
     def opened(self, ready: session_pb2.Ready) -> None:
-        """Stops the stale attempts on a new stream, and asks for the others."""
+        """Stops the stale attempts on each new stream, and asks for the others."""
         self._peer_limit = int(ready.max_message_bytes) or MAX_CHECKED_BYTES
         self._features = frozenset(ready.features)
         for ref in self.stale.values() if "cancel" in self._features else ():
             cancel = session_pb2.CancelTask(reason="superseded")
             self._send(session_pb2.OrchestratorFrame(task=ref, cancel_task=cancel))
-        self.stale.clear()
+        # They stay: this stream may break before the frames arrive, and an assignment may still come after them.
         for attempt in [attempt for attempt in self._attempts.values() if not attempt.offered]:
             self._send_adopt(attempt, None)
 
@@ -423,6 +423,7 @@ class Attempts:
         if (replaced := self._attempts.get(key)) is not None and replaced.run_id != run_id:
             self._remove_from_run(replaced)
         self._attempts[key] = attempt
+        self.stale.pop(key, None)
         if (held := self._by_run.get(run_id)) is None:
             self._by_run[run_id] = {key: attempt}
             self._run_held(run_id, True)

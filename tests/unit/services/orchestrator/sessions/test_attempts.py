@@ -299,3 +299,14 @@ def test_a_request_that_no_run_here_expects_is_passed_on_without_its_content() -
     inbox.expected = False
     attempts.frame(frame_of(1, delegate=session_pb2.Delegate(delegation_id="d1", role="b")))
     assert inbox.deliveries[0].given == inp.WorkingIn("r.1", 1)
+
+
+def test_an_attempt_is_cancelled_on_each_stream_until_it_is_adopted() -> None:
+    attempts, _, sent = begun()
+    attempts.cancel(ref(3), "superseded", connected=False)
+    for streams in (1, 2):  # the first may break before the frame arrives
+        attempts.opened(session_pb2.Ready(features=["cancel"]))
+        assert arms(sent) == ["cancel_task"] * streams
+    attempts.adopt(ref(4), "a", AttemptStatus(60.0), connected=False)
+    attempts.opened(session_pb2.Ready(features=["cancel"]))
+    assert arms(sent).count("cancel_task") == 2
