@@ -145,9 +145,7 @@ def _unrest(world: World, clients: Clients) -> str:
     if not all(task.done() for task in clients.watching.values()):
         return "a watcher has not ended"
     for agent in world.agents.values():
-        if parked := [
-            attempt.ref.task_id for attempt in agent.server.attempts if not _quarantined(world, attempt.ref.run_id)
-        ]:
+        if parked := [attempt.ref.task_id for attempt in agent.server.attempts]:
             return f"{agent.instance_id} still holds {parked}"
     for command in world.store._commands.values():
         if world.store._owner_of(command.run_id) in world.store._living:
@@ -160,9 +158,3 @@ def _unrest(world: World, clients: Clients) -> str:
             if slots.in_flight or slots.waiting or session.reserved or slots._held:
                 return f"{replica} counts {slots.in_flight}+{slots.waiting}+{session.reserved} at {session.instance_id}"
     return ""
-
-
-def _quarantined(world: World, run_id: str) -> bool:
-    """Returns whether the run is quarantined: its agents continue until their attempts time out."""
-    failure = world.check.books[run_id].state.failure
-    return failure is not None and failure.reason == "QUARANTINED"

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from archon.agent import TaskContext
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import Internal, ResourceExhausted, Unavailable
 from archon_mesh.core.run import RunState
@@ -22,6 +23,7 @@ from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.runs.run_inbox import MAX_INBOX
 from archon_services.orchestrator.sessions import SessionPool
+from tests.simulation.agents import SimAgent
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.loop import run_virtual as run_loop
@@ -195,6 +197,35 @@ def test_durability_14_a_run_claimed_in_vain_is_quarantined(
         row = await world.store.run("bad")
         assert row is not None
         assert row.ended_at
+
+    run_virtual(course())
+
+
+def test_a_quarantined_run_frees_the_slot_of_an_attempt_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def course() -> None:
+        work = SimAgent._work
+
+        async def ask(agent: SimAgent, task: TaskContext) -> object:
+            return await task.ask("which one?") if task.run_id == "bad" else await work(agent, task)
+
+        with monkeypatch.context() as asking:
+            asking.setattr(SimAgent, "_work", ask)
+            world = await calm_world()
+            await submit(world, submission("bad"))
+            await asyncio.sleep(3)
+        assert (await load_run(world.store, "bad")).tasks["bad.1"].state is TaskState.INPUT_REQUIRED
+
+        def decide(run: RunState, run_input: inp.Input, now: float) -> Any:
+            raise RuntimeError("planted")
+
+        with monkeypatch.context() as planted:
+            planted.setattr(decider, "decide", decide)
+            world.runs.deliver("bad", Delivery(inp.Tick()))
+            assert (await ended(world, "bad", 20 * RECLAIM_INTERVAL)).failure is not None
+        await asyncio.sleep(0.5)
+        assert not [attempt for agent in world.agents.values() for attempt in agent.server.attempts]
+        await submit(world, submission("next"))
+        assert (await ended(world, "next", 5)).state is TaskState.COMPLETED
 
     run_virtual(course())
 

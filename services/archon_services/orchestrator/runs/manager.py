@@ -153,7 +153,7 @@ class Runs:
             earlier.depose()
             await earlier.cancel(claimed=True)
         if row.stalled >= MAX_STALLED:
-            await quarantine(self._journal, row, clock.now())
+            await quarantine(self._journal, self._running().transport, row, clock.now())
             if self._spans is not None:
                 self._spans.ended(run_id)
             if self._counter is not None:

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.errors import ArchonError
 from archon.wire import timestamp
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.types import Failure, TaskState
 from archon_services.orchestrator.convert import write_event
-from archon_services.orchestrator.journal import Journal, RunRow, Step
+from archon_services.orchestrator.journal import Journal, Outcome, RunRow, Step
+from archon_services.orchestrator.ports import Transport
+from archon_services.orchestrator.runs.load import load_run
 
 _log = logging.getLogger(__name__)
 
+PAUSES: Final = (0.2, 1.0, 3.0)
+"""Seconds before the last event is stored again if it is not known whether it is stored."""
 
-async def quarantine(journal: Journal, row: RunRow, now: float) -> None:
-    """Stores the run's last event without folding the events before it, which stay as they are. `now` is in wall
-    seconds."""
+
+async def quarantine(journal: Journal, transport: Transport, row: RunRow, now: float) -> None:
+    """Stores the run's last event without folding the events before it, which stay as they are; then cancels the
+    attempts that they name, if they can be read. `now` is in wall seconds."""
+    outcome = await _store_end(journal, row, now)
+    _log.error("run %s is quarantined: %s", row.run_id, outcome, extra={"run_id": row.run_id})
+    if outcome is Outcome.DONE:
+        await _cancel_attempts(journal, transport, row)
+
+
+async def _store_end(journal: Journal, row: RunRow, now: float) -> object:
     failure = Failure(
         "INTERNAL",
         "QUARANTINED",
@@ -43,7 +57,31 @@ async def quarantine(journal: Journal, row: RunRow, now: float) -> None:
         state=int(common_pb2.TASK_STATE_FAILED),
         ended=True,
     )
+    outcome = await _commit(journal, step)
+    for pause in PAUSES:
+        if not isinstance(outcome, ArchonError):
+            break
+        await asyncio.sleep(pause)
+        outcome = await _commit(journal, step)
+    return outcome
+
+
+async def _commit(journal: Journal, step: Step) -> object:
     results = journal.commit([step])
     if isinstance(results, asyncio.Future):
         results = await results
-    _log.error("run %s is quarantined: %s", row.run_id, results[0], extra={"run_id": row.run_id})
+    return results[0]
+
+
+async def _cancel_attempts(journal: Journal, transport: Transport, row: RunRow) -> None:
+    """Cancels the attempts of the ended run: one that waits for a person would hold its slot for a day."""
+    try:
+        run = await load_run(journal, row.run_id)
+    except ArchonError as error:
+        _log.warning("the attempts of run %s are not cancelled: %s", row.run_id, error, extra={"run_id": row.run_id})
+        return
+    for task in run.tasks.values():
+        attempts = [*task.abandoned, (task.attempt, task.instance_id)] if task.live else task.abandoned
+        for attempt, instance_id in attempts:
+            ref = common_pb2.TaskRef(task_id=task.task_id, run_id=row.run_id, attempt=attempt, epoch=row.epoch)
+            transport.cancel(instance_id, ref, "the run is quarantined")
