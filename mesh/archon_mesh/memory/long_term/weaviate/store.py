@@ -39,8 +39,9 @@ class WeaviateLongTermStore(LongTermStore):
     """Entries in a collection of Weaviate with a native tenant for each tenant, and named vectors for each embedder.
 
     Needs the extra `weaviate`. An entry's id is its object's id, so that a retry never stores it twice. Counters are
-    read and written back: of two concurrent changes of an entry, one may not be counted. Weaviate removes forgotten
-    texts from its files when it compacts them.
+    read and written back: of two concurrent changes of an entry, one may not be counted. Weaviate replaces an object to
+    change it: a query or a count at that moment may miss the entry, or count it twice. It removes forgotten texts from
+    its files when it compacts them.
     """
 
     def __init__(self, url: str, *, collection: str = COLLECTION, api_key: str | None = None) -> None:
