@@ -70,12 +70,12 @@ def prepare(folder: Path, sources: tuple[str, ...], tests: tuple[str, ...]) -> N
     )
     (folder / "pytest.ini").write_text(
         "[pytest]\n"
-        "addopts = --import-mode=importlib -p no:cacheprovider\n"
+        "addopts = --import-mode=importlib -p no:cacheprovider --hypothesis-profile=mutants -m 'not large'\n"
         "asyncio_mode = auto\n"
         "asyncio_default_fixture_loop_scope = session\n"
         "asyncio_default_test_loop_scope = session\n"
         "pythonpath = .\n"
-        "markers =\n  short: short\n  liveness: liveness\n"
+        "markers =\n  short: short\n  liveness: liveness\n  large: large\n"
     )
 
 

@@ -15,10 +15,14 @@ from tests.fixtures.workers import Scheduler, place
 __all__ = ["etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgres", "postgres_dsn"]
 
 
+hypothesis.settings.register_profile("archon", deadline=None)  # a slow machine is not an error
+hypothesis.settings.register_profile("mutants", deadline=None, max_examples=20, derandomize=True, database=None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Clears the environment where tests run; the controller of workers keeps it, so that workers know the caller's."""
-    hypothesis.settings.register_profile("archon", deadline=None)  # a slow machine is not an error
-    hypothesis.settings.load_profile("archon")
+    if not config.getoption("--hypothesis-profile"):
+        hypothesis.settings.load_profile("archon")
     if not config.option.numprocesses:
         clear_environment()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from archon_mesh.core.plan import PlanCycle, SubTaskStatus, Task, to_dot, to_mermaid, to_svg
@@ -59,7 +59,6 @@ def test_what_is_no_plan_is_not_drawn(draw: Callable[[Task], str]) -> None:
         draw(task_of(step("a", "a")))
 
 
-@settings(deadline=None)
 @given(plans(), st.data())
 def test_hostile_names_break_no_drawing(task: Task, data: st.DataObject) -> None:
     ids = {each.id: each.id + data.draw(st.sampled_from(HOSTILE)) for each in task.subtasks}

@@ -75,6 +75,7 @@ def test_a_task_without_subtasks_is_refused() -> None:
         Plan.of(task_of())
 
 
+@pytest.mark.large
 def test_the_order_takes_linear_time() -> None:
     def seconds(size: int) -> float:
         task = task_of(*(step(str(n), *(str(m) for m in (n + 1, n + 2, n + 3) if m < size)) for n in range(size)))

@@ -16,7 +16,7 @@ KNOWN: dict[str, Any] = {"tools": ["calculator", "search"], "roles": ["search"],
 ANY: dict[str, Any] = {"tools": None, "roles": None, "capabilities": None}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(TASKS)
 def test_a_repaired_plan_has_no_faults(task: Task) -> None:
     try:
@@ -134,6 +134,7 @@ def test_a_completed_subtask_is_kept_as_it_is() -> None:
     assert changes == ()
 
 
+@pytest.mark.large
 def test_ten_thousand_subtasks_in_cycles_end_in_seconds() -> None:
     size = 10_000
     steps = [step(str(n), str((n + 1) % size), str((n * 7) % size), str(n), "gone") for n in range(size)]
@@ -186,6 +187,7 @@ def test_the_nearest_name_is_the_only_close_one(name: str, names: list[str], nea
     assert nearest_name(name, names) == nearest
 
 
+@pytest.mark.large
 def test_many_unknown_names_are_dropped_without_long_comparisons() -> None:
     tools = [f"tool_no_{n}" for n in range(1_000)]
     steps = [step(str(n), tool_name=f"tool_nr_{n}") for n in range(1_000)]

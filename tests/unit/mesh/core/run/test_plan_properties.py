@@ -72,7 +72,7 @@ def play(run: PlanRun, move: str, argument: object) -> list[ev.Event]:
     return run.feed(inp.ResultIn(*key, TaskState.FAILED, None, BUSY if move == "busy" else BROKEN))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(PLANS, st.lists(MOVES, max_size=30))
 def test_a_plan_keeps_its_promises_in_any_course(first: list[SubTask], moves: list[tuple[str, object]]) -> None:
     run = PlanRun()

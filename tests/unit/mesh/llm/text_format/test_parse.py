@@ -144,7 +144,7 @@ def test_a_final_answer_wins_over_any_call(entry: Entry, answer: str) -> None:
     assert (reply.call, reply.final_answer) == (None, answer)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.sampled_from(ENTRIES), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_a_damaged_reply_names_no_tool_that_it_does_not_have(entry: Entry, dice: random.Random, times: int) -> None:
     text = entry.reply
@@ -216,6 +216,7 @@ def seconds(piece: str, length: int) -> float:
     return time.process_time() - begun
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_work_grows_with_the_length_only(piece: str) -> None:
     small, large = 16 * 1024, 256 * 1024
