@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from archon_mesh.core.run import RunState, apply, decide, open_effects
+from archon_mesh.core.run import RunState, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.effects import Effect
@@ -21,6 +21,7 @@ from archon_mesh.core.run.types import (
     Target,
     TaskState,
 )
+from tests.unit.mesh.core.run.checked_step import checked_step
 
 T0 = 1_000.0
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")
@@ -65,9 +66,7 @@ class Lead:
         self.feed(inp.Submit(submission, "owner", 1))
 
     def feed(self, new_input: inp.Input) -> list[ev.Event]:
-        events = decide(self.state, new_input, self.now)
-        for event in events:
-            apply(self.state, event, self.now)
+        events = checked_step(self.state, new_input, self.now)
         self.log += events
         return events
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
-from archon_mesh.core.run import Place, RunState, apply, decide, effects_of, fold, is_local, open_effects
+from archon_mesh.core.run import Place, RunState, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import decode_inputs, encode_inputs
-from archon_mesh.core.run.effects import Timer
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, PlanTarget, Submission, TaskState
+from tests.unit.mesh.core.run.checked_step import checked_step
 
 T0 = 1_000.0
 BROKEN = Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "cannot")
@@ -48,16 +47,8 @@ class PlanRun:
             self.reply(*steps)
 
     def feed(self, given: inp.Input) -> list[ev.Event]:
-        (again,), _ = decode_inputs(encode_inputs([given], self.now))
-        events = decide(self.state, given, self.now)
-        assert decide(self.state, again, self.now) == events
-        before, local = open_effects(self.state), is_local(self.state, events)
-        for event in events:
-            apply(self.state, event, self.now)
-            self.log.append((event, self.now))
-        opened = {each for each in open_effects(self.state) - before if not isinstance(each, (Place, Timer))}
-        if local:
-            assert {each for each in effects_of(self.state, events) if not isinstance(each, Timer)} == opened
+        events = checked_step(self.state, given, self.now)
+        self.log += [(event, self.now) for event in events]
         assert fold(self.log) == self.state
         return events
 

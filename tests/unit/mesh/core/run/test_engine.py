@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archon_mesh.core.run import Adopt, Assign, CancelAttempt, Place, RunState, Timer, apply, decide, open_effects
+from archon_mesh.core.run import Adopt, Assign, CancelAttempt, Place, RunState, Timer, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.event_limit import MAX_EVENTS
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
+from tests.unit.mesh.core.run.checked_step import checked_step
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")
 FULL = Failure("RESOURCE_EXHAUSTED", "NO_CAPACITY", "full")
@@ -29,9 +30,7 @@ class Run:
         self.feed(inp.Submit(submission, "owner", 1))
 
     def feed(self, new_input: inp.Input) -> list[ev.Event]:
-        events = decide(self.state, new_input, self.now)
-        for event in events:
-            apply(self.state, event, self.now)
+        events = checked_step(self.state, new_input, self.now)
         self.log += events
         return events
 

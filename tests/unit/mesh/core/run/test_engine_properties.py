@@ -11,7 +11,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import timestamp
-from archon_mesh.core.run import RunState, Timer, apply, decide, fold, open_effects
+from archon_mesh.core.run import RunState, Timer, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
@@ -29,6 +29,7 @@ from archon_mesh.core.run.types import (
 )
 from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.runs.load import fold_journal
+from tests.unit.mesh.core.run.checked_step import checked_step
 
 FAILURES = st.builds(
     Failure,
@@ -132,17 +133,16 @@ def test_durability_1_v6_the_folded_journal_equals_the_state(
     for wait, decided in [(0.0, inp.Submit(submission, "o1", 1)), *steps]:
         now = quantize(now + wait)
         before = repr(run)
-        events = decide(run, decided, now)
+        decide(run, decided, now)
         assert repr(run) == before, "decide changed the state"
-        for event in events:
-            assert not run.ended, "an event after the last"
-            apply(run, event, now)
+        had_ended = run.ended
+        events = checked_step(run, decided, now)
+        for seq, event in enumerate(events, run.last_seq - len(events) + 1):
+            assert not had_ended, "an event after the last"
+            had_ended = isinstance(event, ev.RunEnded)
             log.append((event, now))
-            journal.append(
-                event_to_proto(_carried(event), run_id="r", seq=run.last_seq, time=timestamp(now), epoch=run.epoch)
-            )
-        again, at = decode_inputs(encode_inputs([decided], now))
-        assert (again, at) == ([decided], now)
+            journal.append(event_to_proto(_carried(event), run_id="r", seq=seq, time=timestamp(now), epoch=run.epoch))
+        assert decode_inputs(encode_inputs([decided], now)) == ([decided], now)
     assert fold(log) == run
     stored = [run_pb2.RunEvent.FromString(event.SerializeToString()) for event in journal]
     assert fold_journal(stored) == run
@@ -169,8 +169,7 @@ def test_v7_a_run_ends_when_time_passes_and_people_answer(steps: list[tuple[floa
     run, now = RunState(), 1_000.0
 
     def feed(decided: inp.Input) -> None:
-        for event in decide(run, decided, now):
-            apply(run, event, now)
+        checked_step(run, decided, now)
 
     feed(inp.Submit(submission, "o1", 1))
     for wait, step in steps:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from archon_mesh.core.run import Assign, RunState, apply, decide, effects_of, fold, is_local, open_effects, places
+from archon_mesh.core.run import Assign, RunState, decide, effects_of, fold, is_local, open_effects, places
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_mesh.core.run.decide.fork import reusable
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
+from tests.unit.mesh.core.run.checked_step import checked_step
 
 T0 = 1_000.0
 BROKEN = Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "cannot")
@@ -20,10 +21,7 @@ def submission(run_id: str, roles: str = "abc", edges: tuple[str, ...] = DIAMOND
 
 
 def feed(run: RunState, given: inp.Input) -> list[ev.Event]:
-    events = decide(run, given, T0)
-    for event in events:
-        apply(run, event, T0)
-    return events
+    return checked_step(run, given, T0)
 
 
 def source(*completed: str, failed: str = "") -> RunState:

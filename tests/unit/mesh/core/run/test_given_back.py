@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from archon_mesh.core.run import CancelAttempt, RunState, apply, decide, open_effects
+from archon_mesh.core.run import CancelAttempt, RunState, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.recovery import ERROR_BUDGET, RECOVERY, Kind
 from archon_mesh.core.run.types import Amount, Budget, Failure, Submission, TaskState
+from tests.unit.mesh.core.run.checked_step import checked_step
 
 T0 = 1_000.0
 STOPPING = Failure("UNAVAILABLE", "DRAINING", "this instance is draining")
@@ -22,10 +23,7 @@ class Run:
         self.feed(inp.Submit(submission, "owner", 1))
 
     def feed(self, given: inp.Input) -> list[ev.Event]:
-        events = decide(self.state, given, self.now)
-        for event in events:
-            apply(self.state, event, self.now)
-        return events
+        return checked_step(self.state, given, self.now)
 
     @property
     def attempt(self) -> int:
