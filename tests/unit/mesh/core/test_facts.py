@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon_mesh.core.compaction import extract, summary, summary_text
-from archon_mesh.core.facts import facts_of, instructions, sentences, with_facts
+from archon_mesh.core.facts import facts, facts_of, instructions, sentences, with_facts
 from archon_mesh.core.messages import ChatMessage
 
 
@@ -48,3 +48,25 @@ def test_an_extract_has_the_newest_messages_within_its_bound() -> None:
     assert lines[-1] == "user: Message 499."
     assert sum(len(line) + 1 for line in lines) <= 2_000
     assert extract([]) == ""
+
+
+def test_facts_are_names_numbers_dates_and_urls() -> None:
+    text = (
+        "On 17 May 2024 Ada Lovelace paid $1,250.50 (12%) for the manual at https://example.org/a?b=1, and by "
+        "2024-06-01 it was Charles who owed 3 more."
+    )
+    assert facts([user(text)]) == [
+        "17 May 2024",
+        "Ada Lovelace",
+        "$1,250.50",
+        "12%",
+        "https://example.org/a?b=1",
+        "2024-06-01",
+        "Charles",
+        "3",
+    ]
+    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(text)]).endswith(f"Also said:\n- {text}")
+    assert with_facts("Ada Lovelace.", [user(text[:-1] + " and" * 100)]).endswith(
+        "- 17 May 2024; $1,250.50; 12%; https://example.org/a?b=1; 2024-06-01; Charles; 3"
+    )
+    assert with_facts("12", [user("12")]) == "12"

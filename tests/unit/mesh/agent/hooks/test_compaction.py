@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, RunningAgent
@@ -15,12 +13,7 @@ from archon_mesh.agent.hooks.compaction import SUMMARY_PROMPT, ContextCompaction
 from archon_mesh.core.compaction import (
     broken_pairing,
     is_summary,
-    rounds,
-    sliding_window,
-    summary,
-    without_tool_results,
 )
-from archon_mesh.core.facts import facts, with_facts
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import tool
@@ -35,91 +28,6 @@ def replied(text: str, *calls: str) -> list[ChatMessage]:
     tool_calls = tuple(ToolCall(call, "look", "{}") for call in calls)
     results = [ChatMessage("tool", f"result of {call} " + "x" * 200, tool_call_id=call) for call in calls]
     return [ChatMessage("assistant", text, tool_calls=tool_calls), *results]
-
-
-TALK = [
-    user("1"),
-    *replied("a", "c1", "c2"),
-    *replied("b"),
-    user("2"),
-    *replied("c", "c3"),
-    *replied("d", "c4"),
-    *replied("e"),
-]
-
-
-@st.composite
-def talks(draw: st.DrawFn) -> list[ChatMessage]:
-    talk: list[ChatMessage] = []
-    number = 0
-    for _ in range(draw(st.integers(0, 8))):
-        if draw(st.booleans()):
-            talk.append(user(f"query {len(talk)}"))
-        calls = [f"c{number + n}" for n in range(draw(st.integers(0, 3)))]
-        number += len(calls)
-        talk += replied(f"reply {len(talk)}", *calls)
-    return [*talk, user("the query")] if draw(st.booleans()) else talk
-
-
-def test_round_is_a_query_and_one_reply_with_its_results() -> None:
-    assert [[message.content[:6] for message in group] for group in rounds(TALK)] == [
-        ["1", "a", "result", "result"],
-        ["b"],
-        ["2", "c", "result"],
-        ["d", "result"],
-        ["e"],
-    ]
-    assert rounds([]) == []
-
-
-def test_window_keeps_the_last_rounds_and_the_last_query() -> None:
-    assert [message.content[:6] for message in sliding_window(TALK, 2)] == ["2", "d", "result", "e"]
-    assert is_summary(sliding_window([summary("s"), *TALK], 1)[0])
-
-
-def test_window_larger_than_the_conversation_changes_nothing() -> None:
-    conversation = [summary("s"), *TALK]
-    assert sliding_window(conversation, len(rounds(conversation)) + 2) == conversation
-
-
-@given(talks(), st.integers(1, 4))
-def test_strategies_keep_calls_with_their_results_and_the_query(talk: list[ChatMessage], window: int) -> None:
-    queries = [message for message in talk if message.role == "user"]
-    for compacted in (sliding_window(talk, window), without_tool_results(talk, window)):
-        assert broken_pairing(compacted) == ""
-        assert compacted[-len(rounds(talk)[-1]) :] == rounds(talk)[-1] if talk else compacted == []
-        assert not queries or queries[-1] in compacted
-    assert [message.role for message in without_tool_results(talk, window)] == [message.role for message in talk]
-
-
-def test_broken_pairing_is_described() -> None:
-    (call, result, *_) = replied("a", "c1")
-    assert broken_pairing([call]) == "call c1 has no result"
-    assert broken_pairing([call, user("?"), result]) == "call c1 has no result"
-    assert broken_pairing([result]) == "the result of call c1 has no call before it"
-    assert broken_pairing([user("?"), call, result]) == ""
-
-
-def test_facts_are_names_numbers_dates_and_urls() -> None:
-    text = (
-        "On 17 May 2024 Ada Lovelace paid $1,250.50 (12%) for the manual at https://example.org/a?b=1, and by "
-        "2024-06-01 it was Charles who owed 3 more."
-    )
-    assert facts([user(text)]) == [
-        "17 May 2024",
-        "Ada Lovelace",
-        "$1,250.50",
-        "12%",
-        "https://example.org/a?b=1",
-        "2024-06-01",
-        "Charles",
-        "3",
-    ]
-    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(text)]).endswith(f"Also said:\n- {text}")
-    assert with_facts("Ada Lovelace.", [user(text[:-1] + " and" * 100)]).endswith(
-        "- 17 May 2024; $1,250.50; 12%; https://example.org/a?b=1; 2024-06-01; Charles; 3"
-    )
-    assert with_facts("12", [user("12")]) == "12"
 
 
 @tool

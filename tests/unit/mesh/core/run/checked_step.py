@@ -11,7 +11,7 @@ from archon_mesh.core.run.effects import Timer
 
 def checked_step(run: RunState, given: inp.Input, now: float) -> list[ev.Event]:
     """Decides an input and applies the events. The stored form of the input has to decide the same, and the effects
-    that are told from the events have to be those that the states differ by."""
+    that follow from the events have to be those that the states differ by."""
     (again,), at = decode_inputs(encode_inputs([given], now))
     assert at == now
     events = decide(run, given, now)
