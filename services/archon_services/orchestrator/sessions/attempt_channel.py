@@ -62,6 +62,11 @@ class AttemptChannel:
         self.unclaimed += size
         self._in_flight.add(size)
 
+    @property
+    def in_part(self) -> bool:
+        """True as long as no frame of it is on its way to the journal."""
+        return self.held == self.unclaimed
+
     def claim(self) -> int:
         """Returns the bytes that a new receipt is to release."""
         size, self.unclaimed = self.unclaimed, 0
@@ -83,8 +88,9 @@ class AttemptChannel:
         return records
 
     def offered_again(self, sequence: int) -> bool:
-        """Whether the frame with this sequence number starts the offer over."""
-        return self.offered and self.channel.applied < sequence <= self.channel.received
+        """Whether the offer begins anew with the frame of this sequence number: it may have come in part, and the
+        instance offers what is not acked by then, from an earlier frame on or a later one."""
+        return self.offered and sequence > self.channel.applied and sequence != self.channel.received + 1
 
 
 class FrameReceipt:

@@ -112,8 +112,11 @@ class Attempts:
             cancel = session_pb2.CancelTask(reason="superseded")
             self._send(session_pb2.OrchestratorFrame(task=ref, cancel_task=cancel))
         # They stay: this stream may break before the frames arrive, and an assignment may still come after them.
-        for attempt in [attempt for attempt in self._attempts.values() if not attempt.offered]:
-            self._send_adopt(attempt, None)
+        for attempt in list(self._attempts.values()):
+            if not attempt.offered:
+                self._send_adopt(attempt, None)
+            elif attempt.in_part:
+                self._remove(attempt)  # if the instance still holds it, it offers it anew
 
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         """Sends a task; if it is too large for a frame, the attempt fails."""
@@ -420,8 +423,10 @@ class Attempts:
     def _add(self, attempt: AttemptChannel) -> AttemptChannel:
         """Adds an attempt, in place of one with the same key."""
         key, run_id = attempt.key, attempt.run_id
-        if (replaced := self._attempts.get(key)) is not None and replaced.run_id != run_id:
-            self._remove_from_run(replaced)
+        if (replaced := self._attempts.get(key)) is not None:
+            replaced.release(replaced.claim())  # nothing will store its records
+            if replaced.run_id != run_id:
+                self._remove_from_run(replaced)
         self._attempts[key] = attempt
         self.stale.pop(key, None)
         if (held := self._by_run.get(run_id)) is None:

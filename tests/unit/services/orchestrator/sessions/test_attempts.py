@@ -123,6 +123,44 @@ def test_durability_19_a_repeated_offer_is_delivered_again() -> None:
     assert len(inbox.deliveries) == 2
 
 
+def test_durability_19_an_offer_may_begin_after_what_is_left_of_an_earlier_one() -> None:
+    attempts, inbox, _ = begun()
+    attempts.frame(frame_of(1, record=RECORD))
+    attempts.frame(frame_of(2, checkpoint=session_pb2.Checkpoint(data=b"half")))  # and the stream breaks
+    attempts.frame(frame_of(4, record=RECORD))  # the owner has acked what came before
+    attempts.frame(frame_of(5, result=RESULT))
+    (result,) = inbox.deliveries
+    assert isinstance(result.given, inp.ResultIn)
+    assert len(result.records) == 1
+
+
+def test_what_came_of_an_offer_is_not_kept_beyond_its_stream() -> None:
+    attempts, inbox, _ = begun()
+    attempts.frame(frame_of(1, record=RECORD), 9_000)
+    attempts.opened(ready())
+    assert (len(attempts), attempts.in_flight.used) == (0, 0)
+    attempts.frame(frame_of(1, result=RESULT), 9_000)
+    attempts.opened(ready())
+    assert (len(attempts), attempts.in_flight.used) == (1, 9_000), "its result is about to be stored"
+    attempts.frame(frame_of(1, result=RESULT), 9_000)
+    for delivery in inbox.deliveries:
+        assert delivery.receipt is not None
+        delivery.receipt.accept()
+    assert (len(attempts), attempts.in_flight.used) == (0, 0)
+
+
+def test_what_an_offer_that_begins_again_replaces_is_in_flight_no_longer() -> None:
+    attempts, inbox, _ = begun()
+    for sequence in (1, 1, 3):
+        attempts.frame(frame_of(sequence, record=RECORD), 9_000)
+    assert attempts.in_flight.used == 9_000
+    attempts.frame(frame_of(4, result=RESULT), 9_000)
+    receipt = inbox.deliveries[0].receipt
+    assert receipt is not None
+    receipt.accept()
+    assert attempts.in_flight.used == 0
+
+
 def test_durability_21_a_new_stream_adopts_no_offers() -> None:
     attempts, _, sent = begun()
     attempts.frame(frame_of(1, record=agent_pb2.CallRecord()))
