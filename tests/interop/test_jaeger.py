@@ -48,7 +48,8 @@ def jaeger(mesh: LocalMesh) -> JaegerQuery:
 
 
 async def trace_of(jaeger: JaegerQuery, trace_id: str, services: set[str]) -> list[Span]:
-    """Waits until a trace has spans of these services and no further spans come; returns its spans."""
+    """Waits until a trace has spans of these services, the parent of each span, and no further spans come; returns its
+    spans."""
     seen = -1
 
     async def complete() -> bool:
@@ -56,7 +57,8 @@ async def trace_of(jaeger: JaegerQuery, trace_id: str, services: set[str]) -> li
         await asyncio.sleep(0.5)  # longer than a batch of spans stays with its process
         before, spans = seen, jaeger.spans(trace_id)
         seen = len(spans)
-        return services <= {span["service"] for span in spans} and seen == before
+        is_whole = {span["parent"] for span in spans} <= {"", CALLER, *(span["spanID"] for span in spans)}
+        return services <= {span["service"] for span in spans} and is_whole and seen == before
 
     await eventually(complete, 30)
     return jaeger.spans(trace_id)
