@@ -322,11 +322,13 @@ class TaskEnded:
 
 @value
 class CancelRequested:
-    """The run is to end, for `cause`: on request, because it timed out, or because a limit was exceeded."""
+    """The run is to end, for `cause`: on request, because it timed out, or because a limit was exceeded. `failure` is
+    what it ends with; None if a caller cancelled it, and in journals of earlier revisions."""
 
     identity: str
     reason: str
     cause: str = "CANCELLED"
+    failure: Failure | None = None
 
 
 @value

@@ -106,13 +106,15 @@ def write_claimed(out: run_pb2.RunEvent, event: ev.Claimed) -> None:
 
 def read_cancel_requested(event: run_pb2.RunEvent) -> ev.Event:
     source = event.cancel_requested
-    return ev.CancelRequested(source.identity, source.reason, reason_from_proto(source.cause))
+    return ev.CancelRequested(source.identity, source.reason, reason_from_proto(source.cause), optional_failure(source))
 
 
 def write_cancel_requested(out: run_pb2.RunEvent, event: ev.CancelRequested) -> None:
     target = out.cancel_requested
     target.identity, target.reason = event.identity, event.reason
     target.cause = reason_to_proto(event.cause)
+    if event.failure is not None:
+        target.failure.CopyFrom(failure_to_proto(event.failure))
 
 
 def read_run_state(event: run_pb2.RunEvent) -> ev.Event:

@@ -12,7 +12,7 @@ from archon_mesh.core.run.decide.plan import without_statuses
 from archon_mesh.core.run.decide.plan_reply import MAX_FAULTS, AcceptedPlan, faults_of, reaccepted
 from archon_mesh.core.run.decide.recovery import recovery_exhausted
 from archon_mesh.core.run.decide.task_end import end_with_result, fail
-from archon_mesh.core.run.decide.termination import then_end
+from archon_mesh.core.run.decide.termination import ending, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import (
@@ -186,5 +186,4 @@ def _rejected(
     reason = f"{what} was rejected {by} (rule {held.terms.rule})"
     metadata = (("identity", given.identity), ("input_id", given.input_id), ("rule", held.terms.rule))
     failure = Failure("FAILED_PRECONDITION", APPROVAL_REJECTED, reason, metadata)
-    cancel = ev.CancelRequested(given.identity, reason, APPROVAL_REJECTED)
-    return then_end(run, [*events, cancel], set(), TaskState.FAILED, failure)
+    return then_end(run, [*events, ending(failure, given.identity)], set(), TaskState.FAILED, failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.decide.termination import stop, then_end
+from archon_mesh.core.run.decide.termination import ending, stop, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import NOTHING, Amount, Budget, Failure, TaskState
@@ -100,8 +100,7 @@ def usage(run: RunState, task: Task, spent: Amount) -> list[ev.Event]:
             return []
         return stop(run, overspent_task, exhausted(run, overspent_task, spent - task.reserved))
     failure = exhausted(run, task, spent - task.reserved)
-    cancel = ev.CancelRequested("", failure.message, "BUDGET_EXHAUSTED")
-    return then_end(run, [cancel], set(), TaskState.FAILED, failure)
+    return then_end(run, [ending(failure)], set(), TaskState.FAILED, failure)
 
 
 def _overspent(run: RunState, task: Task, spent: Amount) -> bool:

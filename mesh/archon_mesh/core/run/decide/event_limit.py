@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.termination import then_end
+from archon_mesh.core.run.decide.termination import ending, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Failure, TaskState
 
@@ -22,7 +22,7 @@ def journal_full(run: RunState, full: inp.JournalFull, now: float) -> list[ev.Ev
     reason = f"the journal of the run has {full.size:,} bytes, at most {full.limit:,} are allowed"
     metadata = (("limit", str(full.limit)), ("size", str(full.size)))
     failure = Failure("RESOURCE_EXHAUSTED", "RUN_TOO_LARGE", reason, metadata)
-    return then_end(run, [ev.CancelRequested("", reason, "RUN_TOO_LARGE")], set(), TaskState.FAILED, failure)
+    return then_end(run, [ending(failure)], set(), TaskState.FAILED, failure)
 
 
 def limit_events(run: RunState, decided: list[ev.Event]) -> list[ev.Event]:
@@ -33,7 +33,6 @@ def limit_events(run: RunState, decided: list[ev.Event]) -> list[ev.Event]:
         return decided  # the run ends with them, or the next decision ends it
     reason = f"the run has reached {MAX_EVENTS} events"
     failure = Failure("RESOURCE_EXHAUSTED", "TOO_MANY_EVENTS", reason)
-    cancel = ev.CancelRequested("", reason, "TOO_MANY_EVENTS")
     closed = {event.task_id for event in decided if isinstance(event, (ev.Lost, ev.Rejected))}
     kept = [event for event in decided if not isinstance(event, ev.Dispatched)]
-    return then_end(run, [*kept, cancel], closed, TaskState.FAILED, failure)
+    return then_end(run, [*kept, ending(failure)], closed, TaskState.FAILED, failure)

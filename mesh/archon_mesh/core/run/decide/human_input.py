@@ -7,7 +7,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.approval import MAX_QUESTIONS, decided, modification_refusal
 from archon_mesh.core.run.decide.task_end import fail
-from archon_mesh.core.run.decide.termination import then_end
+from archon_mesh.core.run.decide.termination import ending, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import QUESTION_TIMED_OUT, Failure, TaskState
@@ -127,8 +127,7 @@ def _expired(run: RunState, task: Task) -> list[ev.Event]:
     reason = f"question {asking.input_id!r} of {task.label} was not answered within {terms.timeout:g} s"
     metadata = (("input_id", asking.input_id), ("limit", f"{terms.timeout:g}"), ("rule", terms.rule))
     failure = Failure("DEADLINE_EXCEEDED", QUESTION_TIMED_OUT, reason, metadata)
-    cancel = ev.CancelRequested("", reason, QUESTION_TIMED_OUT)
-    return then_end(run, [timed_out, cancel], set(), TaskState.FAILED, failure)
+    return then_end(run, [timed_out, ending(failure)], set(), TaskState.FAILED, failure)
 
 
 def pause(run: RunState, request: inp.Pause, now: float) -> list[ev.Event]:

@@ -18,7 +18,7 @@ from archon_mesh.core.plan import Task as PlanTask
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
-from archon_mesh.core.run.decide.termination import orphans, stop, then_end
+from archon_mesh.core.run.decide.termination import ending, orphans, stop, then_end
 from archon_mesh.core.run.plan_progress import due_expansions, due_places, plan_failure
 from archon_mesh.core.run.plan_state import is_same_step, keeps_task, sinks_of
 from archon_mesh.core.run.state import RunState
@@ -242,8 +242,7 @@ def fail(
 ) -> list[ev.Event]:
     """Fails the run; `task` is that of a step that fails with the events, `kind` that of the failure."""
     failure = plan_failure(run, message, [task.step_id] if task is not None else [], kind)
-    cancel = ev.CancelRequested("", failure.message, failure.reason)
-    return then_end(run, [*events, cancel], set(closed), TaskState.FAILED, failure)
+    return then_end(run, [*events, ending(failure)], set(closed), TaskState.FAILED, failure)
 
 
 def new_task_id(run: RunState, created: int) -> str:

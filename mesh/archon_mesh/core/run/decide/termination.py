@@ -34,6 +34,11 @@ def orphans(run: RunState, task: Task) -> list[ev.Event]:
     return [event for child in task.children.values() for event in stop(run, run.tasks[child], failure, stopped)]
 
 
+def ending(failure: Failure, identity: str = "") -> ev.CancelRequested:
+    """Returns the event by which the run begins to end with a failure. `identity` is the person's who decided so."""
+    return ev.CancelRequested(identity, failure.message, failure.reason, failure)
+
+
 def then_end(
     run: RunState,
     decided: list[ev.Event],

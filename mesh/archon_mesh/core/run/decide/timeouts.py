@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.human_input import question_expired
-from archon_mesh.core.run.decide.termination import stop, then_end
+from archon_mesh.core.run.decide.termination import ending, stop, then_end
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -31,7 +31,7 @@ def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
     spent = now - run.create_time - run.clock_stopped_for
     metadata = (("budget", "time"), ("limit", f"{run.submission.timeout:g}"), ("spent", f"{spent:.3f}"))
     failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason, metadata)
-    return then_end(run, [ev.CancelRequested("", reason, "RUN_TIMEOUT")], set(), TaskState.FAILED, failure)
+    return then_end(run, [ending(failure)], set(), TaskState.FAILED, failure)
 
 
 def _pause_expired(run: RunState) -> list[ev.Event]:
@@ -40,7 +40,7 @@ def _pause_expired(run: RunState) -> list[ev.Event]:
     reason = f"the run {waited} for {run.submission.pause_timeout:g} s"
     metadata = (("limit", f"{run.submission.pause_timeout:g}"),)
     failure = Failure("DEADLINE_EXCEEDED", "PAUSE_EXPIRED", reason, metadata)
-    return then_end(run, [ev.CancelRequested("", reason, "PAUSE_EXPIRED")], set(), TaskState.FAILED, failure)
+    return then_end(run, [ending(failure)], set(), TaskState.FAILED, failure)
 
 
 def _stop_expired(run: RunState, now: float) -> list[ev.Event]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
@@ -12,7 +14,7 @@ from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import APPROVAL_REJECTED, PLAN_FAILED, QUESTION_TIMED_OUT, Failure, TaskState
 
-_CODES = {
+_CODES: Final = {
     "RUN_TIMEOUT": "DEADLINE_EXCEEDED",
     "PAUSE_EXPIRED": "DEADLINE_EXCEEDED",
     "TOO_MANY_EVENTS": "RESOURCE_EXHAUSTED",
@@ -22,6 +24,7 @@ _CODES = {
     APPROVAL_REJECTED: "FAILED_PRECONDITION",
     QUESTION_TIMED_OUT: "DEADLINE_EXCEEDED",
 }
+"""The codes of the causes, for journals of earlier revisions, which do not have the failure."""
 
 
 def result_received(run: RunState, event: ev.ResultReceived, time: float) -> None:
@@ -93,6 +96,9 @@ def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
 
 
 def cancel_requested(run: RunState, event: ev.CancelRequested, time: float) -> None:
+    if event.failure is not None:
+        _begin_ending(run, TaskState.FAILED, event.failure, time)
+        return
     code = _CODES.get(event.cause, "CANCELLED")
     state = TaskState.CANCELED if code == "CANCELLED" else TaskState.FAILED
     plan_failed = event.cause == PLAN_FAILED

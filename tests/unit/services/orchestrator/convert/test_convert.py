@@ -117,6 +117,7 @@ EVENTS: list[ev.Event] = [
     ev.CancelRequested("me", "enough"),
     ev.CancelRequested("", "nothing left", "BUDGET_EXHAUSTED"),
     ev.CancelRequested("", "too late", "RUN_TIMEOUT"),
+    ev.CancelRequested("", "late", "RUN_TIMEOUT", Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", "late", (("a", "b"),))),
     ev.Published("r.1", "a", 5, 2),
     ev.Recorded("r.1", 1, 3),
     ev.RunEnded(TaskState.FAILED, SPENT, ()),

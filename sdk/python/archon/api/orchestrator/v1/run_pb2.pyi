@@ -1865,6 +1865,7 @@ class CancelRequested(_message.Message):
     IDENTITY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     identity: _builtins.str
     """The identity that requested it, from credentials."""
     reason: _builtins.str
@@ -1873,16 +1874,21 @@ class CancelRequested(_message.Message):
     """Cause of the cancellation: CANCELLED (a caller), RUN_TIMEOUT, PAUSE_EXPIRED, TOO_MANY_EVENTS, RUN_TOO_LARGE,
     BUDGET_EXHAUSTED, PLAN_FAILED, APPROVAL_REJECTED or QUESTION_TIMED_OUT (the orchestrator).
     """
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Failure that the run ends with. Unset if a caller cancelled the run."""
+
     def __init__(
         self,
         *,
         identity: _builtins.str = ...,
         reason: _builtins.str = ...,
         cause: _failure_pb2.ErrorReason.ValueType = ...,
+        failure: _failure_pb2.Failure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "identity", b"identity", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "failure", b"failure", "identity", b"identity", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
