@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -23,6 +25,7 @@ from archon_mesh.core.memory_graph import (
 )
 
 EDGES = [("requirements", "designer"), ("requirements", "implementer"), ("designer", "implementer")]
+DRAWINGS = Path(__file__).parent / "drawings"
 NASTY = 'a "b" <c> & \\ #1; end'
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -52,8 +55,10 @@ def test_malformed_data_is_rejected() -> None:
         {**whole, "versions": 1},
     ]
     for data in broken:
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(InvalidArgument, match=r"^malformed memory graph: \w+\("):
             SharedMemoryGraph.from_dict(data)
+    with pytest.raises(InvalidArgument, match=r"^the name of a role is empty$"):
+        SharedMemoryGraph.from_dict({**whole, "nodes": [""]})
     ring = [{"src": s, "dst": d, "policy": "full_history"} for s, d in ("ab", "ba")]
     with pytest.raises(CycleError):
         SharedMemoryGraph.from_dict({**whole, "edges": ring})
@@ -94,6 +99,13 @@ def test_drawings_reject_cycles_and_ignore_the_input_order(draw: object) -> None
     assert draw(sorted(nodes), EDGES) == draw([], [*EDGES[::-1], EDGES[0]])
     with pytest.raises(CycleError, match=r"a -> b -> a|b -> a -> b"):
         draw([], [("a", "b"), ("b", "a")])
+
+
+@pytest.mark.parametrize(("name", "draw"), [("roles.svg", to_svg), ("roles.dot", to_dot), ("roles.mmd", to_mermaid)])
+def test_a_drawing_is_this_one(name: str, draw: Callable[..., str]) -> None:
+    labels = {"designer": "designer\n(2 & more)", "implementer": "`implementer` #1 > 0"}
+    edges = [*EDGES, ("requirements", "tester"), ("implementer", "tester")]
+    assert draw(["advisor"], edges, labels) == (DRAWINGS / name).read_text()
 
 
 def test_empty_graph_is_drawn() -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -20,6 +21,7 @@ TRIP = task_of(
     step("b", "a", description='Book "it" <now>', tool_name="book", tool_args={"id": "{a.id}", "to": "{a.to}"}),
     step("c", "a", role="poet", status=SubTaskStatus.FAILED),
 )
+DRAWINGS = Path(__file__).parent / "drawings"
 HOSTILE = ["end", "", 'a"]; x --> y', "a|b", "<script>", "\\", "\n", "\x00\ud800", "é`md`", "#35;", "{{{", "a" * 500]
 
 
@@ -42,6 +44,28 @@ def test_dot_has_states_and_the_flow_of_results() -> None:
     assert lines[0] == "digraph plan {"
     assert r'[label="b\nBook \"it\" <now>\ntool: book\npending", fillcolor="#f1f5f9", color="#64748b"];' in lines[3]
     assert lines[5:] == ['    n0 -> n1 [label="{a.id}, {a.to}"];', "    n0 -> n2;", "}"]
+
+
+@pytest.mark.parametrize(("name", "draw"), [("trip.dot", to_dot), ("trip.svg", to_svg)])
+def test_a_drawing_is_this_one(name: str, draw: Callable[[Task], str]) -> None:
+    assert draw(TRIP) == (DRAWINGS / name).read_text()
+
+
+def test_long_texts_are_cut() -> None:
+    first = step("a" * 100, description="d" * 60, capability="c" * 61)
+    second = step("b", first.id, tool_args={"x": f"{{{first.id}.x}}"})
+    assert to_mermaid(task_of(first, second)).splitlines()[1:4] == [
+        f'    n0["{"a" * 57}...<br/>{"d" * 60}<br/>capability: {"c" * 45}...<br/>pending"]:::pending',
+        '    n1["b<br/>Do b<br/>pending"]:::pending',
+        f'    n0 -->|"{{{"a" * 26}..."| n1',
+    ]
+
+
+def test_arguments_that_cannot_be_read_show_no_flow() -> None:
+    deep: object = "{a}"
+    for _ in range(40):
+        deep = [deep]
+    assert "    n0 --> n1" in to_mermaid(task_of(step("a"), step("b", "a", tool_args={"x": deep})))
 
 
 def test_svg_has_states_flow_and_both_colour_schemes() -> None:

@@ -57,6 +57,9 @@ def test_a_subtask_that_depends_on_itself_is_a_cycle() -> None:
     with pytest.raises(PlanCycle) as raised:
         Plan.of(task_of(step("a", "a")))
     assert raised.value.cycle == ("a",)
+    assert raised.value.message == "the subtasks depend on each other in a circle: a -> a"
+    assert raised.value.metadata == {"cycle": "a -> a"}
+    assert len(PlanCycle(["x" * 500]).message) < 300, "a long path is cut"
 
 
 @pytest.mark.parametrize("missing", ["9", ""])
@@ -66,12 +69,12 @@ def test_a_dependency_on_no_subtask_is_refused(missing: str) -> None:
 
 
 def test_two_subtasks_with_one_id_are_refused() -> None:
-    with pytest.raises(DuplicateSubTask):
+    with pytest.raises(DuplicateSubTask, match=r"^two subtasks have the id 'a'$"):
         Plan.of(task_of(step("a"), step("a")))
 
 
 def test_a_task_without_subtasks_is_refused() -> None:
-    with pytest.raises(EmptyPlan):
+    with pytest.raises(EmptyPlan, match=r"^task task-1 has no subtasks$"):
         Plan.of(task_of())
 
 
@@ -114,5 +117,5 @@ def test_a_task_is_updated_by_a_new_one() -> None:
 
 def test_an_unknown_subtask_is_none_and_not_updated() -> None:
     assert task_of(step("a")).get_subtask("b") is None
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"^task task-1 has no subtask 'b'$"):
         task_of(step("a")).update_subtask(step("b"))

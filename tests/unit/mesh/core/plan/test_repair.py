@@ -195,3 +195,143 @@ def test_many_unknown_names_are_dropped_without_long_comparisons() -> None:
     repaired, _ = repair(task_of(*steps), tools=tools, roles=None, capabilities=None, max_subtasks=1_000)
     assert {subtask.tool_name for subtask in repaired.subtasks} - {""} <= set(tools)
     assert time.process_time() - started < 20
+
+
+def test_each_fault_says_what_is_wrong() -> None:
+    deep: object = "x"
+    for _ in range(40):
+        deep = [deep]
+    task = task_of(
+        step("a", "c", "nowhere", tool_name="gone", role="away", capability="lost"),
+        step("b", description="-"),
+        step("b"),
+        step("c", "a", tool_args={"x": deep}),
+        query="Find a hotel",
+        goal="Bake bread",
+    )
+    assert [
+        (fault.kind.value, fault.subtask_id, fault.message) for fault in find_faults(task, **KNOWN, max_subtasks=3)
+    ] == [
+        ("dangling_dependency", "a", "subtask 'a' depends on 'nowhere', which is no subtask"),
+        ("duplicate_id", "b", "two subtasks have the id 'b'"),
+        ("cycle", "a", "the subtasks depend on each other in a circle: a -> c -> a"),
+        ("too_many_steps", "", "the plan has 4 subtasks; at most 3 are allowed"),
+        ("unknown_tool", "a", "subtask 'a' names the tool 'gone', which does not exist"),
+        ("unknown_role", "a", "subtask 'a' names the role 'away', which does not exist"),
+        ("unknown_capability", "a", "subtask 'a' names the capability 'lost', which does not exist"),
+        ("step_without_purpose", "b", "subtask 'b' does not say what is to be done"),
+        ("wrong_goal", "", "the goal 'Bake bread' is not about the query"),
+    ]
+    (empty,) = find_faults(task_of(), **KNOWN)
+    assert (empty.kind.value, empty.subtask_id, empty.message) == ("empty_plan", "", "the plan has no subtask")
+    (missing,) = find_faults(task_of(step("a", tool_args={"x": "{city}"})), **KNOWN)
+    assert (missing.kind.value, missing.subtask_id, missing.message) == (
+        "missing_template_key",
+        "a",
+        "subtask 'a' uses {city}, which is neither a subtask that it depends on nor a value of the context",
+    )
+    (large,) = find_faults(task_of(step("a", tool_args={"x": deep})), **KNOWN)
+    assert (large.kind.value, large.subtask_id, large.message) == (
+        "arguments_too_large",
+        "a",
+        "subtask 'a': the arguments of the subtask have more than 32 levels",
+    )
+
+
+def test_a_template_of_an_ancestor_or_of_the_context_is_no_fault() -> None:
+    uses = step("c", "b", tool_args={"x": "{a} {city.name}"})
+    assert find_faults(task_of(step("a"), step("b", "a"), uses, context={"city": "Rome"}), **ANY) == ()
+    (fault,) = find_faults(task_of(step("a"), step("b"), uses, context={"city": "Rome"}), **ANY)
+    assert "{a}" in fault.message
+
+
+def test_each_repair_is_a_line() -> None:
+    deep: object = "x"
+    for _ in range(40):
+        deep = [deep]
+    same = step("a")
+    task = task_of(
+        same,
+        same,
+        step("a", "nowhere", description="Other"),
+        step("d", tool_args={"x": deep}),
+        step("e", description="-"),
+        step("f", tool_args={"x": "{d} {city}"}, role="serch", capability="lost"),
+        query="Find a hotel",
+        goal="Bake bread",
+    )
+    _, changes = repair(task, **KNOWN)
+    assert changes == (
+        "the goal is the query again: 'Bake bread' is not about it",
+        "subtask 'a' is left out: it stands there twice",
+        "the second subtask 'a' is now 'a-2'",
+        "subtask 'a-2' no longer depends on 'nowhere', which is no subtask",
+        "the arguments of subtask 'd' are dropped: they are too deep",
+        "subtask 'e' is merged into what follows it: it does not say what is to be done",
+        "subtask 'f' has the role 'search' instead: there is no 'serch'",
+        "subtask 'f' has the capability none: there is no 'lost'",
+        "subtask 'f' now depends on 'd', whose result it uses",
+        "{city} is plain text in subtask 'f': there is no such value",
+    )
+
+
+def test_a_plan_of_empty_steps_becomes_its_goal() -> None:
+    repaired, changes = repair(task_of(step("a", description="-"), step("b", "a", description="-")), **ANY)
+    assert repaired.subtasks == (step("a", description="Do it"),)
+    assert changes == (
+        "subtask 'a' has the goal as its description: no step said what is to be done",
+        "subtask 'b' is merged into what follows it: it does not say what is to be done",
+    )
+
+
+def test_plans_that_cannot_be_repaired_say_why() -> None:
+    with pytest.raises(EmptyPlan, match=r"^the plan has no subtask$"):
+        repair(task_of(), **ANY)
+    with pytest.raises(EmptyPlan, match=r"^no subtask says what is to be done, and neither does the query$"):
+        repair(task_of(step("1", description="..."), query="?"), **ANY)
+
+
+def test_merged_steps_keep_what_each_of_them_needs() -> None:
+    common = {"tool_name": "search", "tool_args": {"q": 1}}
+    steps = [
+        step("first"),
+        step("a", "first", expected_output="A", estimated_seconds=1.0, estimated_cost_micro_usd=2, confidence=0.9, **common),
+        step("b", "a", expected_output="B", estimated_seconds=4.0, estimated_cost_micro_usd=8, confidence=0.5, critical=True,
+             checkpoint=True, partial_input=True, **common),
+        step("c", "b", expected_output="A", **common),
+        step("last", "c", tool_name="calculator", tool_args={"x": "{b}"}),
+    ]  # fmt: skip
+    repaired, changes = repair(task_of(*steps), **KNOWN, max_subtasks=3)
+    assert changes == ("subtasks a, b, c are merged: the plan has more than 3",)
+    first, merged, last = repaired.subtasks
+    assert first == steps[0]
+    assert merged == step(
+        "a",
+        "first",
+        description="Do a; then Do b; then Do c",
+        expected_output="A; B",
+        tool_name="search",
+        tool_args={"q": 1},
+        critical=True,
+        checkpoint=True,
+        estimated_seconds=5.0,
+        estimated_cost_micro_usd=10,
+        confidence=0.5,
+    )
+    assert last == step("last", "a", tool_name="calculator", tool_args={"x": "{a}"})
+
+
+def test_only_as_many_steps_are_merged_as_necessary() -> None:
+    steps = [step(name) for name in "abcdef"]
+    repaired, _ = repair(task_of(*steps), **ANY, max_subtasks=4)
+    assert [each.id for each in repaired.subtasks] == ["a", "d", "e", "f"]
+    done = step("done", status=SubTaskStatus.COMPLETED)
+    repaired, changes = repair(task_of(done, *steps), **ANY, max_subtasks=6)
+    assert (repaired.subtasks, changes) == ((done, *steps), ()), "what has ended does not count"
+
+
+def test_steps_of_different_kinds_are_merged_at_the_end_of_the_plan() -> None:
+    steps = [step("a", tool_name="search"), step("b", role="search"), step("c"), step("d", tool_name="search")]
+    repaired, changes = repair(task_of(*steps), **KNOWN, max_subtasks=2)
+    assert changes == ("subtasks b, c, d are merged: the plan has more than 2",)
+    assert repaired.subtasks[1] == step("b", description="Do b; then Do c; then Do d")

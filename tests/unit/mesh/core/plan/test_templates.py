@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
 from archon_mesh.core.plan import ArgumentsTooLarge, MissingKey, SubTaskStatus, fill_arguments, template_values
+from archon_mesh.core.plan.templates import MAX_CHARACTERS, MAX_DEPTH
 from tests.unit.mesh.core.plan.plans import step, task_of
 
 RESULTS = {
@@ -50,6 +52,9 @@ def test_a_missing_key_is_named(key: str) -> None:
     with pytest.raises(MissingKey) as raised:
         fill_arguments({"x": f"a {{{key}}}"}, RESULTS)
     assert raised.value.key == key
+    assert raised.value.message == f"no value for the template {{{key}}}"
+    assert (raised.value.metadata, raised.value.kind) == ({"key": key}, "planning.context_loss")
+    assert pickle.loads(pickle.dumps(raised.value)).key == key
 
 
 def test_keys_of_objects_are_no_templates() -> None:
@@ -61,18 +66,31 @@ def test_a_filled_text_is_not_filled_again() -> None:
 
 
 def test_arguments_that_grow_too_large_are_refused() -> None:
-    with pytest.raises(ArgumentsTooLarge):
+    too_large = r"^the arguments of the subtask have more than 1,048,576 characters$"
+    with pytest.raises(ArgumentsTooLarge, match=too_large) as raised:
         fill_arguments({"x": "{1}" * 100}, {"1": "a" * 20_000})
-    with pytest.raises(ArgumentsTooLarge):
+    assert raised.value.reason == "MESSAGE_TOO_LARGE"
+    with pytest.raises(ArgumentsTooLarge, match=too_large):
         fill_arguments({str(n): "{1}" for n in range(100)}, {"1": "a" * 20_000})
+    most = {"1": "a" * (MAX_CHARACTERS // 2)}
+    assert len(fill_arguments({"x": "{1}{1}"}, most)["x"]) == MAX_CHARACTERS
+    assert fill_arguments({"x": "{1}", "y": "{1}"}, most)
+    with pytest.raises(ArgumentsTooLarge, match=too_large):
+        fill_arguments({"x": "{1}", "y": "{1}", "z": "a"}, most)
 
 
 def test_arguments_that_are_too_deep_are_refused() -> None:
     deep: Any = "end"
     for _ in range(100):
         deep = [deep]
-    with pytest.raises(ArgumentsTooLarge):
+    with pytest.raises(ArgumentsTooLarge, match=r"^the arguments of the subtask have more than 32 levels$"):
         fill_arguments({"x": deep}, {})
+    most: Any = "end"
+    for _ in range(MAX_DEPTH - 1):
+        most = [most]
+    assert fill_arguments({"x": most}, {}) == {"x": most}
+    with pytest.raises(ArgumentsTooLarge):
+        fill_arguments({"x": [most]}, {})
 
 
 def test_values_are_the_context_and_completed_results() -> None:
