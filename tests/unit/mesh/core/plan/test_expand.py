@@ -5,7 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon_mesh.core.plan import SubTask, SubTaskStatus, Task, due_expansions, expanded, ready_subtasks
+from archon_mesh.core.plan import (
+    FaultKind,
+    SubTask,
+    SubTaskStatus,
+    Task,
+    due_expansions,
+    expanded,
+    expansion_faults,
+    ready_subtasks,
+)
 
 DONE, RUNNING, FAILED = SubTaskStatus.COMPLETED, SubTaskStatus.EXECUTING, SubTaskStatus.FAILED
 
@@ -48,6 +57,13 @@ def test_what_depends_on_a_place_depends_on_the_last_new_ones() -> None:
     merged = expanded(old, Task("", "", "", (sub("n", "a"), sub("m", "n"), sub("o", "a"))), ["x"])
     assert shown(merged) == {"a": (), "z": ("m", "o", "a"), "n": ("a",), "m": ("n",), "o": ("a",)}
     assert shown(expanded(old, Task("", "", "", ()), ["x"])) == {"a": (), "z": ("a",)}
+
+
+def test_a_place_that_an_expansion_leaves_is_a_fault() -> None:
+    left = task(sub("a", status=DONE), sub("x", "a", expand=True), sub("y", "b", expand=True), sub("b"))
+    (fault,) = expansion_faults(left, ["x", "y", "a", "gone"])
+    assert (fault.kind, fault.subtask_id) == (FaultKind.NOT_EXPANDED, "x")
+    assert fault.message == "subtask 'x' is still to be expanded, though all that it depends on has completed"
 
 
 def test_new_values_of_the_context_are_added() -> None:

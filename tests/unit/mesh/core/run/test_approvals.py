@@ -21,6 +21,7 @@ from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import Timer, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.approval import MAX_SHOWN_STEPS
 from archon_mesh.core.run.decide.human_input import answer_refusal
 from archon_mesh.core.run.types import TaskState
 from tests.unit.mesh.core.run.plan_run import BUSY, T0, PlanRun, plan_of, step
@@ -61,11 +62,39 @@ def kinds(events: list[ev.Event]) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
+def text_of(run: PlanRun) -> str:
+    """The text of the last question."""
+    return [event.message for event, _ in run.log if isinstance(event, ev.ApprovalRequested)][-1]
+
+
+def test_a_question_says_what_waits() -> None:
+    steps = [step(f"s{number}") for number in range(MAX_SHOWN_STEPS + 2)]
+    run = PlanRun(rules=(rule(Trigger.PLAN), rule(Trigger.CHECKPOINT, Condition(step="s0")), rule(Trigger.REPLAN)))
+    run.begin("r.1")
+    run.reply(*steps)
+    lines = text_of(run).splitlines()
+    assert (len(lines), lines[-1]) == (MAX_SHOWN_STEPS + 2, "  and 2 more")
+    respond(run, FIRST, Decision.APPROVE)
+    run.complete("s0")
+    assert text_of(run) == "Approve the answer of writer (s0)?"
+
+
+def test_a_question_about_a_failure_says_what_can_be_done() -> None:
+    run = PlanRun(step("a", critical=True), rules=(rule(Trigger.ERROR, Condition(severity_at_least=1)),))
+    run.fail("a")
+    assert text_of(run) == ("writer (a) failed: cannot\nApprove another attempt, or modify: give the answer.")
+
+
+def test_the_message_of_a_rule_is_the_question() -> None:
+    assert text_of(planned(rule(Trigger.PLAN, message="Shall we?"))) == "Shall we?"
+
+
 def test_a_plan_waits_for_approval_before_it_begins() -> None:
     run = planned(rule(Trigger.PLAN, name="plans"))
     task = run.state.tasks["r.1"]
     assert (run.state.state, task.question, run.waiting()) == (TaskState.INPUT_REQUIRED, FIRST, set())
     assert not run.count(ev.Planned)
+    assert text_of(run) == "Approve the plan: do it\n  a (writer): Do a.\n  b (writer): Do b."
     events = respond(run, FIRST, Decision.APPROVE)
     assert kinds(events) == ["InputGiven", "ResultReceived", "Planned", "TaskCreated", "TaskCreated"]
     assert run.waiting() == {"a"}
@@ -77,7 +106,10 @@ def test_a_rejected_plan_fails_the_run() -> None:
     events = respond(run, FIRST, Decision.REJECT)
     assert kinds(events) == ["InputGiven", "CancelRequested", "TaskEnded", "RunEnded"]
     assert run.state.failure is not None
-    assert (run.state.failure.reason, dict(run.state.failure.metadata)["rule"]) == ("APPROVAL_REJECTED", "plans")
+    failure = run.state.failure
+    assert (failure.code, failure.reason) == ("FAILED_PRECONDITION", "APPROVAL_REJECTED")
+    assert failure.message == "the plan was rejected by ann (rule plans)"
+    assert dict(failure.metadata) == {"identity": "ann", "input_id": FIRST, "rule": "plans"}
     assert respond(run, FIRST, Decision.APPROVE) == [], "it is over"
 
 

@@ -154,7 +154,7 @@ def test_a_payload_is_not_encoded() -> None:
 
 def test_inputs_of_another_version_are_refused() -> None:
     _, now, packed = json.loads(encode_inputs(INPUTS, 1.0))
-    with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
+    with pytest.raises(ValueError, match=rf"^inputs of version {VERSION + 1} cannot be read$"):
         decode_inputs(json.dumps([VERSION + 1, now, packed]).encode())
 
 
@@ -165,5 +165,5 @@ def test_inputs_of_an_older_revision_get_defaults() -> None:
     older = replace(WHOLE, session_context=(), pause_timeout=0.0, rules=())
     assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(older, "o", 1)]
     submission += [[], 0.0, "", [], "a field of a later revision"]
-    with pytest.raises(ValueError, match="Submission"):
+    with pytest.raises(ValueError, match=r"^an input has more than is known of Submission$"):
         decode_inputs(json.dumps(stored).encode())

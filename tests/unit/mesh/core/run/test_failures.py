@@ -8,17 +8,18 @@ from dataclasses import replace
 import pytest
 
 from archon_mesh.core.people import Decision, QuestionKind, QuestionTerms
-from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import MAX_REPLANS, SubTask
 from archon_mesh.core.run import apply
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide import delegation, event_limit
+from archon_mesh.core.run.decide import plan as decide_plan
 from archon_mesh.core.run.decide.approval import MAX_QUESTIONS
 from archon_mesh.core.run.decide.human_input import answer_refusal
 from archon_mesh.core.run.decide.plan_edit import edit_refusal
 from archon_mesh.core.run.decide.recovery import ERROR_BUDGET, RECOVERY, Kind, recovery_exhausted
 from archon_mesh.core.run.effects import CANCEL_GRACE
-from archon_mesh.core.run.types import Amount, Budget, Failure, TaskState
+from archon_mesh.core.run.types import Amount, Budget, Failure, SessionContextRef, TaskState
 from tests.unit.mesh.core.run.lead_run import GONE, Lead
 from tests.unit.mesh.core.run.plan_run import PlanRun, plan_of, step
 
@@ -505,6 +506,89 @@ def test_a_planner_that_replies_with_no_plan() -> None:
     run.begin("r.1")
     run.feed(inp.ResultIn("r.1", 1, TaskState.COMPLETED, "text"))
     assert told(run.state.failure) == ("FAILED_PRECONDITION", "PLAN_FAILED", "the planner's reply holds no plan")
+
+
+def test_a_run_whose_steps_fail() -> None:
+    run = PlanRun(step("a"), step("b", "a"))
+    run.fail("a")
+    assert told_all(run.state.failure) == (
+        "FAILED_PRECONDITION",
+        "PLAN_FAILED",
+        "no step of the plan completed",
+        {
+            "failed_steps": "a",
+            "replans": "0",
+            "suggestion": "submit a simpler goal, or one goal for each part of it",
+        },
+    )
+
+
+def test_a_run_whose_plan_was_made_anew_too_often() -> None:
+    run = PlanRun(step("a", critical=True))
+    for _ in range(MAX_REPLANS):
+        run.fail("a")
+        assert run.state.plan is not None
+        run.begin(run.state.plan.planner)
+        run.reply(step("a", critical=True))
+    run.fail("a")
+    assert told_all(run.state.failure) == (
+        "FAILED_PRECONDITION",
+        "PLAN_FAILED",
+        f"step 'a' of the plan failed after {MAX_REPLANS} replans",
+        {
+            "failed_steps": "a",
+            "replans": str(MAX_REPLANS),
+            "suggestion": "submit a simpler goal, or one goal for each part of it",
+        },
+    )
+    assert run.state.failure is not None
+    assert run.state.failure.kind == "planning.deadlock"
+
+
+def test_a_run_whose_plan_was_expanded_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide_plan, "MAX_EXPANSIONS", 1)
+    run = PlanRun(step("x", role="", expand=True))
+    assert run.state.plan is not None
+    run.begin(run.state.plan.planner)
+    run.reply(step("y", role="", expand=True))
+    assert told(run.state.failure) == (
+        "FAILED_PRECONDITION",
+        "PLAN_FAILED",
+        "the plan was expanded 1 times, the most that a run may have",
+    )
+
+
+def test_a_step_that_an_expansion_replaces() -> None:
+    run = PlanRun(step("x", role="", expand=True))
+    place = run.task("x").task_id
+    assert run.state.plan is not None
+    run.begin(run.state.plan.planner)
+    run.reply(step("y"))
+    assert told(run.state.tasks[place].failure) == (
+        "CANCELLED",
+        "CANCELLED",
+        "revision 2 of the plan has its steps instead",
+    )
+
+
+def test_a_turn_that_cannot_be_stored() -> None:
+    run = Lead(session_context=(SessionContextRef("lead", 1, ("lead",)),))
+    run.feed(inp.SlotFound("r.1", "i", 4))
+    (retried,) = run.feed(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, has_turn=True, version_conflict=True))
+    assert isinstance(retried, ev.Retried)
+    assert told_all(retried.failure) == (
+        "ABORTED",
+        "CONVERSATION_MOVED",
+        "conflict 1 in the conversation of lead in session s: another turn was stored first",
+        {"role": "lead", "session_id": "s"},
+    )
+    run.feed(inp.SlotFound("r.1", "i", 5))
+    run.feed(inp.ResultIn("r.1", 2, TaskState.COMPLETED, None, has_turn=True, turn_too_large=True))
+    assert told(run.state.failure) == (
+        "RESOURCE_EXHAUSTED",
+        "MESSAGE_TOO_LARGE",
+        "the turn of lead is too large for its conversation",
+    )
 
 
 # Journals of earlier revisions
