@@ -205,11 +205,19 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
             return False
         if type(event) is ev.TaskEnded and not _is_end_of_idle_step(run, event):
             return False
+        if isinstance(event, (ev.TaskEnded, ev.ResultReceived)) and _stops_asking(run, event.task_id):
+            return False
         if type(event) is ev.ResultReceived and event.attempt and type(events[-1]) is not ev.RunEnded:
             task = run.tasks[event.task_id]
             if task.stopping or (not task.parent and _may_end(run, task, event)):
                 return False  # the run begins to end, and other attempts have to stop
     return True
+
+
+def _stops_asking(run: RunState, task_id: str) -> bool:
+    """Whether the end of the task withdraws a question to a person: the run's clock, which it stopped, may go on."""
+    task = run.tasks.get(task_id)
+    return task is not None and bool(task.question)
 
 
 def _is_end_of_idle_step(run: RunState, event: ev.TaskEnded) -> bool:

@@ -154,7 +154,7 @@ def decided(
     if held.failure is not None and not modified:
         return events  # the next attempt is made
     accepted: AcceptedPlan | None = None
-    chosen = plan if modified and plan is not None else held.plan
+    chosen = plan if modified and plan is not None and _makes_plan(run, task) else held.plan
     if chosen is not None:
         verdict = reaccepted(run, chosen, () if modified else held.changes)
         if isinstance(verdict, Failure):

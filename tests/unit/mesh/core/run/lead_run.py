@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.run import RunState, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -42,6 +43,7 @@ class Lead:
         all_ancestors: tuple[str, ...] = (),
         session_context: tuple[SessionContextRef, ...] = (),
         pause_timeout: float = 0.0,
+        rules: tuple[InterceptionRule, ...] = (),
     ) -> None:
         self.state = RunState()
         self.now = T0
@@ -62,6 +64,7 @@ class Lead:
             budget,
             session_context,
             pause_timeout,
+            rules=rules,
         )
         self.feed(inp.Submit(submission, "owner", 1))
 

@@ -24,6 +24,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.approval import MAX_SHOWN_STEPS
 from archon_mesh.core.run.decide.human_input import answer_refusal
 from archon_mesh.core.run.types import TaskState
+from tests.unit.mesh.core.run.lead_run import Lead
 from tests.unit.mesh.core.run.plan_run import BUSY, T0, PlanRun, plan_of, step
 
 FIRST = "r.1/approval-1"
@@ -117,6 +118,16 @@ def test_a_person_replaces_the_plan_that_waits() -> None:
     run = planned(rule(Trigger.PLAN))
     respond(run, FIRST, Decision.MODIFY, plan=plan_of(step("x"), step("y", "x")))
     assert run.waiting() == {"x"}
+
+
+def test_a_plan_in_place_of_an_answer_is_ignored() -> None:
+    run = Lead(rules=(rule(Trigger.CHECKPOINT, Condition(role="lead")),))
+    run.place(1)
+    run.result()
+    plan = plan_of(step("x"))
+    events = run.feed(inp.Respond(FIRST, "ann", "", "00", "!", Decision.MODIFY, plan, "this"))
+    assert kinds(events) == ["InputGiven", "ResultReceived", "RunEnded"]
+    assert run.state.tasks["r.1"].payload == "this"
 
 
 def test_a_plan_with_faults_replaces_nothing() -> None:

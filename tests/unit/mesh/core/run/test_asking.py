@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from archon_mesh.core.run import CancelAttempt, GiveInput, Place, Timer, fold
+from archon_mesh.core.run import CancelAttempt, GiveInput, Place, Timer, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.approval import MAX_QUESTIONS
 from archon_mesh.core.run.types import Failure, TaskState
-from tests.unit.mesh.core.run.lead_run import Lead
+from tests.unit.mesh.core.run.lead_run import T0, Lead
+from tests.unit.mesh.core.run.plan_run import PlanRun, step
 from tests.unit.mesh.core.run.test_human_input import respond
 
 
@@ -53,6 +54,32 @@ def test_a_lost_attempt_leaves_its_question_and_the_next_one_its_answer() -> Non
     assert [effect.task_id for effect in run.opened(Place)] == ["r.1"]
     run.place(1)
     assert (task.inputs, task.answers, run.opened(GiveInput)) == (("!",), {}, [])
+
+
+def test_the_clock_goes_on_when_a_task_ends_with_its_question_open() -> None:
+    run = Lead(("lead", "last"))
+    run.place(1)
+    ask(run)
+    run.after(5.0)
+    assert run.opened(Timer) == []
+    events = run.result()
+    assert [type(event) for event in events] == [ev.ResultReceived]
+    assert run.opened(Timer) == [Timer(T0 + 605.0)], "the time of the question does not count"
+
+
+def test_the_clock_goes_on_when_a_step_that_waits_for_an_answer_is_replaced() -> None:
+    run = PlanRun(step("a"), step("b", critical=True), step("c", "a"))
+    run.begin("a")
+    task = run.task("a")
+    run.feed(inp.ResultIn(task.task_id, 1, TaskState.INPUT_REQUIRED, None, input_id="q"))
+    run.fail("b")
+    assert run.state.plan is not None
+    run.begin(run.state.plan.planner)
+    run.now += 5.0
+    assert run.state.clock_stopped_since
+    run.reply(step("d"))
+    assert (task.ended, run.state.clock_stopped_since) == (True, 0.0)
+    assert Timer(run.state.deadline) in open_effects(run.state)
 
 
 def test_a_question_is_withdrawn_when_its_task_ends_or_is_retried() -> None:

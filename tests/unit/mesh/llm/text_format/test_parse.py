@@ -221,7 +221,8 @@ def seconds(piece: str, length: int) -> float:
 def test_the_work_grows_with_the_length_only(piece: str) -> None:
     small, large = 16 * 1024, 256 * 1024
     # Of a quadratic parser, 16 times the length takes 256 times the time; the constant covers what is too short to measure.
-    assert seconds(piece, large) < 16 * 4 * (min(seconds(piece, small) for _ in range(3)) + 0.002)
+    bound = 16 * 4 * (min(seconds(piece, small) for _ in range(3)) + 0.002)
+    assert any(seconds(piece, large) < bound for _ in range(3)), "other processes may slow one of them"
 
 
 def test_a_reply_above_the_limit_is_refused() -> None:

@@ -1,0 +1,19 @@
+"""The engine decides random courses as it has decided them before: a replica of a new revision goes on with runs that an
+earlier one began, and a checker of journals decides stored inputs again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.mesh.core.run.courses import RECORDED, SEEDS, text_of
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_course_is_decided_as_before(seed: int) -> None:
+    assert text_of(seed).splitlines() == (RECORDED / f"{seed}.txt").read_text().splitlines()
+
+
+@pytest.mark.large
+def test_no_course_opens_other_effects_than_a_restart_would_find() -> None:
+    for seed in range(1_000):
+        text_of(seed)
