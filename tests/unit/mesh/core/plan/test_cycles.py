@@ -38,7 +38,7 @@ def test_each_of_several_cycles_is_broken() -> None:
     assert len(changes) == 2
 
 
-def test_the_dependency_that_was_written_last_is_the_weakest_of_equal_ones() -> None:
+def test_of_equal_dependencies_the_one_written_last_is_the_weakest() -> None:
     uses = {"tool_name": "t", "tool_args": {"x": "{a} {b}"}}
     left, changes = broken(step("a", "b", **uses), step("b", "a", **uses))
     assert left == {"a": (), "b": ("a",)}, "b comes after a"

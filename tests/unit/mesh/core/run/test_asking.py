@@ -67,7 +67,7 @@ def test_the_clock_goes_on_when_a_task_ends_with_its_question_open() -> None:
     assert run.opened(Timer) == [Timer(T0 + 605.0)], "the time of the question does not count"
 
 
-def test_the_clock_goes_on_when_a_step_that_waits_for_an_answer_is_replaced() -> None:
+def test_the_clock_goes_on_when_a_step_that_asks_is_replaced() -> None:
     run = PlanRun(step("a"), step("b", critical=True), step("c", "a"))
     run.begin("a")
     task = run.task("a")

@@ -123,7 +123,7 @@ def test_durability_19_a_repeated_offer_is_delivered_again() -> None:
     assert len(inbox.deliveries) == 2
 
 
-def test_durability_19_an_offer_may_begin_after_what_is_left_of_an_earlier_one() -> None:
+def test_durability_19_an_offer_may_begin_later_than_an_earlier_one() -> None:
     attempts, inbox, _ = begun()
     attempts.frame(frame_of(1, record=RECORD))
     attempts.frame(frame_of(2, checkpoint=session_pb2.Checkpoint(data=b"half")))  # and the stream breaks
@@ -149,7 +149,7 @@ def test_what_came_of_an_offer_is_not_kept_beyond_its_stream() -> None:
     assert (len(attempts), attempts.in_flight.used) == (0, 0)
 
 
-def test_what_an_offer_that_begins_again_replaces_is_in_flight_no_longer() -> None:
+def test_what_a_new_offer_replaces_is_in_flight_no_longer() -> None:
     attempts, inbox, _ = begun()
     for sequence in (1, 1, 3):
         attempts.frame(frame_of(sequence, record=RECORD), 9_000)
