@@ -186,8 +186,13 @@ def test_json_is_found_in_a_text(text: str, value: object) -> None:
 
 @pytest.mark.parametrize("text", ["", "none here", "{", '{"a": "b', '{"a": {"b": 1', "[" * (MAX_DEPTH + 1)])
 def test_a_text_without_json_is_an_error(text: str) -> None:
-    with pytest.raises(ParsingError):
+    with pytest.raises(ParsingError, match=r"^the text has no JSON object or array that can be read$"):
         extract_json_from_text(text)
+
+
+def test_a_reply_with_neither_call_nor_answer_is_an_error() -> None:
+    with pytest.raises(ParsingError, match=r"^the reply has no call and no final answer that can be read$"):
+        parse_llm_action_response("I will look it up.")
 
 
 def test_json_is_looked_for_at_a_few_brackets_only() -> None:
@@ -226,5 +231,7 @@ def test_the_work_grows_with_the_length_only(piece: str) -> None:
 
 
 def test_a_reply_above_the_limit_is_refused() -> None:
-    with pytest.raises(ParsingError, match="characters"):
+    with pytest.raises(
+        ParsingError, match=rf"^the reply has {MAX_REPLY + 1} characters; at most {MAX_REPLY} are read$"
+    ):
         parse_llm_action_response("a" * (MAX_REPLY + 1))

@@ -85,6 +85,10 @@ async def test_a_model_that_never_keeps_to_the_format_fails_typed(streams: bool)
     with pytest.raises(ParsingError, match="does not keep to the text format") as caught:
         await (everything(TextToolModel(inner)) if streams else TextToolModel(inner).generate(REQUEST))
     assert caught.value.kind == "model.format"
+    assert caught.value.message == (
+        "the model scripted does not keep to the text format: "
+        "the reply has no call and no final answer that can be read"
+    )
     assert len(inner.requests) == 2
     assert len(inner.requests[1].messages[-2].content) == MAX_QUOTED
 
