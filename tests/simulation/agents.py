@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SETTINGS = AgentSettings()
+LEFT_OPEN = 300
+"""One in so many attempts ends with a question open that it has asked."""
 
 
 class SimAgent:
@@ -114,6 +116,13 @@ class SimAgent:
             answer = await task.ask("and now?")
             expected = f"answer to {task.task_id}/a1"
             self._world.check.must("V8", answer == expected, f"{task.task_id} received {answer!r}, not {expected!r}")
+        elif (
+            int(self._world.loop.now * 1e6) % LEFT_OPEN == 0 and not dice.calm
+        ):  # draws nothing: seeds stay as they are
+            dice.fired["question left open"] += 1
+            asking = asyncio.ensure_future(task.ask("and if?"))
+            await asyncio.sleep(0.05)
+            asking.cancel()
         answers = await self._delegate(task) if self.others else []
         await self._spend(task)
         self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))

@@ -121,6 +121,10 @@ def _results_of_other_replicas_discarded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runs, "_ask", lambda self, run_id, receipt: receipt.discard("UNKNOWN_RUN"))
 
 
+def _no_timer_after_a_question(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(effects, "_stops_asking", lambda run, task_id: False)
+
+
 BUGS: dict[str, tuple[str, Plant]] = {
     "request ids are forgotten": ("V1", _request_ids_forgotten),
     "a claim takes no new epoch": ("V2", _claim_without_an_epoch),
@@ -130,6 +134,7 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "an input is decided and not stored": ("V6", _input_not_stored),
     "effects of a step are left out": ("V6", _effects_left_out),
     "heartbeats are never checked": ("V7", _heartbeats_never_checked),
+    "no timer is set when a question is left open": ("V7", _no_timer_after_a_question),
     "an agent accepts lower epochs": ("V8", _lower_epochs_accepted),
     "memo keys are ignored": ("V9", _memo_keys_ignored),
     "agents ignore cancels": ("V10", _cancels_ignored),

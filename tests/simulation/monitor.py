@@ -1,11 +1,11 @@
-"""Checks the mesh periodically: live states equal the durable ones (V6), every run has an owner (V7), and no agent
-works on canceled tasks (V10)."""
+"""Checks the mesh periodically: live states equal the durable ones (V6), every run has an owner, which will wake it in
+time (V7), and no agent works on canceled tasks (V10)."""
 
 from __future__ import annotations
 
 import asyncio
 
-from archon_mesh.core.run import open_effects
+from archon_mesh.core.run import Timer, open_effects
 from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Book
 from tests.simulation.replica import Replica
@@ -59,6 +59,10 @@ class Monitor:
             ):
                 same = driver.state == book.state and open_effects(driver.state) == open_effects(book.state)
                 check.must("V6", same, f"the live state of {run_id} differs from its journal")
+                if driver._executed_seq == driver.state.last_seq:
+                    times = [effect.at for effect in open_effects(book.state) if isinstance(effect, Timer)]
+                    rings = 0.0 < driver._timer.at <= min(times, default=driver._timer.at)
+                    check.must("V7", not times or rings, f"{run_id} is due at {times}, its timer is {driver._timer.at}")
             return
         able = min((_able_since(replica) for replica in world.serving), default=world.loop.now)
         gone = max(world.troubled_at, world.store.gone_until)

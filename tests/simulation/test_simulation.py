@@ -53,6 +53,7 @@ FAULTS = (
     "person asked",
     "person asked meanwhile",
     "question answered",
+    "question left open",
     "replica frozen",
     "replica killed",
     "replica restarted",
