@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon_mesh.core.compaction import extract, summary, summary_text
-from archon_mesh.core.facts import facts, facts_of, instructions, sentences, with_facts
+from archon_mesh.core.facts import MAX_SENTENCE, facts, facts_of, instructions, sentences, with_facts
 from archon_mesh.core.messages import ChatMessage
 
 
@@ -70,3 +70,30 @@ def test_facts_are_names_numbers_dates_and_urls() -> None:
         "- 17 May 2024; $1,250.50; 12%; https://example.org/a?b=1; 2024-06-01; Charles; 3"
     )
     assert with_facts("12", [user("12")]) == "12"
+
+
+def test_instructions_come_first_into_the_room_then_what_the_user_said() -> None:
+    talk = [
+        ChatMessage("assistant", "It is in room 4711."),
+        user("My locker is 1234."),
+        user("Never use the lift."),
+    ]
+    room = len("Never use the lift.") + 3
+    assert with_facts("s", talk, limit=room) == "s\n\nAlso said:\n- Never use the lift."
+    assert with_facts("s", talk, limit=room - 1) == "s\n\nAlso said:\n- My locker is 1234."
+    room += len("My locker is 1234.") + 3
+    assert with_facts("s", talk, limit=room).endswith("said:\n- My locker is 1234.\n- Never use the lift.")
+    assert "4711" not in with_facts("s", talk, limit=room)
+    assert "4711" in with_facts("s", talk, limit=room + 30)
+
+
+def test_a_long_instruction_is_cut_and_a_long_sentence_is_reduced_to_its_facts() -> None:
+    fits, long = "x" * (MAX_SENTENCE - 6) + " 4711.", "x" * (MAX_SENTENCE - 5) + " 4711."
+    assert with_facts("s", [user(fits)]).endswith(f"- {fits}")
+    assert with_facts("s", [user(long)]).endswith("- 4711")
+    assert with_facts("s", [user("Never " + "x" * 500)]).endswith("- Never " + "x" * (MAX_SENTENCE - 6))
+
+
+def test_a_fact_of_four_characters_may_stand_within_a_word() -> None:
+    assert with_facts("It is A4711.", [user("room 4711")]) == "It is A4711."
+    assert with_facts("It is A471.", [user("room 471")]).endswith("- room 471")

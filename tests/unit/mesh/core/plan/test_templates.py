@@ -17,6 +17,7 @@ RESULTS = {
     "text": '{"city": "Oslo"}',
     "a.b": "dotted",
     "two words": [1, 2],
+    "umlaut": {"é": 1},
 }
 
 
@@ -37,6 +38,10 @@ RESULTS = {
         ('{{"n": {1}}}', '{"n": 360}'),
         ('{"a": {"b": {"c": 1}}}', '{"a": {"b": {"c": 1}}}'),
         ("{}", "{}"),
+        ("{{a}} and {{b}}", "{a} and {b}"),
+        ("{{{{a}}}}", "{{a}}"),
+        ("}} {{a}} }}", "}} {a} }}"),
+        ("of {umlaut}", 'of {"é": 1}'),
         ("a { b } c", "a { b } c"),
         (["{1}", {"deep": "{1}"}], [360, {"deep": 360}]),
         (7, 7),
@@ -47,7 +52,19 @@ def test_a_template_is_filled(value: Any, filled: Any) -> None:
     assert fill_arguments({"x": value}, RESULTS) == {"x": filled}
 
 
-@pytest.mark.parametrize("key", ["2", "flight.tax", "flight.legs.7.to", "1.x", "text.city.name", "flight.legs.-1"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "2",
+        "flight.tax",
+        "flight.legs.7.to",
+        "flight.legs.1",
+        "flight.legs.1234567890",
+        "1.x",
+        "text.city.name",
+        "flight.legs.-1",
+    ],
+)
 def test_a_missing_key_is_named(key: str) -> None:
     with pytest.raises(MissingKey) as raised:
         fill_arguments({"x": f"a {{{key}}}"}, RESULTS)

@@ -299,3 +299,13 @@ def test_the_version_of_a_published_answer_is_kept_once() -> None:
     published = inp.PublishedIn("r.1", 6, 4)
     assert run.feed(published) == [ev.Published("r.1", "a", 6, 4)]
     assert run.feed(published) == []
+
+
+def test_the_holder_of_an_attempt_is_the_instance_that_it_was_sent_to() -> None:
+    run = Run("a", ())
+    for attempt, instance in ((1, "i"), (2, "j")):
+        run.place("a", instance)
+        run.lose("a", attempt)
+    run.place("a", "k")
+    assert [run.state.holder("r.1", attempt) for attempt in (1, 2, 3, 4)] == ["i", "j", "k", ""]
+    assert run.state.holder("r.9", 1) == ""
