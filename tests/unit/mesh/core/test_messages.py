@@ -85,3 +85,19 @@ def test_inserting_again_adds_nothing(
     sources = [message.metadata.get("shared_memory_source") for message in once[1:-1]]
     assert sorted(map(str, sources)) == sorted({each.source_id for each in [*first, *second]})
     assert (once[0], once[-1]) == (PROMPT, QUERY)
+
+
+def test_items_of_several_tasks_of_a_role_stand_side_by_side() -> None:
+    def item(task_id: str, version: int, content: str) -> MemoryItem:
+        return MemoryItem("writer", content, 0.0, version, task_id=task_id)
+
+    first = with_shared_context([], [item("r.1", 1, "one"), item("r.2", 2, "two"), item("", 3, "three")])
+    assert [message.content for message in first] == [
+        "Shared context from writer (r.1):\none",
+        "Shared context from writer (r.2):\ntwo",
+        "Shared context from writer:\nthree",
+    ]
+    assert [message.metadata.get("shared_memory_task") for message in first] == ["r.1", "r.2", None]
+    assert "shared_memory_task" not in first[2].metadata
+    newer = with_shared_context(first, [item("r.2", 4, "newer"), item("r.1", 1, "the same version")])
+    assert [message.content.splitlines()[1] for message in newer] == ["three", "newer", "one"]

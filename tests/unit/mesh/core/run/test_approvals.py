@@ -23,9 +23,9 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.approval import MAX_SHOWN_STEPS
 from archon_mesh.core.run.decide.human_input import answer_refusal
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.core.run.types import Amount, Item, TaskState
 from tests.unit.mesh.core.run.lead_run import Lead
-from tests.unit.mesh.core.run.plan_run import BUSY, T0, PlanRun, plan_of, step
+from tests.unit.mesh.core.run.plan_run import BROKEN, BUSY, T0, PlanRun, plan_of, step
 
 FIRST = "r.1/approval-1"
 
@@ -130,14 +130,72 @@ def test_a_plan_in_place_of_an_answer_is_ignored() -> None:
     assert run.state.tasks["r.1"].payload == "this"
 
 
+@pytest.mark.parametrize(
+    ("trigger", "condition", "asks"),
+    [
+        (Trigger.PLAN, {"role": "planner", "tenant": "default", "cost_above": 0.00009}, True),
+        (Trigger.PLAN, {"cost_above": 0.00011}, False),
+        (Trigger.PLAN, {"role": "writer"}, False),
+        (Trigger.PLAN, {"tenant": "acme"}, False),
+        (Trigger.CHECKPOINT, {"role": "writer", "tenant": "default", "step": "a", "cost_above": 0.00002}, True),
+        (Trigger.CHECKPOINT, {"step": "a", "cost_above": 0.00004}, False),
+        (Trigger.CHECKPOINT, {"step": "a", "tenant": "acme"}, False),
+        (
+            Trigger.ERROR,
+            {"role": "writer", "tenant": "default", "step": "b", "severity_at_least": 1, "cost_above": 0.00002},
+            True,
+        ),
+        (Trigger.ERROR, {"severity_at_least": 1, "cost_above": 0.00004}, False),
+        (Trigger.ERROR, {"severity_at_least": 1, "tenant": "acme"}, False),
+        (Trigger.ERROR, {"severity_at_least": 1, "role": "planner"}, False),
+        (Trigger.ERROR, {"severity_at_least": 1, "step": "a"}, False),
+    ],
+)
+def test_a_rule_asks_about_role_tenant_step_and_cost(trigger: Trigger, condition: dict[str, Any], asks: bool) -> None:
+    run = PlanRun(rules=(rule(trigger, Condition(**condition)),))
+    run.begin("r.1")
+    run.reply(step("a", estimated_cost_micro_usd=60), step("b", estimated_cost_micro_usd=40))
+    if trigger is not Trigger.PLAN:
+        name, state = ("a", TaskState.COMPLETED) if trigger is Trigger.CHECKPOINT else ("b", TaskState.FAILED)
+        run.begin(name)
+        failure = BROKEN if state is TaskState.FAILED else None
+        run.feed(inp.ResultIn(run.task(name).task_id, 1, state, None, failure, spent=Amount(0, 30)))
+    assert run.count(ev.ApprovalRequested) == asks
+
+
+def test_an_approved_result_publishes_its_items() -> None:
+    run = PlanRun(step("a"), step("b", "a"), rules=(rule(Trigger.CHECKPOINT, Condition(step="a")),))
+    run.begin("a")
+    task, item = run.task("a"), Item(2, "an item")
+    run.feed(inp.ResultIn(task.task_id, 1, TaskState.COMPLETED, "answer", items=(item,)))
+    assert run.count(ev.ItemPublished) == 0
+    published = respond(run, f"{task.task_id}/approval-1", Decision.APPROVE)[2]
+    assert published == ev.ItemPublished(task.task_id, 1, "writer", 0, item)
+
+
+def test_a_rejection_by_default_says_that_no_answer_came() -> None:
+    reject: dict[str, Any] = {"on_timeout": TimeoutPolicy.DEFAULT, "default": "reject", "timeout": 5.0, "name": "late"}
+    run = PlanRun(step("a"), rules=(rule(Trigger.CHECKPOINT, Condition(step="a"), **reject),))
+    run.complete("a")
+    silence(run, 5.0)
+    assert run.state.failure is not None
+    assert run.state.failure.message == "writer (a) was rejected because no answer came in time (rule late)"
+
+
 def test_a_plan_with_faults_replaces_nothing() -> None:
     run = planned(rule(Trigger.PLAN))
     wrong = plan_of(step("x", "y"), step("y", "x"))
     assert respond(run, FIRST, Decision.MODIFY, plan=wrong) == []
     response = inp.Respond(FIRST, "ann", "", "00", "!", Decision.MODIFY, wrong)
     refusal = answer_refusal(run.state, run.state.tasks["r.1"], response)
+    circle = "the subtasks depend on each other in a circle: x -> y -> x"
     assert refusal is not None
-    assert (refusal.code, bool(refusal.violations)) == ("INVALID_ARGUMENT", True)
+    assert (refusal.code, refusal.reason, refusal.message) == ("INVALID_ARGUMENT", "INVALID_ARGUMENT", circle)
+    assert refusal.violations == (("x", circle),)
+    response = inp.Respond(FIRST, "ann", "", "00", "!", Decision.MODIFY, plan_of())
+    refusal = answer_refusal(run.state, run.state.tasks["r.1"], response)
+    assert refusal is not None
+    assert refusal.violations == (("plan", "the plan has no subtask"),)
 
 
 def test_a_person_gives_the_plan_that_the_planner_failed_to_make() -> None:
