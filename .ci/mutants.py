@@ -1,5 +1,5 @@
 """make mutants: changes the core, the tool engine and the parser of the text format in small ways, one at a time, and
-counts the changes that a unit test notices.
+counts the changes that a unit test notices. docs/testing/mutants.md has the figures.
 
 `python .ci/mutants.py [PART ...]` takes the parts below, by default all. The mutants lie in a copy of the sources that
 the next run of the same part reuses.
@@ -27,7 +27,9 @@ PARTS: Final = {
 }
 """Sources to change, and the tests that have to notice."""
 
-LEFT_OUT: Final = ("archon_mesh/tools/builtin/*",)
+LEFT_OUT: Final = tuple(f"archon_mesh/tools/{folder}/*" for folder in ("builtin", "composite", "mcp", "people"))
+"""Tools that use the engine: their tests need databases, servers, processes, or a mesh."""
+
 SOURCES: Final = ("mesh/archon_mesh", "sdk/python/archon", "services/archon_services", "tests")
 KILLED: Final = {1, 3, 36, 24, -24, 152, 255, -11, -9}
 """Exit codes of a test run that noticed: a test failed, ran too long, or crashed."""

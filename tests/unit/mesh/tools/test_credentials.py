@@ -14,6 +14,7 @@ import pytest
 from archon.errors import PermissionDenied
 from archon_mesh.tools import MissingCredentials, Secret, Tool, ToolExecutionEngine, ToolRegistry, ToolResult, tool
 from archon_mesh.tools import credentials as credentials_module
+from archon_mesh.tools.credentials import redacted
 from tests.fixtures.virtual_time import VirtualTime
 
 VALUE = "s3cr3t-value"
@@ -37,6 +38,7 @@ def test_secret_shows_nothing() -> None:
     assert VALUE not in shown
     assert "***" in shown
     assert secret == Secret(VALUE) != Secret("other")
+    assert len({secret, Secret(VALUE), Secret("other")}) == 2
     assert copy.deepcopy({"k": secret})["k"] is secret
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(secret)
@@ -131,6 +133,31 @@ async def test_person_is_asked_once_by_concurrent_calls() -> None:
     assert (await run.execute_tool_call("fetch", {"what": "again"})).ok
 
 
+def test_the_longest_secret_is_hidden_first_and_a_short_one_not_at_all() -> None:
+    secrets = [Secret("abcd"), Secret("abcdefgh"), Secret("xyz")]
+    assert redacted("abcdefgh abcd xyz", secrets) == "*** *** xyz"
+
+
+async def test_an_engine_that_asks_has_answers_of_its_own() -> None:
+    async def answer(tool_name: str, credential: str) -> str:
+        return VALUE
+
+    shared = engine()
+    assert (await shared.asking(answer).execute_tool_call("fetch", {"what": "a"})).ok
+    assert not (await shared.execute_tool_call("fetch", {"what": "a"})).ok, "the answer is not known to it"
+    assert shared.health()["fetch"].calls == 1, "the state of each tool is shared"
+    known = engine(credentials={"api_key": VALUE})
+    assert (await known.asking(answer).execute_tool_call("fetch", {"what": "a"})).ok
+
+
+async def test_an_error_with_a_secret_keeps_its_kind(caplog: pytest.LogCaptureFixture) -> None:
+    outcome = await engine(credentials={"api_key": VALUE}).run("fetch", {"what": "crash"})
+    assert str(outcome.error) == "401 for key ***"
+    assert outcome.result.content == outcome.result.error_message == "ValueError: 401 for key ***"
+    assert getattr(outcome.error, "kind", "") == outcome.result.metadata["kind"] == "tool.crash"
+    assert VALUE not in caplog.text
+
+
 async def test_person_without_an_answer_is_a_denied_call(monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(*_: str) -> None:
         await asyncio.Event().wait()
@@ -145,7 +172,7 @@ async def test_person_without_an_answer_is_a_denied_call(monkeypatch: pytest.Mon
     for ask in (silent, broken, declines):
         result = await engine(ask_credential=ask).execute_tool_call("fetch", {"what": "a"})
         assert result.metadata["code"] == "PERMISSION_DENIED"
-        assert VALUE not in result.text
+        assert result.text == "missing credential 'api_key'"
 
 
 async def test_answer_of_a_person_may_be_a_change_of_the_source() -> None:
@@ -163,6 +190,8 @@ async def test_failing_source_is_a_missing_credential(caplog: pytest.LogCaptureF
 
     result = await engine(credentials=source).execute_tool_call("fetch", {"what": "a"})
     assert result.error_message == "missing credential 'api_key'"
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[0] == "the source of credentials failed for api_key: ValueError"
     assert VALUE not in caplog.text
 
 

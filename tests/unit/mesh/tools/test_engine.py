@@ -176,10 +176,13 @@ async def test_alternative_answers_for_a_broken_tool_if_that_is_safe(
     assert (outcome.result.ok, other.calls, outcome.error is None) == (answers, int(answers), answers)
 
 
-async def test_failure_of_the_tool_stands_if_its_alternative_fails_too() -> None:
+async def test_failure_of_the_tool_stands_if_its_alternative_fails_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     main, other = Flaky(ValueError("mine"), idempotent=True, alternative="other"), Flaky(ValueError("others"))
     other.tool.name = "other"
     outcome = await engine(main.tool, other.tool).run("flaky")
+    told = [record.getMessage() for record in caplog.records]
+    assert "tool other has no answer in place of flaky: ValueError: others" in told
     assert (outcome.result.error_message, outcome.result.metadata["tool_name"]) == ("ValueError: mine", "flaky")
     assert str(outcome.error) == "mine"
 
@@ -522,3 +525,42 @@ async def test_tool_whose_validation_crashes_is_an_error_result(caplog: pytest.L
     result = await engine(Broken()).execute_tool_call("broken")
     assert (result.error_message, result.metadata["kind"]) == ("KeyError: 'schema'", "tool.crash")
     assert "tool broken cannot be called" in caplog.text
+
+
+async def test_alternative_that_is_denied_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    main, other = Flaky(ValueError("mine"), idempotent=True, alternative="other"), Flaky()
+    other.tool.name = "other"
+    await engine(main.tool, other.tool, permissions={"denied": ["other"]}).execute_tool_call("flaky")
+    told = [record.getMessage() for record in caplog.records]
+    assert "tool other cannot answer in place of flaky: tool other is denied" in told
+
+
+async def test_alternative_has_the_state_the_session_and_the_time_of_the_call() -> None:
+    seen: list[Any] = []
+
+    async def other(n: int = 0, agent_state: Any = None) -> str:
+        seen.append(agent_state)
+        return "instead"
+
+    main = Flaky(ValueError("mine"), idempotent=True, alternative="other")
+    permissions = {"sessions": {"s": {"denied": ["other"]}}}
+    run = engine(main.tool, FunctionTool(other, "other"), permissions=permissions)
+    assert (await run.execute_tool_call("flaky", agent_state="mine", session_id="t")).content == "instead"
+    assert seen == ["mine"]
+    main.errors.append(ValueError("again"))
+    assert not (await run.execute_tool_call("flaky", session_id="s")).ok
+
+
+def test_call_that_is_not_made_has_the_name_and_version_of_its_tool() -> None:
+    flaky = Flaky(version="7")
+    run = engine(flaky.tool)
+    refused = run.refused("flaky", PermissionDenied("not now")).result
+    assert (refused.error_message, refused.metadata["tool_name"], refused.metadata["tool_version"]) == (
+        "not now",
+        "flaky",
+        "7",
+    )
+    unknown = run.refused("gone", NotFound("no such tool")).result
+    assert (unknown.metadata["tool_name"], unknown.metadata["tool_version"]) == ("gone", "")
+    assert [unknown.metadata[key] for key in ("execution_time_ms", "validation_time_ms", "attempts")] == [0.0, 0.0, 0]

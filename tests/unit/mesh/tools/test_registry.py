@@ -61,6 +61,40 @@ def test_name_that_is_taken_in_its_namespace_is_a_duplicate() -> None:
         registry.register_tool(add, namespace="math")
 
 
+def test_a_namespace_gets_other_tools_and_keeps_what_stays() -> None:
+    registry = ToolRegistry([upper])
+    registry.set_namespace("math", [add])
+    before = registry.find("math.add")
+    assert before is not None
+    assert (before.name, before.tool, before.spec.name, before.spec.description) == (
+        "math.add",
+        add,
+        "math.add",
+        "Adds two numbers.",
+    )
+    assert before.spec.parameters_schema == add.parameters_schema
+    registry.set_namespace("math", [upper, add])
+    assert registry.names == ["upper", "math.upper", "math.add"]
+    assert registry.find("math.add") is before, "its health stays with it"
+    other = FunctionTool(add.function, "add")
+    registry.set_namespace("math", [other])
+    assert registry.names == ["upper", "math.add"]
+    assert registry.get_tool("math.add") is other
+    assert [spec.name for spec in registry.specs] == registry.names
+    with pytest.raises(InvalidArgument, match="invalid namespace"):
+        registry.set_namespace("a..b", [add])
+
+
+def test_a_registry_has_tools_by_their_whole_names() -> None:
+    registry = ToolRegistry([add])
+    registry.register_tool(upper, "text")
+    assert "add" in registry
+    assert "text.upper" in registry
+    assert "upper" not in registry
+    assert registry.get_tool("add") is add
+    assert ToolRegistry.of(registry.registrations).names == ["add", "text.upper"]
+
+
 def test_copy_is_independent() -> None:
     registry = ToolRegistry([add])
     copy = registry.copy()
