@@ -45,7 +45,7 @@ def main(parts: list[str]) -> int:
     total: Counter[str] = Counter()
     for part in parts or PARTS:
         folder = ROOT / ".mutants" / part
-        print(f"{part}: this takes from half an hour to several hours ...", flush=True)
+        print(f"{part}: this takes from ten minutes to an hour ...", flush=True)
         prepare(folder, *PARTS[part])
         forget_survivors(folder)
         subprocess.run([ROOT / ".venv/bin/mutmut", "run"], cwd=folder, stdout=subprocess.DEVNULL, check=False)
