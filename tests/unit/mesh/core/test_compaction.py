@@ -18,18 +18,8 @@ from archon_mesh.core.compaction import (
     summary_text,
     without_tool_results,
 )
-from archon_mesh.core.messages import ChatMessage, ToolCall
-
-
-def user(text: str) -> ChatMessage:
-    return ChatMessage("user", text)
-
-
-def replied(text: str, *calls: str) -> list[ChatMessage]:
-    tool_calls = tuple(ToolCall(call, "look", "{}") for call in calls)
-    results = [ChatMessage("tool", f"result of {call} " + "x" * 200, tool_call_id=call) for call in calls]
-    return [ChatMessage("assistant", text, tool_calls=tool_calls), *results]
-
+from archon_mesh.core.messages import ChatMessage
+from tests.fixtures.conversations import replied, user
 
 TALK = [
     user("1"),

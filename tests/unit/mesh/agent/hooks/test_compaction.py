@@ -17,17 +17,8 @@ from archon_mesh.core.compaction import (
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import tool
+from tests.fixtures.conversations import replied, user
 from tests.fixtures.scripted_model import says
-
-
-def user(text: str) -> ChatMessage:
-    return ChatMessage("user", text)
-
-
-def replied(text: str, *calls: str) -> list[ChatMessage]:
-    tool_calls = tuple(ToolCall(call, "look", "{}") for call in calls)
-    results = [ChatMessage("tool", f"result of {call} " + "x" * 200, tool_call_id=call) for call in calls]
-    return [ChatMessage("assistant", text, tool_calls=tool_calls), *results]
 
 
 @tool
