@@ -95,12 +95,13 @@ def answers(dice: Dice, run: RunState, task: Task, run_id: str) -> list[tuple[st
 
 
 def late_answer(random: Random, book: Book, run_id: str) -> pb.RespondRequest | None:
-    """Returns an answer to a question that is closed, None if there is none."""
+    """Returns an answer to a question that is closed, None if there is none. A later attempt may have asked it again
+    by the time it arrives: it counts then."""
     closed = book.state.closed_questions
     if not closed:
         return None
     request = pb.RespondRequest(run_id=run_id, input_id=random.choice(closed).input_id)
-    request.parts.add(text="too late")
+    request.parts.add(text=f"answer to {request.input_id}, late")
     return request
 
 
