@@ -11,6 +11,7 @@ from typing import Final
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
 
 DISTRIBUTION: Final = "archon-mesh"
+_CRASHING_GRPC: Final = (1, 77)
 _SLOW_GRPC: Final = (1, 80)
 _REINSTALL_HINT: Final = "Install Archon in its own virtual environment: `pip install .` in its clone."
 _REQUIREMENT: Final = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?$")
@@ -58,10 +59,15 @@ def check_packages(
 
 def _check_package(name: str, installed_version: str, bounds: str) -> Iterator[Finding]:
     numbers = parse_version(installed_version)
-    if name == "grpcio" and numbers >= _SLOW_GRPC:
+    if name == "grpcio" and numbers >= _CRASHING_GRPC:
+        fault = (
+            "is 20 to 50 % slower under asyncio than 1.76"
+            if numbers >= _SLOW_GRPC
+            else "can crash a process that stops just after a new connection"
+        )
         yield warning(
             "packages",
-            f"grpcio {installed_version} is 20 to 50 % slower under asyncio than 1.78",
+            f"grpcio {installed_version} {fault}",
             f"Run `pip install 'grpcio{bounds}'`; see docs/adr/0002-grpcio-pinned.md.",
         )
         return

@@ -11,13 +11,13 @@ from archon_services.cli.checks.finding import Finding
 from tests.unit.services.cli.checks.findings import levels, texts
 
 REQUIRED = (
-    "grpcio<1.79,>=1.78",
+    "grpcio<1.77,>=1.76",
     "protobuf<7,>=6.31",
     "aetcd==1.0.0",
     "uvloop>=0.21; sys_platform != 'win32'",
     "ruff==0.1; extra == 'dev'",
 )
-GOOD = {"grpcio": "1.78.2", "protobuf": "6.33.6", "aetcd": "1.0.0", "uvloop": "0.22"}
+GOOD = {"grpcio": "1.76.0", "protobuf": "6.33.6", "aetcd": "1.0.0", "uvloop": "0.22"}
 
 
 def with_versions(**changed: str) -> list[Finding]:
@@ -43,9 +43,9 @@ def test_unsupported_python_is_a_problem(running_version: tuple[int, ...], level
 @pytest.mark.parametrize(
     ("changed", "level", "text"),
     [
-        ({}, "ok", "grpcio 1.78.2"),
+        ({}, "ok", "grpcio 1.76.0"),
         ({"grpcio": "1.80.0"}, "warning", "slower under asyncio"),
-        ({"grpcio": "1.79.1"}, "warning", "untested"),
+        ({"grpcio": "1.78.2"}, "warning", "can crash"),
         ({"grpcio": "1.71.0"}, "problem", "too old"),
         ({"protobuf": "7.0.0"}, "warning", "untested"),
         ({"protobuf": "6.30.9"}, "problem", "too old"),

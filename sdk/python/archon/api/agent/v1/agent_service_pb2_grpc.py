@@ -5,7 +5,7 @@ import warnings
 
 from archon.api.agent.v1 import agent_service_pb2 as archon_dot_api_dot_agent_dot_v1_dot_agent__service__pb2
 
-GRPC_GENERATED_VERSION = '1.78.2'
+GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 

@@ -5,7 +5,7 @@ import warnings
 
 from archon.api.memory.v1 import working_memory_service_pb2 as archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2
 
-GRPC_GENERATED_VERSION = '1.78.2'
+GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
