@@ -19,7 +19,7 @@ FINAL_RESPONSE_ONLY = 1
 def quantize(seconds: float) -> float:
     """Rounds to whole microseconds, the precision of the journal, so that a folded state equals the decided one."""
     whole = int(seconds)
-    return whole + round((seconds - whole) * 1e6) / 1e6
+    return (whole * 1_000_000 + round((seconds - whole) * 1e6)) / 1e6  # one division: the float that a reader computes
 
 
 class TaskState(IntEnum):

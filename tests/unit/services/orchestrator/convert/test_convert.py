@@ -157,7 +157,7 @@ def test_a_delegation_keeps_its_input_budget_and_checkpoint() -> None:
     assert not payload.child_task_id, "the agent's frame must not be changed"
 
 
-@pytest.mark.parametrize("timeout", [-1.5, -0.25, 0.0, 0.000001, 59.999999])
+@pytest.mark.parametrize("timeout", [-1.5, -0.25, 0.0, 0.000001, 59.999999, 1001.8054532504499])
 def test_the_time_of_a_delegation_is_read_to_the_microsecond(timeout: float) -> None:
     event = replace(DELEGATED, timeout=quantize(timeout))
     assert event_from_proto(written(event)) == event
