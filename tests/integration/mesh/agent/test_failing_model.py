@@ -136,12 +136,17 @@ async def test_each_run_ends_with_an_answer_or_a_typed_error(agent: Agent, model
 
     async with asyncio.timeout(PATIENCE):
         watching = asyncio.create_task(watch())
-        first = await asyncio.gather(*(run(agent, f"run {number}") for number in range(RUNS)))
-        assert "open" in states, "the circuit breaker opens while the service is down"
+        outcomes: list[str | BaseException] = []
+
+        async def run_all() -> None:
+            began = len(outcomes)
+            outcomes.extend(await asyncio.gather(*(run(agent, f"run {began + number}") for number in range(RUNS))))
+
+        while "open" not in states:  # a loaded machine may end most runs by their time before they call the tool
+            await run_all()
         Outage.down = False
-        second = await asyncio.gather(*(run(agent, f"run {number}") for number in range(RUNS, 2 * RUNS)))
+        await run_all()
         watching.cancel()
-    outcomes = [*first, *second]
     untyped = [outcome for outcome in outcomes if not isinstance(outcome, str | ArchonError)]
     assert untyped == []
     assert all(outcome for outcome in outcomes if isinstance(outcome, str)), "no empty answer"
