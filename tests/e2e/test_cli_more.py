@@ -130,7 +130,7 @@ def test_watch_follows_another_run_and_ctrl_c_detaches(terminal: Terminal) -> No
             watching.interrupt()
             assert watching.end() == 130
         with terminal.start("watch", run_id, "--json") as watching:
-            watching.until("dispatched")
+            watching.until("submitted")
             assert terminal.archon("cancel", run_id, "--reason", "enough of it", "--wait").code == 0
             assert watching.end() == 1
         assert json.loads(watching.text.splitlines()[-1])["run_state"]["state"] == "TASK_STATE_CANCELED"
