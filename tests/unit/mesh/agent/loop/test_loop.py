@@ -88,7 +88,7 @@ async def test_last_iteration_offers_no_tools_and_asks_for_the_answer() -> None:
 
 async def test_calls_of_a_reply_run_concurrently_and_keep_their_order() -> None:
     ended = [asyncio.Event() for _ in range(5)]
-    ended[4].set()
+    ended[-1].set()
 
     @tool
     async def wait_for_next(number: int) -> str:
@@ -229,33 +229,40 @@ async def test_cancelled_run_leaves_no_task_and_no_unanswered_call() -> None:
 
 
 async def test_cancellation_during_a_model_call_is_immediate() -> None:
+    begun = asyncio.Event()
+
     class Slow(ScriptedModel):
         async def generate(self, request: ModelRequest) -> ModelReply:
+            begun.set()
             await asyncio.sleep(60)
             raise AssertionError
 
     run = asyncio.create_task(Agent("a", model=Slow()).run_async("?"))
-    await asyncio.sleep(0.01)
+    await asyncio.wait_for(begun.wait(), 5)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(run, 1)
 
 
 async def test_paused_agent_waits_before_its_next_step_until_resumed() -> None:
-    paused = asyncio.Event()
+    waits = asyncio.Event()
+
+    class Watched(Agent):
+        async def wait_until_resumed(self) -> None:
+            if self.paused:
+                waits.set()
+            await super().wait_until_resumed()
 
     @tool
     async def hold() -> str:
         """Pauses the calling agent."""
         get_context().agent.pause()
-        paused.set()
         return "held"
 
     model = ScriptedModel([calls("hold"), says("done")])
-    agent = Agent("a", model=model, tools=[hold])
+    agent = Watched("a", model=model, tools=[hold])
     run = asyncio.create_task(agent.run_async("?"))
-    await asyncio.wait_for(paused.wait(), 5)
-    await asyncio.sleep(0.02)
+    await asyncio.wait_for(waits.wait(), 5)
     assert len(model.requests) == 1
     assert not run.done()
     agent.resume()
