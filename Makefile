@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
+.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates mutants protos hooks clean
 
 help: ## this list
@@ -61,8 +61,13 @@ down: $(VENV)/.runtime ## end a mesh that was started with --detach
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 16))')
 PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
 
-test: $(VENV)/.dev ## set up and pass all tests, the simulation included
-	@$(PYTEST) tests
+test: $(VENV)/.dev ## set up and pass the tests that each change must pass: the same inputs at each run, minutes
+	@$(PYTEST) -m "not slow" tests
+
+test-slow: $(VENV)/.dev ## the others: seeds by the hundred, random inputs, kills, floods, programs in other languages
+	@$(PYTEST) -m slow --hypothesis-profile=search tests
+
+test-all: test test-slow ## both
 
 test-failed: $(VENV)/.dev ## the tests that failed last, one after the other
 	@$(RUN) -m pytest -q --last-failed --last-failed-no-failures none tests

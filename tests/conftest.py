@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import hypothesis
 import pytest
@@ -15,7 +16,9 @@ from tests.fixtures.workers import Scheduler, place
 __all__ = ["etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgres", "postgres_dsn"]
 
 
-hypothesis.settings.register_profile("archon", deadline=None)  # a slow machine is not an error
+# No deadline: a slow machine is not an error.
+hypothesis.settings.register_profile("archon", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.register_profile("mutants", deadline=None, max_examples=20, derandomize=True, database=None)
 
 
@@ -25,6 +28,18 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("archon")
     if not config.option.numprocesses:
         clear_environment()
+
+
+SLOW_FILE: Final = "\npytestmark = pytest.mark.slow\n"
+"""The line of a file all of whose tests are slow."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files all of whose tests are slow, if slow tests are not wanted: they are not even imported."""
+    wanted = config.getoption("-m") != "not slow"
+    if wanted or not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    return True if SLOW_FILE in collection_path.read_text() else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
