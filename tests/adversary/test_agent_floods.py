@@ -18,9 +18,11 @@ from archon.errors import ResourceExhausted
 from archon_services.orchestrator.sessions.in_flight import MAX_SESSION_BYTES
 from archon_services.testing import EtcdProcess
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.waiting import eventually, until
+
+pytestmark = pytest.mark.slow
 
 AgentFrame = session_pb2.AgentFrame
 MB = 1024 * 1024
@@ -31,7 +33,7 @@ GROWTH = 4 * MAX_SESSION_BYTES
 class Flooder:
     """Says nothing of its task until the test sends something for it."""
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(self, mesh: ProcessMesh) -> None:
         self.mesh = mesh
         self.role = f"flooder-{uuid.uuid4().hex[:6]}"
         self.agent: BareAgent
@@ -50,12 +52,12 @@ class Flooder:
 
 
 @pytest.fixture
-async def flooder(mesh: Mesh) -> AsyncIterator[Flooder]:
+async def flooder(mesh: ProcessMesh) -> AsyncIterator[Flooder]:
     async for one in registered(mesh):
         yield one
 
 
-async def registered(mesh: Mesh) -> AsyncIterator[Flooder]:
+async def registered(mesh: ProcessMesh) -> AsyncIterator[Flooder]:
     one = Flooder(mesh)
     async with BareAgent(
         one.role, mesh.registry.address, one.answer, features=["checkpoint", "record", "cancel"], max_tasks=2
@@ -65,11 +67,11 @@ async def registered(mesh: Mesh) -> AsyncIterator[Flooder]:
         yield one
 
 
-def grown(mesh: Mesh, before: int) -> int:
+def grown(mesh: ProcessMesh, before: int) -> int:
     return rss(mesh) - before
 
 
-def rss(mesh: Mesh) -> int:
+def rss(mesh: ProcessMesh) -> int:
     size: int = psutil.Process(mesh.orchestrator.pid).memory_info().rss
     return size
 
@@ -78,7 +80,7 @@ def record(size: int) -> agent_pb2.CallRecord:
     return agent_pb2.CallRecord(kind=agent_pb2.RECORD_KIND_TOOL, target="t", request_json="x" * size)
 
 
-async def test_records_of_an_unknown_run_are_not_held(mesh: Mesh, flooder: Flooder) -> None:
+async def test_records_of_an_unknown_run_are_not_held(mesh: ProcessMesh, flooder: Flooder) -> None:
     handle = await mesh.client.submit("x", roles=[flooder.role])
     await eventually(flooder.assigned)
     before, content = rss(mesh), record(MB)
@@ -96,7 +98,7 @@ async def test_an_agent_that_outpaces_the_store_is_not_read(
     etcd: EtcdProcess, fresh_postgres: PostgresServer, tmp_path: Path
 ) -> None:
     """And once the store answers again, the run goes on, with the newest checkpoint."""
-    mesh = Mesh(tmp_path, etcd.address)
+    mesh = ProcessMesh(tmp_path, etcd.address)
     await mesh.start(ARCHON_JOURNAL=fresh_postgres.dsn(fresh_postgres.create_database()))
     try:
         async for flooder in registered(mesh):
@@ -125,7 +127,7 @@ async def test_an_agent_that_outpaces_the_store_is_not_read(
 
 
 async def test_a_run_whose_journal_is_too_large_fails(etcd: EtcdProcess, tmp_path: Path) -> None:
-    mesh = Mesh(tmp_path, etcd.address)
+    mesh = ProcessMesh(tmp_path, etcd.address)
     await mesh.start(ARCHON_MAX_RUN_BYTES="20000000")
     try:
         honest = await mesh.agent("honest")
@@ -149,7 +151,7 @@ async def test_a_run_whose_journal_is_too_large_fails(etcd: EtcdProcess, tmp_pat
         await mesh.stop()
 
 
-async def test_a_flood_of_small_frames_for_invented_tasks_is_not_held(mesh: Mesh, flooder: Flooder) -> None:
+async def test_a_flood_of_small_frames_for_invented_tasks_is_not_held(mesh: ProcessMesh, flooder: Flooder) -> None:
     handle = await mesh.client.submit("x", roles=[flooder.role])
     await eventually(flooder.assigned)
     before = rss(mesh)

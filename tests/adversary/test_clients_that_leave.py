@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from archon.testing import FakeAgent
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 
 MB = 1024 * 1024
 
@@ -41,8 +41,10 @@ os._exit(0)  # like kill -9: nothing is cancelled
 """
 
 
-@pytest.mark.parametrize("how", ["watch", "unary", "converse"])
-async def test_a_client_that_dies_while_it_is_written_to_leaves_no_trace(mesh: Mesh, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", [pytest.param("watch", marks=pytest.mark.slow), "unary", pytest.param("converse", marks=pytest.mark.slow)]
+)
+async def test_a_client_that_dies_while_it_is_written_to_leaves_no_trace(mesh: ProcessMesh, how: str) -> None:
     roles = [f"wordy-{uuid.uuid4().hex[:6]}" for _ in range(6)]
     async with AsyncExitStack() as stack:
         for role in roles:

@@ -30,7 +30,7 @@ from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from archon_services.orchestrator.api.converse_stream import MAX_STREAMS
 from archon_services.orchestrator.watch.hub import MAX_BACKLOG_BYTES
 from archon_services.testing import EtcdProcess
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe
@@ -43,7 +43,7 @@ what gRPC buffers, and each stream takes some memory."""
 
 
 @pytest.fixture
-async def stub(mesh: Mesh) -> AsyncIterator[Any]:
+async def stub(mesh: ProcessMesh) -> AsyncIterator[Any]:
     async with grpc.aio.insecure_channel(mesh.orchestrator.address) as channel:
         yield orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
 
@@ -53,7 +53,7 @@ def rss(process: ServiceProcess) -> int:
     return size
 
 
-async def honest_run(mesh: Mesh) -> None:
+async def honest_run(mesh: ProcessMesh) -> None:
     """Runs a goal as a user does: again after the delay that a refusal names, or if the answer takes too long."""
 
     async def accepted() -> bool:
@@ -70,8 +70,8 @@ async def honest_run(mesh: Mesh) -> None:
     await eventually(accepted, 120.0)
 
 
-def check_logs(mesh: Mesh) -> None:
-    for process in (mesh.registry, mesh.memory, mesh.orchestrator, *mesh.agents):
+def check_logs(mesh: ProcessMesh) -> None:
+    for process in (mesh.registry, mesh.memory, mesh.orchestrator, *mesh.processes):
         assert "Traceback" not in process.log.read_text(), process.log
 
 
@@ -85,10 +85,10 @@ async def reason_of(call: Any) -> str:
 
 
 async def test_a_flood_of_submits_is_refused_until_runs_have_ended(etcd: EtcdProcess, tmp_path: Path) -> None:
-    mesh = Mesh(tmp_path, etcd.address)
+    mesh = ProcessMesh(tmp_path, etcd.address)
     await mesh.start(ARCHON_MAX_RUNS="20")
     try:
-        await mesh.agent("requirements", delay=0.2, ARCHON_MAX_TASKS="10")
+        await mesh.agent_process("requirements", delay=0.2, ARCHON_MAX_TASKS="10")
         async with grpc.aio.insecure_channel(mesh.orchestrator.address) as channel:
             stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
             request = pb.SubmitRunRequest(goal=[common_pb2.Part(text="flood")], roles=["requirements"])
@@ -102,7 +102,8 @@ async def test_a_flood_of_submits_is_refused_until_runs_have_ended(etcd: EtcdPro
         await mesh.stop()
 
 
-async def test_converse_streams_that_say_nothing_are_bounded(mesh: Mesh, stub: Any) -> None:
+@pytest.mark.slow
+async def test_converse_streams_that_say_nothing_are_bounded(mesh: ProcessMesh, stub: Any) -> None:
     calls = [stub.Converse() for _ in range(MAX_STREAMS + 200)]
     refusals = 0
 
@@ -135,12 +136,13 @@ async def test_converse_streams_that_say_nothing_are_bounded(mesh: Mesh, stub: A
     check_logs(mesh)
 
 
-async def test_connections_that_send_next_to_nothing_hold_up_nobody(mesh: Mesh) -> None:
+@pytest.mark.slow
+async def test_connections_that_send_next_to_nothing_hold_up_nobody(mesh: ProcessMesh) -> None:
     """A connection sends a byte of HTTP/2's preface at a time, or the preface and half a frame."""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     sent = [b"", preface[:1], preface, preface + b"\x00\x00\x04", b"GET / HTTP/1.1\r\n", b"\x16\x03\x01"]
     sockets: list[socket.socket] = []
-    processes = (mesh.registry, mesh.memory, mesh.orchestrator, mesh.agents[0])
+    processes = (mesh.registry, mesh.memory, mesh.orchestrator, mesh.processes[0])
     before = [rss(process) for process in processes]
     try:
         for number in range(1_000):
@@ -164,8 +166,9 @@ async def test_connections_that_send_next_to_nothing_hold_up_nobody(mesh: Mesh) 
     check_logs(mesh)
 
 
-async def test_streams_to_an_agent_that_say_nothing_leave_it_to_others(mesh: Mesh) -> None:
-    process = mesh.agents[0]
+@pytest.mark.slow
+async def test_streams_to_an_agent_that_say_nothing_leave_it_to_others(mesh: ProcessMesh) -> None:
+    process = mesh.processes[0]
     before = rss(process)
     async with grpc.aio.insecure_channel(process.address) as channel:
         stub: Any = agent_service_pb2_grpc.AgentServiceStub(channel)
@@ -179,7 +182,8 @@ async def test_streams_to_an_agent_that_say_nothing_leave_it_to_others(mesh: Mes
     check_logs(mesh)
 
 
-async def test_a_burst_of_tiny_calls_leaves_room_for_a_run(mesh: Mesh) -> None:
+@pytest.mark.slow
+async def test_a_burst_of_tiny_calls_leaves_room_for_a_run(mesh: ProcessMesh) -> None:
     async with AsyncExitStack() as stack:
 
         async def channel(process: ServiceProcess) -> grpc.aio.Channel:
@@ -215,9 +219,10 @@ async def test_a_burst_of_tiny_calls_leaves_room_for_a_run(mesh: Mesh) -> None:
     check_logs(mesh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "count"), [("watch", 1_200), ("converse", 150)])
 async def test_readers_of_a_large_run_that_do_not_read_are_bounded(
-    mesh: Mesh, troupe: Troupe, stub: Any, how: str, count: int
+    mesh: ProcessMesh, troupe: Troupe, stub: Any, how: str, count: int
 ) -> None:
     roles = [f"wordy-{uuid.uuid4().hex[:6]}" for _ in range(3)]
 

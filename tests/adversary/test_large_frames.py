@@ -12,7 +12,7 @@ from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import FrameTooLarge
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.waiting import eventually
 
 MB = 1024 * 1024
@@ -37,9 +37,16 @@ def result(text: str) -> agent_pb2.TaskResult:
 
 
 @pytest.mark.parametrize(
-    ("arm", "megabytes"), [("result", 5), ("result", 20), ("result", 70), ("checkpoint", 5), ("delegate", 5)]
+    ("arm", "megabytes"),
+    [
+        ("result", 5),
+        pytest.param("result", 20, marks=pytest.mark.slow),
+        pytest.param("result", 70, marks=pytest.mark.slow),
+        ("checkpoint", 5),
+        ("delegate", 5),
+    ],
 )
-async def test_a_frame_above_the_limit_fails_its_task_typed(mesh: Mesh, arm: str, megabytes: int) -> None:
+async def test_a_frame_above_the_limit_fails_its_task_typed(mesh: ProcessMesh, arm: str, megabytes: int) -> None:
     role = f"large-{uuid.uuid4().hex[:6]}"
     frame = large(megabytes, arm)
 
@@ -67,7 +74,7 @@ async def test_a_frame_above_the_limit_fails_its_task_typed(mesh: Mesh, arm: str
         await eventually(served)
 
 
-async def test_a_record_above_the_limit_is_kept_without_its_content(mesh: Mesh) -> None:
+async def test_a_record_above_the_limit_is_kept_without_its_content(mesh: ProcessMesh) -> None:
     role = f"large-{uuid.uuid4().hex[:6]}"
 
     def answer(received: Frame) -> Replies:

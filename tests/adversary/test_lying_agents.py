@@ -16,7 +16,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.frames import FEATURES, MAX_FRAMES
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable
 
@@ -30,7 +30,7 @@ def silent(frame: Frame) -> Replies:
 
 
 @pytest.fixture
-async def liar(mesh: Mesh) -> AsyncIterator[BareAgent]:
+async def liar(mesh: ProcessMesh) -> AsyncIterator[BareAgent]:
     """A registered member of another role, whose session is open."""
     async with BareAgent(f"liar-{uuid.uuid4().hex[:6]}", mesh.registry.address, silent, features=FEATURES) as agent:
 
@@ -44,7 +44,7 @@ async def liar(mesh: Mesh) -> AsyncIterator[BareAgent]:
 class Victim:
     """A run whose only task is executed by an honest agent until `release` is set."""
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(self, mesh: ProcessMesh) -> None:
         self.role = f"victim-{uuid.uuid4().hex[:6]}"
         self.release = asyncio.Event()
         self.attempts: list[int] = []
@@ -75,7 +75,7 @@ class Victim:
 
 
 @pytest.fixture
-async def victim(mesh: Mesh, troupe: Troupe) -> Victim:
+async def victim(mesh: ProcessMesh, troupe: Troupe) -> Victim:
     victim = Victim(mesh)
     await troupe(victim.role, victim.work)
     return victim
@@ -106,7 +106,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_frame_counts_only_from_the_instance_of_the_task(
-    mesh: Mesh, victim: Victim, liar: BareAgent, lie: str
+    mesh: ProcessMesh, victim: Victim, liar: BareAgent, lie: str
 ) -> None:
     ref = await victim.start()
     watched: list[run_pb2.RunEvent] = []
@@ -139,7 +139,7 @@ async def test_a_frame_counts_only_from_the_instance_of_the_task(
     assert log.count(f"{liar.instance_id} sent a frame about task") == 1, "it is logged once"
 
 
-async def test_an_instance_that_serves_another_role_gets_no_task(mesh: Mesh) -> None:
+async def test_an_instance_that_serves_another_role_gets_no_task(mesh: ProcessMesh) -> None:
     role = f"claimed-{uuid.uuid4().hex[:6]}"
 
     def answer(frame: Frame) -> Replies:
@@ -159,7 +159,7 @@ async def test_an_instance_that_serves_another_role_gets_no_task(mesh: Mesh) -> 
         assert not [frame for frame in agent.frames if frame.HasField("assign_task")]
 
 
-async def test_a_message_of_too_many_frames_ends_the_stream(mesh: Mesh, victim: Victim, liar: BareAgent) -> None:
+async def test_a_message_of_too_many_frames_ends_the_stream(mesh: ProcessMesh, victim: Victim, liar: BareAgent) -> None:
     """Decoding a million frames would hold up all other sessions."""
     await victim.start()
     before = liar.streams

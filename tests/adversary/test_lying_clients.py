@@ -27,8 +27,8 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.api.registry.v1 import registry_service_pb2 as registry_pb2
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.client import RunHandle, answer_text
-from tests.fixtures.mesh import Mesh
-from tests.fixtures.replicas import Replicas
+from tests.fixtures.mesh import ProcessMesh
+from tests.fixtures.replicas import ProcessReplicas
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable
 
@@ -40,7 +40,7 @@ RELAYED = (("archon-relayed", "1"),)
 class Stubs:
     """Bare stubs of every service of a mesh: no interceptors, no options."""
 
-    def __init__(self, mesh: Mesh, stack: AsyncExitStack) -> None:
+    def __init__(self, mesh: ProcessMesh, stack: AsyncExitStack) -> None:
         self._stack = stack
         self.orchestrator: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(
             self._channel(mesh.orchestrator.address)
@@ -49,7 +49,7 @@ class Stubs:
         memory = self._channel(mesh.memory.address)
         self.items: Any = memory_graph_service_pb2_grpc.MemoryGraphServiceStub(memory)
         self.working: Any = working_memory_service_pb2_grpc.WorkingMemoryServiceStub(memory)
-        self.agent: Any = agent_service_pb2_grpc.AgentServiceStub(self._channel(mesh.agents[0].address))
+        self.agent: Any = agent_service_pb2_grpc.AgentServiceStub(self._channel(mesh.processes[0].address))
 
     def _channel(self, address: str) -> grpc.aio.Channel:
         channel = grpc.aio.insecure_channel(address)
@@ -58,18 +58,18 @@ class Stubs:
 
 
 @pytest.fixture
-async def stubs(mesh: Mesh) -> AsyncIterator[Stubs]:
+async def stubs(mesh: ProcessMesh) -> AsyncIterator[Stubs]:
     async with AsyncExitStack() as stack:
         yield Stubs(mesh, stack)
 
 
 @pytest.fixture(autouse=True)
-async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
+async def _unharmed(mesh: ProcessMesh) -> AsyncIterator[None]:
     """After each test an honest run completes, and no log has a traceback."""
     yield
     run = (await mesh.client.submit("honest", roles=["requirements"], wait=10)).run
     assert (run.state, answer_text(run)) == (COMPLETED, "requirements()")
-    for process in (mesh.registry, mesh.memory, mesh.orchestrator, *mesh.agents):
+    for process in (mesh.registry, mesh.memory, mesh.orchestrator, *mesh.processes):
         assert "Traceback" not in process.log.read_text(), process.log
 
 
@@ -116,7 +116,7 @@ async def asking(task: TaskContext) -> str | Question:
     return f"said {task.input_text}" if task.inputs else Question("which?")
 
 
-async def question_of(mesh: Mesh, handle: RunHandle) -> run_pb2.Question:
+async def question_of(mesh: ProcessMesh, handle: RunHandle) -> run_pb2.Question:
     questions: list[run_pb2.Question] = []
 
     async def look() -> bool:
@@ -127,7 +127,9 @@ async def question_of(mesh: Mesh, handle: RunHandle) -> run_pb2.Question:
     return questions[0]
 
 
-async def test_an_answer_counts_only_for_the_question_of_its_run(mesh: Mesh, troupe: Troupe, stubs: Stubs) -> None:
+async def test_an_answer_counts_only_for_the_question_of_its_run(
+    mesh: ProcessMesh, troupe: Troupe, stubs: Stubs
+) -> None:
     role = f"asking-{uuid.uuid4().hex[:6]}"
     await troupe(role, asking)
     ours, theirs = [await mesh.client.submit("x", roles=[role]) for _ in range(2)]
@@ -141,7 +143,7 @@ async def test_an_answer_counts_only_for_the_question_of_its_run(mesh: Mesh, tro
 
 
 async def test_a_request_id_of_another_payload_or_call_changes_nothing(
-    mesh: Mesh, troupe: Troupe, stubs: Stubs
+    mesh: ProcessMesh, troupe: Troupe, stubs: Stubs
 ) -> None:
     role = f"asking-{uuid.uuid4().hex[:6]}"
     await troupe(role, asking)
@@ -169,7 +171,7 @@ async def test_a_request_id_of_another_payload_or_call_changes_nothing(
 
 
 @pytest.mark.parametrize("after", [-1, -(2**63), 2**31, 2**53, 2**63 - 1])
-async def test_a_position_that_no_watch_can_have_is_refused(mesh: Mesh, stubs: Stubs, after: int) -> None:
+async def test_a_position_that_no_watch_can_have_is_refused(mesh: ProcessMesh, stubs: Stubs, after: int) -> None:
     run_id = (await mesh.client.submit("x", roles=["requirements"], wait=10)).run.run_id
     watch = pb.WatchRunRequest(run_id=run_id, after_seq=after)
     assert await refused(stubs.orchestrator.WatchRun(watch)) == "OUT_OF_RANGE"
@@ -202,7 +204,7 @@ POSITIONS: list[object] = [
 
 
 @pytest.mark.parametrize("listing", ["runs", "records", "instances", "values"])
-async def test_a_page_token_with_a_forged_position_is_refused(mesh: Mesh, stubs: Stubs, listing: str) -> None:
+async def test_a_page_token_with_a_forged_position_is_refused(mesh: ProcessMesh, stubs: Stubs, listing: str) -> None:
     for _ in range(2):
         run_id = (await mesh.client.submit("x", roles=["requirements"], wait=10)).run.run_id
     for number in range(2):
@@ -250,7 +252,7 @@ METADATA: list[tuple[tuple[str, str | bytes], ...]] = [
 
 
 @pytest.mark.parametrize("metadata", METADATA)
-async def test_metadata_gives_no_tenant_and_breaks_no_call(mesh: Mesh, stubs: Stubs, metadata: Any) -> None:
+async def test_metadata_gives_no_tenant_and_breaks_no_call(mesh: ProcessMesh, stubs: Stubs, metadata: Any) -> None:
     submit = pb.SubmitRunRequest(goal=goal(), roles=["requirements"])
     submit.wait.seconds = 10
     run = (await stubs.orchestrator.SubmitRun(submit, metadata=metadata)).run
@@ -287,7 +289,9 @@ async def test_an_absurd_deadline_is_a_typed_error_or_harmless(stubs: Stubs, tim
 # A client that claims to be a replica
 
 
-async def test_a_watch_that_claims_to_be_relayed_gets_the_runs_events(mesh: Mesh, troupe: Troupe, stubs: Stubs) -> None:
+async def test_a_watch_that_claims_to_be_relayed_gets_the_runs_events(
+    mesh: ProcessMesh, troupe: Troupe, stubs: Stubs
+) -> None:
     role, release = f"slow-{uuid.uuid4().hex[:6]}", asyncio.Event()
 
     async def slow(task: TaskContext) -> str:
@@ -306,7 +310,10 @@ async def test_a_watch_that_claims_to_be_relayed_gets_the_runs_events(mesh: Mesh
     assert await refused(late) == "UNAVAILABLE", "the run has ended: it is not driven here"
 
 
-async def test_relayed_watches_at_every_replica_neither_loop_nor_break_others(replicas: Replicas) -> None:
+async def test_relayed_watches_at_every_replica_neither_loop_nor_break_others(
+    process_replicas: ProcessReplicas,
+) -> None:
+    replicas = process_replicas
     await replicas.agent("cook", delay=1.0)
     handle = await replicas.client.submit("x", roles=["cook"])
     async with AsyncExitStack() as stack:
@@ -328,7 +335,7 @@ async def test_relayed_watches_at_every_replica_neither_loop_nor_break_others(re
 # Memory and registry
 
 
-async def test_a_stale_or_forged_event_of_a_run_is_fenced(mesh: Mesh, stubs: Stubs) -> None:
+async def test_a_stale_or_forged_event_of_a_run_is_fenced(mesh: ProcessMesh, stubs: Stubs) -> None:
     session = f"s-{uuid.uuid4().hex}"
     run = (await mesh.client.submit("x", roles=["requirements"], session_id=session, wait=10)).run
 
@@ -353,7 +360,7 @@ async def test_a_stale_or_forged_event_of_a_run_is_fenced(mesh: Mesh, stubs: Stu
     assert await items() == truth
 
 
-async def test_an_invented_epoch_leaves_the_answers_of_a_run_right(mesh: Mesh, stubs: Stubs) -> None:
+async def test_an_invented_epoch_leaves_the_answers_of_a_run_right(mesh: ProcessMesh, stubs: Stubs) -> None:
     """Possible today: a client may publish as an event of any run, in an epoch above its owner's, to any session. The
     memory service then refuses what the run publishes. Its answers come from the journal."""
     session = f"s-{uuid.uuid4().hex}"
@@ -364,7 +371,7 @@ async def test_an_invented_epoch_leaves_the_answers_of_a_run_right(mesh: Mesh, s
     assert (run.state, answer_text(run)) == (COMPLETED, "requirements()")
 
 
-async def test_pins_that_would_make_a_cycle_are_refused(mesh: Mesh, stubs: Stubs) -> None:
+async def test_pins_that_would_make_a_cycle_are_refused(mesh: ProcessMesh, stubs: Stubs) -> None:
     before = (await stubs.registry.GetGraph(registry_pb2.GetGraphRequest())).graph.edges
     for edges in (
         [("implementer", "requirements")],
@@ -378,7 +385,7 @@ async def test_pins_that_would_make_a_cycle_are_refused(mesh: Mesh, stubs: Stubs
     assert sorted(map(str, after)) == sorted(map(str, before))
 
 
-async def test_a_stranger_cannot_end_an_agent_that_serves(mesh: Mesh, stubs: Stubs) -> None:
+async def test_a_stranger_cannot_end_an_agent_that_serves(mesh: ProcessMesh, stubs: Stubs) -> None:
     listed = (await stubs.registry.ListInstances(registry_pb2.ListInstancesRequest(role="requirements"))).instances
     (instance,) = listed
     end = registry_pb2.DeregisterInstanceRequest(instance_id=instance.instance_id, token="a guess that is long enough")
@@ -388,7 +395,7 @@ async def test_a_stranger_cannot_end_an_agent_that_serves(mesh: Mesh, stubs: Stu
     assert await refused(stubs.registry.RegisterInstance(moved)) in ("PERMISSION_DENIED", "INVALID_ARGUMENT")
 
 
-async def test_commands_for_an_ended_run_change_nothing(mesh: Mesh, stubs: Stubs) -> None:
+async def test_commands_for_an_ended_run_change_nothing(mesh: ProcessMesh, stubs: Stubs) -> None:
     handle = await mesh.client.submit("x", roles=["requirements"], wait=10)
     run_id, events = handle.run_id, await durable(handle)
     orchestrator = stubs.orchestrator

@@ -23,7 +23,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import ResourceExhausted, SessionReplaced
 from archon.testing import FakeOrchestrator
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import until
 from tests.integration.services.orchestrator.troupe import Troupe
@@ -38,7 +38,7 @@ class Victim:
     """An honest agent, and a run whose task is under way until `release` is set. Tasks of others end at once if their
     text is "quick"."""
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(self, mesh: ProcessMesh) -> None:
         self.role = f"victim-{uuid.uuid4().hex[:6]}"
         self.release = asyncio.Event()
         self.honest: list[int] = []
@@ -71,7 +71,7 @@ class Victim:
 
 
 @pytest.fixture
-async def victim(mesh: Mesh, troupe: Troupe) -> Victim:
+async def victim(mesh: ProcessMesh, troupe: Troupe) -> Victim:
     victim = Victim(mesh)
     victim.agent = await troupe(victim.role, victim.work, max_tasks=4)
     return victim
@@ -349,7 +349,7 @@ async def test_streams_that_never_open_make_room_for_one_that_does(
 
 
 async def test_a_session_takes_no_more_than_its_share(
-    mesh: Mesh, victim: Victim, liar: FakeOrchestrator, monkeypatch: pytest.MonkeyPatch
+    mesh: ProcessMesh, victim: Victim, liar: FakeOrchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.open_limits.LOWERED_GRACE", 0.0)
     await victim.start()
@@ -417,11 +417,11 @@ class Deaf(FakeOrchestrator):
 
 
 @pytest.fixture
-async def process(mesh: Mesh) -> ServiceProcess:
-    return mesh.agents[0]
+async def process(mesh: ProcessMesh) -> ServiceProcess:
+    return mesh.processes[0]
 
 
-async def honest_run(mesh: Mesh) -> None:
+async def honest_run(mesh: ProcessMesh) -> None:
     run = (await mesh.client.submit("x", roles=["requirements"], wait=15)).run
     assert (run.state, answer_text(run)) == (COMPLETED, "requirements()")
     assert [task.attempt for task in run.tasks] == [1]
@@ -468,11 +468,21 @@ FLOODS = [
     "failures",
     "long ids",
 ]
+SMOKE = (("adoptions", True), ("broken frames", False))
+"""The floods of `make test`."""
 
 
-@pytest.mark.parametrize("kind", FLOODS)
-@pytest.mark.parametrize("reads", [True, False])
-async def test_a_flood_of_frames_is_not_held(mesh: Mesh, process: ServiceProcess, kind: str, reads: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reads"),
+    [
+        pytest.param(kind, reads, marks=() if (kind, reads) in SMOKE else pytest.mark.slow)
+        for kind in FLOODS
+        for reads in (True, False)
+    ],
+)
+async def test_a_flood_of_frames_is_not_held(
+    mesh: ProcessMesh, process: ServiceProcess, kind: str, reads: bool
+) -> None:
     running = psutil.Process(process.pid)
     before, logged = running.memory_info().rss, process.log.stat().st_size
     make = FakeOrchestrator if reads else Deaf

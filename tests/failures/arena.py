@@ -15,7 +15,7 @@ from archon.api.common.v1 import common_pb2
 from archon.client import Client
 from tests.failures.load import Load
 from tests.failures.table import Row, keep
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.ports import free_ports
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.valve import Valve
@@ -30,7 +30,7 @@ AFTER = 3.0
 HEALED_WITHIN = 30.0
 
 
-class Arena(Mesh):
+class Arena(ProcessMesh):
     """The processes of the failure table. `client` calls the first orchestrator, `other` the second."""
 
     def __init__(self, home: Path, etcd: str, dsn: str) -> None:
@@ -63,7 +63,9 @@ class Arena(Mesh):
         for role, upstream in ROLES.items():
             for _ in range(2):
                 more = await self._behind_a_valve() if valves else {}
-                agent = await self.agent(role, *upstream, delay=WORK, module="tests.fixtures.moody_agent", **more)
+                agent = await self.agent_process(
+                    role, *upstream, delay=WORK, module="tests.fixtures.moody_agent", **more
+                )
                 self.by_role[role].append(agent)
 
     async def _behind_a_valve(self) -> dict[str, str]:
@@ -87,7 +89,7 @@ class Arena(Mesh):
 
     async def _end(self) -> None:
         """Ends every process that was started, frozen or not."""
-        processes = [self.registry, *self.agents]
+        processes = [self.registry, *self.processes]
         processes += [getattr(self, name) for name in ("memory", "orchestrator", "second") if hasattr(self, name)]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._stack.aclose)

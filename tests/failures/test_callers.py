@@ -42,7 +42,7 @@ async def test_watcher_that_never_reads(arena: Arena) -> None:
 async def test_rolling_restart(arena: Arena) -> None:
     async with arena.row("rolling restart of everything", 22) as strike:
         strike.begins()
-        everything = [*arena.agents, arena.orchestrator, arena.second, arena.registry, arena.memory]
+        everything = [*arena.processes, arena.orchestrator, arena.second, arena.registry, arena.memory]
         for process in everything:
             assert await process.stop() == 0
             await process.start()

@@ -40,7 +40,11 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
-    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left."""
+    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left.
+
+    At the end of the block it gives up its runs, so that others can claim them at once. If the block ends with an
+    error it gives up nothing, like a process that was killed: its lease has to expire.
+    """
     rules = load_mesh_rules(settings.rules)
     async with AsyncExitStack() as stack:
         journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
@@ -91,7 +95,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         server = GrpcServer([service], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)
         runs.start(pool)
-        stack.push_async_callback(ownership.leave)
+        stack.push_async_exit(partial(_leave, ownership))
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
         if claimed := await ownership.start():
@@ -102,6 +106,11 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         address = await server.start()
         ownership.address = settings.advertised(address)
         yield address
+
+
+async def _leave(ownership: Ownership, kind: type[BaseException] | None, *_: object) -> None:
+    if kind is None:
+        await ownership.leave()
 
 
 async def _open(journal: Journal) -> None:

@@ -1,5 +1,5 @@
 """Fixtures of the tests of telemetry."""
 
-from tests.fixtures.mesh import own_mesh
+from tests.fixtures.mesh import process_mesh
 
-__all__ = ["own_mesh"]
+__all__ = ["process_mesh"]

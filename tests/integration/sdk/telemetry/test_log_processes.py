@@ -18,7 +18,7 @@ import pytest
 
 from archon import context
 from archon.testing import FakeOrchestrator
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import until
 
@@ -117,23 +117,23 @@ async def test_the_fields_of_processes_are_those_of_the_page(tmp_path: Path) -> 
     assert (model["model"], model["cost_usd"], tool["tool"], tool["outcome"]) == ("poetic", 3e-05, "rhyme", "failed")
 
 
-async def test_each_agent_of_a_run_has_a_line_with_its_ids(own_mesh: Mesh) -> None:
+async def test_each_agent_of_a_run_has_a_line_with_its_ids(process_mesh: ProcessMesh) -> None:
     for role in ROLES:
         process = ServiceProcess(
-            "archon_services.agents", own_mesh.home, role, ARCHON_REGISTRY=own_mesh.registry.address
+            "archon_services.agents", process_mesh.home, role, ARCHON_REGISTRY=process_mesh.registry.address
         )
-        own_mesh.agents.append(process)
-        await own_mesh.seen(await process.start())
+        process_mesh.processes.append(process)
+        await process_mesh.seen(await process.start())
     with context.serving(context.CallContext(traceparent=f"00-{TRACE}-b7ad6b7169203331-01")):
-        handle = await own_mesh.client.submit("Build a shop", roles=ROLES, wait=30)
-    instances = {each.instance_id: each.role for each in await own_mesh.directory.list_instances()}
-    lines = [line for line in fields_of(own_mesh.agents[0].log.read_text()) if line["logger"] == "archon.calls"]
+        handle = await process_mesh.client.submit("Build a shop", roles=ROLES, wait=30)
+    instances = {each.instance_id: each.role for each in await process_mesh.directory.list_instances()}
+    lines = [line for line in fields_of(process_mesh.processes[0].log.read_text()) if line["logger"] == "archon.calls"]
     assert sorted(line["role"] for line in lines) == sorted(ROLES), "one line each"
     for line in lines:
         assert (line["run_id"], line["trace_id"], line["attempt"]) == (handle.run_id, TRACE, 1)
         assert line["task_id"].startswith(handle.run_id)
         assert instances[line["instance_id"]] == line["role"] == line["service"]
-    (serving,) = fields_of(own_mesh.orchestrator.log.read_text())
+    (serving,) = fields_of(process_mesh.orchestrator.log.read_text())
     assert (serving["service"], serving["level"]) == ("archon-orchestrator", "info")
     assert serving["instance_id"].startswith("orchestrator-")
 

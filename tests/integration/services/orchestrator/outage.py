@@ -14,7 +14,7 @@ from archon.agent import AgentSettings
 from archon.client import RunHandle
 from archon.memory import MemoryGraphClient
 from archon_services.testing import EtcdProcess
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
 
 ROLES = {"requirements": [], "designer": ["requirements"], "implementer": ["requirements", "designer"]}
@@ -65,7 +65,7 @@ class Crew:
 class Outage:
     """A service of a mesh that is killed or frozen, and comes back at the same address."""
 
-    def __init__(self, mesh: Mesh, etcd: EtcdProcess, service: str, how: str) -> None:
+    def __init__(self, mesh: ProcessMesh, etcd: EtcdProcess, service: str, how: str) -> None:
         self._mesh = mesh
         self._etcd = etcd
         self._service = service
@@ -117,7 +117,7 @@ class Outage:
 class Pulse:
     """Submits runs of all roles one after another in one session. `stop` raises if a run does not complete."""
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(self, mesh: ProcessMesh) -> None:
         self.completed = 0
         self.goal = ""
         self._mesh = mesh
@@ -156,9 +156,9 @@ def check_completed(handle: RunHandle, goal: str) -> None:
     assert [task.attempt for task in run.tasks] == [1, 1, 1]
 
 
-async def started(home: Path, etcd: EtcdProcess, stack: AsyncExitStack) -> Mesh:
+async def started(home: Path, etcd: EtcdProcess, stack: AsyncExitStack) -> ProcessMesh:
     """Starts a mesh that the stack stops, frozen or not."""
-    mesh = Mesh(home, etcd.address)
+    mesh = ProcessMesh(home, etcd.address)
     await mesh.start()
     stack.push_async_callback(mesh.stop)
     stack.callback(mesh.memory.thaw)

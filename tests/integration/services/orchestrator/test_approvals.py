@@ -19,7 +19,6 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import FailedPrecondition, InvalidArgument, PermissionDenied
-from archon_services.testing import EtcdProcess
 from tests.fixtures.hook_server import HookServer
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
@@ -40,25 +39,25 @@ rules:
 
 
 @pytest.fixture(scope="module")
-async def mesh(etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mesh]:
+async def mesh(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mesh]:
     """A mesh with rules, without agents."""
-    mesh = await _ruled(tmp_path_factory.mktemp("ruled"), etcd)
+    mesh = await _ruled(tmp_path_factory.mktemp("ruled"))
     yield mesh
     await mesh.stop()
 
 
 @pytest.fixture
-async def own_mesh(etcd: EtcdProcess, tmp_path: Path) -> AsyncIterator[Mesh]:
+async def own_mesh(tmp_path: Path) -> AsyncIterator[Mesh]:
     """A mesh with rules for a test that kills processes."""
-    mesh = await _ruled(tmp_path, etcd)
+    mesh = await _ruled(tmp_path)
     yield mesh
     await mesh.stop()
 
 
-async def _ruled(home: Path, etcd: EtcdProcess) -> Mesh:
+async def _ruled(home: Path) -> Mesh:
     rules = home / "rules.yaml"
     rules.write_text(RULES)
-    mesh = Mesh(home, etcd.address)
+    mesh = Mesh(home)
     await mesh.start(ARCHON_RULES=str(rules))
     return mesh
 
@@ -238,13 +237,13 @@ async def test_only_an_approver_may_answer(mesh: Mesh, troupe: Troupe) -> None:
 
 
 async def test_an_approver_is_vouched_for_by_the_secret_of_the_mesh(
-    etcd: EtcdProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARCHON_MESH_SECRET", "of this test")
     (tmp_path / "rules.yaml").write_text(RULES)
-    mesh = Mesh(tmp_path, etcd.address)
+    mesh = Mesh(tmp_path)
     async with AsyncExitStack() as stack:
-        await mesh.start(ARCHON_RULES=str(tmp_path / "rules.yaml"), ARCHON_MESH_SECRET="of this test")
+        await mesh.start(ARCHON_RULES=str(tmp_path / "rules.yaml"))
         stack.push_async_callback(mesh.stop)
         await mesh.agent("closed")
         handle = await mesh.client.submit("x", roles=["closed"])
@@ -291,7 +290,7 @@ def lines(mesh: Mesh, verb: str) -> int:
 
 async def paying(mesh: Mesh, timeout: float = 300.0, default: str = "") -> tuple[Any, RunHandle]:
     """Starts an agent that asks before it pays, and a run of it."""
-    process = await mesh.agent(
+    process = await mesh.agent_process(
         "payer",
         module="tests.fixtures.paying_agent",
         PAY_TIMEOUT=str(timeout),
@@ -332,7 +331,7 @@ async def test_a_killed_agent_leaves_its_question_to_another(own_mesh: Mesh) -> 
     process, handle = await paying(own_mesh)
     question = await asked(own_mesh, handle)
     await process.kill()
-    await own_mesh.agent("payer", module="tests.fixtures.paying_agent")
+    await own_mesh.agent_process("payer", module="tests.fixtures.paying_agent")
     await own_mesh.client.respond(handle.run_id, question.input_id, decision="approve")
     assert answer_text(await handle.result(timeout=20)) == "noted x; paid 5"
     assert (lines(own_mesh, "asked"), lines(own_mesh, "note"), lines(own_mesh, "pay")) == (1, 1, 1)
@@ -351,7 +350,7 @@ async def test_a_killed_orchestrator_keeps_question_and_time(own_mesh: Mesh) -> 
 
 async def test_a_killed_planner_loses_no_plan_that_waits(own_mesh: Mesh) -> None:
     reply = json.dumps([json.loads(plan(("a", []), ("b", ["a"])))])
-    process = await own_mesh.agent("planner-asks-p", module="tests.fixtures.planning_agent", PLANS=reply)
+    process = await own_mesh.agent_process("planner-asks-p", module="tests.fixtures.planning_agent", PLANS=reply)
     await own_mesh.agent("worker")
     handle = await own_mesh.client.submit("g", strategy="plan", planner="planner-asks-p", roles=["worker"])
     question = await asked(own_mesh, handle)
@@ -362,8 +361,8 @@ async def test_a_killed_planner_loses_no_plan_that_waits(own_mesh: Mesh) -> None
 
 
 @pytest.mark.liveness
-async def test_people_are_notified_again_after_a_takeover(etcd: EtcdProcess, tmp_path: Path) -> None:
-    mesh = Mesh(tmp_path, etcd.address)
+async def test_people_are_notified_again_after_a_takeover(tmp_path: Path) -> None:
+    mesh = Mesh(tmp_path)
     async with HookServer() as server, AsyncExitStack() as stack:
         await mesh.start(ARCHON_WEBHOOK_URL=server.url, ARCHON_WEBHOOK_SECRET="a secret of this test only")
         stack.push_async_callback(mesh.stop)

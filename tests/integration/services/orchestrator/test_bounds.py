@@ -23,8 +23,7 @@ from archon.testing import FakeAgent
 from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry import RegistrySettings, registry_app
-from archon_services.testing import EtcdProcess
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import Mesh, ProcessMesh
 from tests.fixtures.waiting import eventually
 
 MB = 1024 * 1024
@@ -41,9 +40,9 @@ async def here() -> AsyncIterator[tuple[str, str]]:
 
 
 @pytest.fixture
-async def bounded_mesh(etcd: EtcdProcess, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Mesh]:
-    """A mesh of processes whose orchestrator has the environment that the test is parametrized with."""
-    mesh = Mesh(tmp_path, etcd.address)
+async def bounded_mesh(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Mesh]:
+    """A mesh whose orchestrator has the environment that the test is parametrized with."""
+    mesh = Mesh(tmp_path)
     await mesh.start(**request.param)
     yield mesh
     await mesh.stop()
@@ -183,7 +182,7 @@ async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
     bounded_mesh: Mesh,
 ) -> None:
     mesh = bounded_mesh
-    agent = await mesh.agent("solo")
+    agent = await mesh.agent_process("solo")
     run = (await mesh.client.submit("x", roles=["solo"], wait=10)).run
     second = (await mesh.client.submit("y", roles=["solo"], wait=10)).run
     await agent.kill()
@@ -235,8 +234,8 @@ async def test_items_without_a_session_are_deleted_with_their_run(
     assert await texts("s") == ["one()"]
 
 
-async def test_a_watcher_that_never_reads_loses_deltas_only(own_mesh: Mesh) -> None:
-    mesh = own_mesh
+async def test_a_watcher_that_never_reads_loses_deltas_only(process_mesh: ProcessMesh) -> None:
+    mesh = process_mesh
 
     async def chatty(task: TaskContext) -> str:
         for _ in range(60):  # as fast as the agent's queue accepts them
@@ -310,7 +309,7 @@ async def test_a_watch_above_max_watchers_is_refused_with_a_delay(
     monkeypatch.setattr("archon_services.orchestrator.watch.hub.MAX_WATCHERS", 2)
     registry, orchestrator = here
     async with FakeAgent("idle", [], registry=registry) as agent, Client(orchestrator) as client:
-        agent.then(lambda task: asyncio.sleep(60))
+        agent.then(lambda task: asyncio.Event().wait())
         handle = await client.submit("x", roles=["idle"])
         watches = [client._stub.WatchRun(pb.WatchRunRequest(run_id=handle.run_id)) for _ in range(2)]
         for watch in watches:

@@ -138,7 +138,7 @@ async def test_contract_rule_9_a_delegations_time_bounds_only_it(mesh: Mesh, tro
 
 async def test_contract_rule_9_a_lost_attempt_counts_its_whole_slice(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    victim = await mesh.agent("writer", delay=30.0)
+    victim = await mesh.agent_process("writer", delay=30.0)
 
     async def auditor(task: TaskContext) -> str:
         await most(task, 800 - 100)  # the slice of the first attempt; the second used none of its slice

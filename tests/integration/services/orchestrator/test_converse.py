@@ -53,7 +53,7 @@ async def test_an_invalid_command_is_answered_and_the_stream_continues(mesh: Mes
 
 async def test_a_run_is_cancelled_on_the_stream_that_follows_it(mesh: Mesh) -> None:
     async with (
-        FakeAgent("sleepy", [lambda task: asyncio.sleep(60)], registry=mesh.registry.address) as agent,
+        FakeAgent("sleepy", [lambda task: asyncio.Event().wait()], registry=mesh.registry.address) as agent,
         mesh.client.converse() as conversation,
     ):
         run = await conversation.submit(submit_request("sleep", roles=["sleepy"]))
@@ -90,7 +90,7 @@ async def test_a_repeated_request_gives_its_run_after_its_role_is_gone(mesh: Mes
 
 async def test_a_stream_ends_unavailable_when_the_orchestrator_stops(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    await mesh.agent("solo", delay=2.0)
+    await mesh.agent("solo", gate=asyncio.Event())
     async with mesh.client.converse() as conversation:
         await conversation.submit(submit_request("x", roles=["solo"]))
         stopping = asyncio.create_task(mesh.orchestrator.stop())

@@ -34,8 +34,7 @@ async def serve(mesh: Mesh, url: str, tmp_path: Path) -> None:
         ARCHON_REGISTRY=mesh.registry.address,
         OPENAI_BASE_URL=url,
     )
-    mesh.agents.append(process)
-    await mesh.seen(await process.start())
+    await mesh.join_process(process)
 
 
 async def test_a_run_has_its_cost_and_prints_it(own_mesh: Mesh, tmp_path: Path) -> None:

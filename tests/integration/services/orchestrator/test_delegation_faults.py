@@ -29,7 +29,7 @@ STOPPED_WITHIN = 1.0
 
 async def lead(mesh: Mesh, role: str, *targets: str, delay: float = 0.0, **environment: str) -> ServiceProcess:
     """Starts a process that delegates to the target roles."""
-    return await mesh.agent(
+    return await mesh.agent_process(
         role, module="tests.fixtures.delegating_agent", delay=delay, DELEGATES=",".join(targets), **environment
     )
 
@@ -62,7 +62,7 @@ async def test_durability_22_a_killed_coordinator_keeps_its_answers(own_mesh: Me
 
 async def test_a_killed_delegate_is_replaced_for_its_coordinator(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    victim = await mesh.agent("cook", delay=1.0)
+    victim = await mesh.agent_process("cook", delay=1.0)
     await lead(mesh, "chef", "cook")
     handle = await mesh.client.submit("x", roles=["chef"])
     await begun(mesh, "cook")
@@ -113,7 +113,7 @@ async def test_durability_25_coordinators_with_one_slot_never_block(own_mesh: Me
     await lead(mesh, "left", "helper", ARCHON_MAX_TASKS="1")
     await lead(mesh, "right", "left", ARCHON_MAX_TASKS="1")
     await lead(mesh, "boss", "left", ARCHON_MAX_TASKS="1")
-    await mesh.agent("helper", delay=0.2, ARCHON_MAX_TASKS="1")
+    await mesh.agent_process("helper", delay=0.2, ARCHON_MAX_TASKS="1")
     handles = [await mesh.client.submit(f"x{n}", roles=[role]) for n in range(4) for role in ("right", "boss", "left")]
     runs = await asyncio.gather(*(handle.result(timeout=20) for handle in handles))
     assert {run.state for run in runs} == {common_pb2.TASK_STATE_COMPLETED}

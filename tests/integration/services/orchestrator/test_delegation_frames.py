@@ -49,12 +49,11 @@ def lead(*delegations: Callable[[Frame], AgentFrame], answers: int = 1) -> Calla
 
 @pytest.fixture(autouse=True)
 async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
-    """Checks after each test that the same process still serves a run of another role."""
-    before = mesh.orchestrator.pid
+    """Checks after each test that the orchestrator has logged no error, and still serves a run of another role."""
     yield
     run = (await mesh.client.submit("still there?", roles=["requirements"], wait=10)).run
     assert run.state == common_pb2.TASK_STATE_COMPLETED
-    assert mesh.orchestrator.pid == before
+    assert not mesh.errors
 
 
 async def test_a_member_without_sequences_delegates(mesh: Mesh) -> None:

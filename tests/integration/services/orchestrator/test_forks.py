@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,6 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import EmptyGoal, Internal, InvalidArgument, RequestIdReused, ResourceExhausted, UnknownRun
 from archon.memory import MemoryGraphClient
-from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -25,11 +25,9 @@ COMPLETED, FAILED = common_pb2.TASK_STATE_COMPLETED, common_pb2.TASK_STATE_FAILE
 
 
 @pytest.fixture(scope="module", params=["memory", "sqlite", "postgres"])
-async def mesh(
-    request: pytest.FixtureRequest, etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Mesh]:
+async def mesh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mesh]:
     """A mesh without agents, whose orchestrator has each journal in turn."""
-    mesh = Mesh(tmp_path_factory.mktemp("mesh"), etcd.address)
+    mesh = Mesh(tmp_path_factory.mktemp("mesh"))
     async with AsyncExitStack() as stack:
         journal = {"memory": "memory", "sqlite": str(mesh.home / "journal.db")}.get(request.param)
         if journal is None:
@@ -88,7 +86,7 @@ async def kitchen(mesh: Mesh, troupe: Troupe) -> Kitchen:
 
 def journal_of(mesh: Mesh) -> str:
     """The value of ARCHON_JOURNAL."""
-    return mesh.orchestrator.environment["ARCHON_JOURNAL"]
+    return mesh.journal
 
 
 async def failed_run(mesh: Mesh, kitchen: Kitchen, **options: object) -> run_pb2.Run:
@@ -251,13 +249,11 @@ async def test_a_delegating_task_starts_over_in_a_fork(mesh: Mesh, troupe: Troup
     assert [role for role, run_id in executed if run_id == run.run_id] == [lead, helper]
 
 
-async def test_a_fork_above_max_runs_is_refused_with_a_delay(
-    etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    small = Mesh(tmp_path_factory.mktemp("small"), etcd.address)
+async def test_a_fork_above_max_runs_is_refused_with_a_delay(tmp_path: Path) -> None:
+    small = Mesh(tmp_path)
     try:
         await small.start(ARCHON_MAX_RUNS="1")
-        await small.agent("slow", delay=60.0, ARCHON_DRAIN="0")
+        await small.agent("slow", gate=asyncio.Event())
         source = await small.client.submit("x", roles=["slow"])
         with pytest.raises(ResourceExhausted) as refused:
             await small.client.fork(source.run_id)

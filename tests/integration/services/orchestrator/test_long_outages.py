@@ -14,11 +14,11 @@ import pytest
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable, UnknownRole
 from archon.memory import MemoryGraphClient
 from archon_services.testing import EtcdProcess
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.outage import ROLES, SESSION, Crew, Outage, Pulse, check_completed, started
 
-pytestmark = pytest.mark.liveness
+pytestmark = pytest.mark.slow
 
 OUTAGE = 30.0
 HEALED_WITHIN = 15.0
@@ -67,7 +67,7 @@ async def whole_course(shared: EtcdProcess, home: Path, service: str, how: str) 
         await fed(memory, pulse)
 
 
-async def through(mesh: Mesh, crew: Crew, memory: MemoryGraphClient, outage: Outage, pulse: Pulse) -> None:
+async def through(mesh: ProcessMesh, crew: Crew, memory: MemoryGraphClient, outage: Outage, pulse: Pulse) -> None:
     """Runs the outage and checks the mesh during it and right after it."""
     gates = {goal: crew.hold(goal) for goal in ("ends in the outage", "ends after it")}
     inside, across = [await mesh.client.submit(goal, roles=list(ROLES)) for goal in gates]
@@ -111,7 +111,7 @@ async def refused(limit: float, call: Callable[[], Awaitable[object]]) -> None:
     assert time.monotonic() - began < limit + 3.0
 
 
-async def registered(mesh: Mesh, crew: Crew) -> bool:
+async def registered(mesh: ProcessMesh, crew: Crew) -> bool:
     """Returns whether every agent is registered under its former instance id."""
     try:
         instance_ids = {instance.instance_id for instance in await mesh.directory.list_instances(timeout=2.0)}

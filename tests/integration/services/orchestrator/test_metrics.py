@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric as Family
 from archon.telemetry import metrics
 from archon.telemetry.metrics import METRICS
 from tests.fixtures.bare_agent import BareAgent
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.ports import free_ports
 from tests.fixtures.prometheus import family_name, known_series, scrape, value
 from tests.fixtures.services import ServiceProcess
@@ -58,19 +58,19 @@ def scraped() -> Scraped:
 
 
 @pytest.fixture
-async def measured_mesh(own_mesh: Mesh, scraped: Scraped) -> Mesh:
+async def measured_mesh(process_mesh: ProcessMesh, scraped: Scraped) -> ProcessMesh:
     """A mesh whose services serve their metrics."""
-    await own_mesh.orchestrator.stop()
-    await own_mesh.memory.stop()
-    await own_mesh.registry.stop()
+    await process_mesh.orchestrator.stop()
+    await process_mesh.memory.stop()
+    await process_mesh.registry.stop()
     for name in ("registry", "memory", "orchestrator"):
-        service: ServiceProcess = getattr(own_mesh, name)
+        service: ServiceProcess = getattr(process_mesh, name)
         service.environment = {**service.environment, **scraped.environment(name)}
         await service.start()
-    return own_mesh
+    return process_mesh
 
 
-async def test_processes_export_the_metrics_of_the_table(measured_mesh: Mesh, scraped: Scraped) -> None:
+async def test_processes_export_the_metrics_of_the_table(measured_mesh: ProcessMesh, scraped: Scraped) -> None:
     mesh = measured_mesh
     async with AsyncExitStack() as stack:
         for role in ("requirements", "designer", "implementer"):
@@ -110,9 +110,9 @@ async def test_processes_export_the_metrics_of_the_table(measured_mesh: Mesh, sc
         assert 1 <= commits <= value(orchestrator, "archon_journal_steps_total", archon_outcome="stored")
 
 
-async def test_a_lost_attempt_and_its_run_are_counted(measured_mesh: Mesh, scraped: Scraped) -> None:
+async def test_a_lost_attempt_and_its_run_are_counted(measured_mesh: ProcessMesh, scraped: Scraped) -> None:
     mesh = measured_mesh
-    slow = await mesh.agent("writer", delay=60.0, **scraped.environment("writer"))
+    slow = await mesh.agent_process("writer", delay=60.0, **scraped.environment("writer"))
     handle = await mesh.client.submit("x", roles=["writer"])
     dispatched = {"archon_role": "writer"}
 
@@ -140,7 +140,7 @@ async def test_a_lost_attempt_and_its_run_are_counted(measured_mesh: Mesh, scrap
     assert await has(0, "archon_runs", archon_state="running")
 
 
-async def test_refused_frames_are_counted_by_reason(measured_mesh: Mesh, scraped: Scraped) -> None:
+async def test_refused_frames_are_counted_by_reason(measured_mesh: ProcessMesh, scraped: Scraped) -> None:
     unknown = AgentFrame.FromString(b"\xa2\x06\x00")  # field 100, which no version has
     broken = b"\x0a\x06\x0a\x04\x0a\x02\xff\xfe"  # a message of one frame whose task_id is not UTF-8
     async with BareAgent("odd", measured_mesh.registry.address, on_assign(unknown, broken)):
@@ -159,9 +159,12 @@ async def test_refused_frames_are_counted_by_reason(measured_mesh: Mesh, scraped
             await eventually(is_counted)
 
 
-async def test_the_outbox_and_the_watch_age_while_services_are_down(measured_mesh: Mesh, scraped: Scraped) -> None:
+@pytest.mark.slow
+async def test_the_outbox_and_the_watch_age_while_services_are_down(
+    measured_mesh: ProcessMesh, scraped: Scraped
+) -> None:
     mesh = measured_mesh
-    await mesh.agent("writer")
+    await mesh.agent_process("writer")
 
     async def current(name: str) -> float:
         return value(await scraped.of("orchestrator"), name)
@@ -186,13 +189,14 @@ async def test_the_outbox_and_the_watch_age_while_services_are_down(measured_mes
     assert earlier > 0 == await current("archon_outbox_age_seconds")
 
 
-async def test_a_service_stops_cleanly_beside_a_frozen_collector(own_mesh: Mesh) -> None:
+@pytest.mark.slow
+async def test_a_service_stops_cleanly_beside_a_frozen_collector(process_mesh: ProcessMesh) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
         memory = ServiceProcess(
             "archon_services.memory",
-            own_mesh.home,
-            ARCHON_REGISTRY=own_mesh.registry.address,
-            ARCHON_DB=str(own_mesh.home / "other.db"),
+            process_mesh.home,
+            ARCHON_REGISTRY=process_mesh.registry.address,
+            ARCHON_DB=str(process_mesh.home / "other.db"),
             OTEL_METRICS_EXPORTER="otlp",
             OTEL_TRACES_EXPORTER="otlp",
             OTEL_METRIC_EXPORT_INTERVAL="100",
@@ -205,8 +209,9 @@ async def test_a_service_stops_cleanly_beside_a_frozen_collector(own_mesh: Mesh)
             assert await memory.stop() == 0
 
 
+@pytest.mark.slow
 async def test_a_replica_that_shares_its_journal_exports_its_lease(
-    measured_mesh: Mesh, scraped: Scraped, postgres_dsn: str
+    measured_mesh: ProcessMesh, scraped: Scraped, postgres_dsn: str
 ) -> None:
     replica = ServiceProcess(
         "archon_services.orchestrator",

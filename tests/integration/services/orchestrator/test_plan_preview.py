@@ -111,7 +111,7 @@ async def test_a_silent_planner_ends_at_the_deadline(mesh: Mesh, troupe: Troupe)
 
 
 async def test_a_killed_planner_is_unavailable(own_mesh: Mesh) -> None:
-    planner = await own_mesh.agent("planner", module="tests.fixtures.planning_agent", PLANS="[]")
+    planner = await own_mesh.agent_process("planner", module="tests.fixtures.planning_agent", PLANS="[]")
     await own_mesh.agent("writer")
     await planner.kill()
     with pytest.raises((Unavailable, UnknownRole)):  # unknown, once its registration has expired

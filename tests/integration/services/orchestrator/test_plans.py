@@ -268,9 +268,11 @@ TRIP = {
 
 async def start(mesh: Mesh, *, delay: float) -> dict[str, ServiceProcess]:
     """A planner and three roles, in processes of their own."""
-    planner = await mesh.agent("planner", module="tests.fixtures.planning_agent", delay=delay, PLANS=json.dumps([TRIP]))
+    planner = await mesh.agent_process(
+        "planner", module="tests.fixtures.planning_agent", delay=delay, PLANS=json.dumps([TRIP])
+    )
     return {"planner": planner} | {
-        role: await mesh.agent(role, delay=delay) for role in ("booker", "writer", "checker")
+        role: await mesh.agent_process(role, delay=delay) for role in ("booker", "writer", "checker")
     }
 
 

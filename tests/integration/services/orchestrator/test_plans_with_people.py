@@ -20,12 +20,12 @@ from archon.client import Client, RunHandle, answer_text
 from archon.errors import Unavailable
 from archon_services.testing import EtcdProcess
 from tests.fixtures.plan_replies import reply, subtask
-from tests.fixtures.replicas import Replicas
+from tests.fixtures.replicas import ProcessReplicas
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import of
 
-pytestmark = pytest.mark.liveness
+pytestmark = pytest.mark.slow
 
 RULES: Final = "rules: [{trigger: plan, name: plans, approvers: [ann]}]"
 SECRET: Final = "of this test"
@@ -45,7 +45,7 @@ LOST: Final = {"planner": 3, "worker": 2, "orchestrator": 0}
 """Attempts of a run that end with the victim."""
 
 
-class Trips(Replicas):
+class Trips(ProcessReplicas):
     """Two orchestrators with a rule, a planner and a worker."""
 
     reader: Client
@@ -72,7 +72,7 @@ class Trips(Replicas):
 
     async def gated(self, role: str) -> ServiceProcess:
         """Starts an agent that waits at the gates of the stages."""
-        return await self.agent(
+        return await self.agent_process(
             role,
             module="tests.fixtures.gated_agent",
             GATES=str(self.gates),

@@ -12,15 +12,15 @@ from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import RequestIdReused
 from archon_services.testing import EtcdProcess
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.postgres import PASSWORD, PostgresServer
 from tests.integration.services.orchestrator.test_outages import WHOLE, begun, three
 
 pytestmark = pytest.mark.liveness
 
 
-async def started(etcd: EtcdProcess, home: Path, journal: str, stack: AsyncExitStack) -> Mesh:
-    mesh = Mesh(home, etcd.address)
+async def started(etcd: EtcdProcess, home: Path, journal: str, stack: AsyncExitStack) -> ProcessMesh:
+    mesh = ProcessMesh(home, etcd.address)
     await mesh.start(ARCHON_JOURNAL=journal)
     stack.push_async_callback(mesh.stop)
     return mesh

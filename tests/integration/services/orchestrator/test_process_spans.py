@@ -15,7 +15,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.client import FINAL_STATES, submit_request
 from archon.errors import Unavailable
 from archon_services.testing import EtcdProcess
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.span_collector import Received, SpanCollector, environment, orphans
 from tests.fixtures.waiting import eventually
 
@@ -25,21 +25,21 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 @pytest.fixture
 async def traced_mesh(
     span_collector: SpanCollector, etcd: EtcdProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Mesh]:
+) -> AsyncIterator[ProcessMesh]:
     """A mesh with two roles whose processes all export their spans."""
     for variable, value in environment(span_collector.address).items():
         monkeypatch.setenv(variable, value)
-    mesh = Mesh(tmp_path, etcd.address)
+    mesh = ProcessMesh(tmp_path, etcd.address)
     await mesh.start()
     try:
-        await mesh.agent("first")
-        await mesh.agent("second", "first", delay=0.5)
+        await mesh.agent_process("first")
+        await mesh.agent_process("second", "first", delay=0.5)
         yield mesh
     finally:
         await mesh.stop()
 
 
-async def wait_ended(mesh: Mesh, run_id: str) -> None:
+async def wait_ended(mesh: ProcessMesh, run_id: str) -> None:
     async def ended() -> bool:
         try:
             return (await mesh.client.get(run_id)).state in FINAL_STATES
@@ -54,7 +54,7 @@ def named(trace: list[Received], name: str, service: str = "") -> Received:
     return received
 
 
-async def test_every_process_of_a_run_is_in_one_trace(traced_mesh: Mesh, span_collector: SpanCollector) -> None:
+async def test_every_process_of_a_run_is_in_one_trace(traced_mesh: ProcessMesh, span_collector: SpanCollector) -> None:
     handle = await traced_mesh.client.submit("x", roles=["first", "second"], wait=20)
     trace = await span_collector.trace(handle.run_id, "archon-orchestrator", "archon-memory", "first", "second")
     run = named(trace, "invoke_workflow pipeline")
@@ -74,7 +74,7 @@ async def test_every_process_of_a_run_is_in_one_trace(traced_mesh: Mesh, span_co
     }
 
 
-async def test_a_caller_joins_by_metadata_alone(traced_mesh: Mesh, span_collector: SpanCollector) -> None:
+async def test_a_caller_joins_by_metadata_alone(traced_mesh: ProcessMesh, span_collector: SpanCollector) -> None:
     async with grpc.aio.insecure_channel(traced_mesh.orchestrator.address) as channel:
         stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
         request = submit_request("x", roles=["first"])
@@ -90,7 +90,10 @@ async def test_a_caller_joins_by_metadata_alone(traced_mesh: Mesh, span_collecto
     assert {received.span.trace_state for received in trace} == {"vendor=1"}
 
 
-async def test_a_caller_that_is_not_sampled_has_no_spans(traced_mesh: Mesh, span_collector: SpanCollector) -> None:
+@pytest.mark.slow
+async def test_a_caller_that_is_not_sampled_has_no_spans(
+    traced_mesh: ProcessMesh, span_collector: SpanCollector
+) -> None:
     with context.serving(context.CallContext(traceparent=f"00-{TRACE}-b7ad6b7169203331-00")):
         await traced_mesh.client.submit("x", roles=["first"], wait=20)
     sampled = await traced_mesh.client.submit("x", roles=["first"], wait=20)
@@ -99,7 +102,7 @@ async def test_a_caller_that_is_not_sampled_has_no_spans(traced_mesh: Mesh, span
 
 
 async def test_a_run_keeps_its_trace_when_its_orchestrator_dies(
-    traced_mesh: Mesh, span_collector: SpanCollector
+    traced_mesh: ProcessMesh, span_collector: SpanCollector
 ) -> None:
     handle = await traced_mesh.client.submit("x", roles=["first", "second"])
 
@@ -119,8 +122,9 @@ async def test_a_run_keeps_its_trace_when_its_orchestrator_dies(
         assert (client.parent, named(trace, f"invoke_agent {role}", role).parent) == (run.id, client.id)
 
 
+@pytest.mark.slow
 async def test_a_run_that_ended_before_the_crash_is_exported(
-    traced_mesh: Mesh, span_collector: SpanCollector, monkeypatch: pytest.MonkeyPatch
+    traced_mesh: ProcessMesh, span_collector: SpanCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
     await traced_mesh.orchestrator.stop()

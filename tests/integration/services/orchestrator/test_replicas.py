@@ -16,7 +16,7 @@ from archon.client import answer_text
 from archon.errors import RequestIdReused, Unavailable
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.replicas import Replicas
+from tests.fixtures.replicas import ProcessReplicas, Replicas
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, of
 
@@ -54,7 +54,7 @@ async def test_both_replicas_accept_runs_and_answer_for_each_other(replicas: Rep
 
 async def test_a_run_is_forked_at_a_replica_that_does_not_own_it(replicas: Replicas) -> None:
     await replicas.agent("first")
-    await replicas.agent("second", "first", delay=30.0, ARCHON_DRAIN="0")
+    await replicas.agent("second", "first", gate=asyncio.Event())
     source = await replicas.client.submit("x")
     await begun(replicas, "second")
     fork = await replicas.other.fork(source.run_id)
@@ -127,7 +127,8 @@ async def test_durability_13_forwarded_commands_reach_the_owner(replicas: Replic
 
 
 async def test_durability_9_a_killed_owners_runs_are_taken_over(replicas: Replicas) -> None:
-    await replicas.agent("cook", delay=6.0)
+    gate = asyncio.Event()
+    await replicas.agent("cook", gate=gate)
     await replicas.agent("waiter", "cook", delay=0.1)
     handle = await replicas.client.submit("x", roles=["cook", "waiter"])
     await begun(replicas, "cook")
@@ -142,13 +143,16 @@ async def test_durability_9_a_killed_owners_runs_are_taken_over(replicas: Replic
 
     assert await asyncio.wait_for(taken_over(), 10)
     assert time.monotonic() - killed < TAKEN_OVER_WITHIN
+    gate.set()
     events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
     assert events[-1].run_state.state == COMPLETED
     assert not of(events, "lost")
     assert sorted(replicas.executions()) == [("cook", 1), ("waiter", 1)]
 
 
-async def test_durability_11_a_frozen_owner_is_replaced_without_harm(replicas: Replicas) -> None:
+@pytest.mark.slow
+async def test_durability_11_a_frozen_owner_is_replaced_without_harm(process_replicas: ProcessReplicas) -> None:
+    replicas = process_replicas
     await replicas.agent("cook", delay=7.0)
     await replicas.agent("waiter", "cook", delay=0.1)
     handle = await replicas.client.submit("x", roles=["cook", "waiter"])
@@ -165,8 +169,9 @@ async def test_durability_11_a_frozen_owner_is_replaced_without_harm(replicas: R
     assert again.run.state == COMPLETED, "the zombie continues as a new incarnation"
 
 
-async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replicas) -> None:
-    await replicas.agent("cook", delay=3.0)
+async def test_durability_10_sigterm_releases_all_runs_at_once(process_replicas: ProcessReplicas) -> None:
+    replicas, gate = process_replicas, asyncio.Event()
+    await replicas.agent("cook", gate=gate)
     handle = await replicas.client.submit("x", roles=["cook"])
     await begun(replicas, "cook")
     assert await replicas.orchestrator.stop() == 0
@@ -183,6 +188,7 @@ async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replica
 
     assert await asyncio.wait_for(claimed(), 5)
     assert time.monotonic() - stopped < 1.5
+    gate.set()
     assert (await replicas.other.get(handle.run_id)).tasks[0].attempt == 1
     events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
     assert events[-1].run_state.state == COMPLETED
@@ -204,11 +210,12 @@ async def test_two_submits_with_one_id_on_two_replicas_make_one_run(replicas: Re
     assert len(replicas.executions()) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [3600, -3600])
 async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
     etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path, ahead: int
 ) -> None:
-    mesh = Replicas(tmp_path, etcd.address)
+    mesh = ProcessReplicas(tmp_path, etcd.address)
     await mesh.start(ARCHON_JOURNAL=postgres_dsn)
     await mesh.start_second(postgres_dsn, "tests.fixtures.jumping_orchestrator", JUMPING_AHEAD=str(ahead))
     try:
@@ -229,8 +236,9 @@ async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
         await mesh.stop()
 
 
+@pytest.mark.slow
 async def test_a_question_outlives_its_owner_at_another_replica(replicas: Replicas) -> None:
-    await replicas.agent(
+    await replicas.agent_process(
         "payer",
         module="tests.fixtures.paying_agent",
         PAY_TIMEOUT="12",

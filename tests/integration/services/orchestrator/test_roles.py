@@ -49,8 +49,7 @@ async def role(mesh: Mesh, name: str, **environment: str) -> None:
     process = ServiceProcess(
         "archon_services.agents", mesh.home, name, ARCHON_REGISTRY=mesh.registry.address, **environment
     )
-    mesh.agents.append(process)
-    await mesh.seen(await process.start())
+    await mesh.join_process(process)
 
 
 async def prompts(mesh: Mesh, run: run_pb2.Run, name: str) -> list[dict[str, str]]:

@@ -39,8 +39,20 @@ async def test_a_pipeline_delivers_answers_to_downstream_roles(mesh: Mesh) -> No
 
 
 async def test_a_watch_gives_every_durable_event_once_in_order(mesh: Mesh) -> None:
-    handle = await mesh.client.submit("build it")
-    events = [event async for event in handle.events()]
+    shown = asyncio.Event()
+
+    async def talk(task: TaskContext) -> str:
+        task.write("thinking")
+        await shown.wait()
+        return "done"
+
+    events = []
+    async with FakeAgent("talker", [talk], registry=mesh.registry.address):
+        handle = await mesh.client.submit("x", roles=["talker"])
+        async for event in handle.events():
+            events.append(event)
+            if event.WhichOneof("event") == "text_delta":
+                shown.set()
     durable = [event.seq for event in events if event.seq]
     assert durable == list(range(1, len(durable) + 1))
     assert events[-1].WhichOneof("event") == "run_state"
@@ -131,7 +143,7 @@ class Sleeper:
 
     async def __call__(self, task: object) -> str:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             self.stopped_at = time.monotonic()
         return "slept"

@@ -19,7 +19,7 @@ from archon.registry import DependsOn
 from archon.testing import FakeAgent
 from archon_mesh.node.task_hooks import to_memory_item
 from tests.fixtures.memory_mesh import published
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import Mesh, ProcessMesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
@@ -94,7 +94,7 @@ async def test_durability_16_a_later_attempt_receives_the_same_context(
         contexts.append([(item.role, item.version, item.text) for item in task.context])
         began.set()
         if len(contexts) == 1:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return "done"
 
     first = await troupe("reviewer", handler, depends_on=["designer"])
@@ -163,10 +163,8 @@ async def test_a_submit_to_a_session_with_too_many_items_is_refused(
     assert (await mesh.client.submit("x", roles=["listener"], session_id=session, wait=10)).run.answers
 
 
-async def test_durability_16_a_failed_recall_stops_no_run(
-    own_mesh: Mesh,
-) -> None:
-    mesh = own_mesh
+async def test_durability_16_a_failed_recall_stops_no_run(process_mesh: ProcessMesh) -> None:
+    mesh = process_mesh
     await mesh.agent("requirements")
     await mesh.agent("designer", "requirements")
     assert await answered(mesh, "s", "requirements") == "requirements()"
@@ -195,7 +193,7 @@ async def test_durability_16_after_a_restart_context_is_journaled(
 ) -> None:
     mesh = own_mesh
     await mesh.agent("requirements")
-    designer = await mesh.agent("designer", "requirements", delay=60.0)
+    designer = await mesh.agent_process("designer", "requirements", delay=60.0)
     assert await answered(mesh, "s", "requirements") == "requirements()"
     handle = await mesh.client.submit("x", roles=["designer"], session_id="s")
 

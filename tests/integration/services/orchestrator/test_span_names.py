@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from archon.telemetry import names
 from archon_services.testing import EtcdProcess
-from tests.fixtures.mesh import Mesh
+from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.span_collector import Received, SpanCollector, environment
 
 PAGE = Path(__file__).parents[4] / "docs" / "observability.md"
@@ -50,14 +50,14 @@ async def trace(
     """The spans of a run of two agents, one of which has opted in to newer names and contents."""
     for variable, value in environment(span_collector.address).items():
         monkeypatch.setenv(variable, value)
-    mesh = Mesh(tmp_path, etcd.address)
+    mesh = ProcessMesh(tmp_path, etcd.address)
     await mesh.start()
     try:
         module = "tests.fixtures.traced_agent"
         memory = mesh.memory.address
-        await mesh.agent("scholar", module=module, SCHOLAR_ROLE="scholar", ARCHON_MEMORY=memory)
+        await mesh.agent_process("scholar", module=module, SCHOLAR_ROLE="scholar", ARCHON_MEMORY=memory)
         chosen: dict[str, Any] = {names.OPT_IN: "gen_ai_latest_experimental", names.CAPTURE_CONTENT: "true"}
-        await mesh.agent("critic", "scholar", module=module, SCHOLAR_ROLE="critic", **chosen)
+        await mesh.agent_process("critic", "scholar", module=module, SCHOLAR_ROLE="critic", **chosen)
         handle = await mesh.client.submit("x", roles=["scholar", "critic"], session_id="s", wait=30)
         assert handle.run is not None and not handle.run.failure.message
         yield await span_collector.trace(handle.run_id, "archon-orchestrator", "archon-memory", "scholar", "critic")

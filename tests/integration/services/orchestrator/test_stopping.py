@@ -59,7 +59,7 @@ async def restarted(process: ServiceProcess, **environment: str) -> None:
 
 async def test_a_run_survives_six_rolling_restarts_of_its_agent(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    agent = await mesh.agent("solo", delay=300.0, ARCHON_DRAIN="0.2")
+    agent = await mesh.agent_process("solo", delay=300.0, ARCHON_DRAIN="0.2")
     handle = await mesh.client.submit("x", roles=["solo"])
     for restart in range(1, 7):
         await begun(mesh, restart)
@@ -70,7 +70,7 @@ async def test_a_run_survives_six_rolling_restarts_of_its_agent(own_mesh: Mesh) 
 
 
 class SlowModel(ScriptedModel):
-    """Answers after five minutes."""
+    """Never answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,8 +78,8 @@ class SlowModel(ScriptedModel):
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         self.called.set()
-        await asyncio.sleep(300.0)
-        return says("late")
+        await asyncio.Event().wait()
+        return says("never")
 
 
 async def test_an_agent_service_gives_its_tasks_back_after_its_drain(own_mesh: Mesh) -> None:
@@ -97,7 +97,7 @@ async def test_an_agent_service_gives_its_tasks_back_after_its_drain(own_mesh: M
 
 async def test_an_agent_that_is_killed_while_it_drains_loses_nothing(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    agent = await mesh.agent("solo", delay=300.0)
+    agent = await mesh.agent_process("solo", delay=300.0)
     handle = await mesh.client.submit("x", roles=["solo"])
     for attempt in range(1, LOSSES + 2):
         await begun(mesh, attempt)
@@ -111,7 +111,7 @@ async def test_an_agent_that_is_killed_while_it_drains_loses_nothing(own_mesh: M
 @pytest.mark.parametrize("first", ["orchestrator", "agents"])
 async def test_a_run_continues_after_the_whole_mesh_was_stopped(own_mesh: Mesh, first: str) -> None:
     mesh = own_mesh
-    agent = await mesh.agent("solo", delay=300.0, ARCHON_DRAIN="0.2")
+    agent = await mesh.agent_process("solo", delay=300.0, ARCHON_DRAIN="0.2")
     handle = await mesh.client.submit("x", roles=["solo"])
     for stop in range(1, LOSSES + 2):
         await begun(mesh, stop)
@@ -126,29 +126,33 @@ async def test_a_run_continues_after_the_whole_mesh_was_stopped(own_mesh: Mesh, 
 
 async def test_an_agent_that_outlives_its_orchestrators_stop_keeps_its_task(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    await mesh.agent("solo", delay=3.0)
+    gate = asyncio.Event()
+    await mesh.agent("solo", gate=gate)
     handle = await mesh.client.submit("x", roles=["solo"])
     await begun(mesh, 1)
     await mesh.orchestrator.stop()
     await mesh.orchestrator.start()
+    gate.set()
     await completes(mesh, handle, attempts=1)
 
 
 async def test_restarts_of_registry_and_memory_leave_attempts_alone(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    await mesh.agent("solo", delay=5.0)
+    gate = asyncio.Event()
+    await mesh.agent("solo", gate=gate)
     handle = await mesh.client.submit("x", roles=["solo"])
     await begun(mesh, 1)
     for _ in range(LOSSES + 1):
         for service in (mesh.memory, mesh.registry):
             assert await service.stop() == 0
             await service.start()
+    gate.set()
     await completes(mesh, handle, attempts=1)
 
 
 async def test_the_death_of_orchestrator_and_agent_counts_as_a_loss(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    agent = await mesh.agent("solo", delay=300.0)
+    agent = await mesh.agent_process("solo", delay=300.0)
     handle = await mesh.client.submit("x", roles=["solo"])
     await begun(mesh, 1)
     await mesh.orchestrator.kill()

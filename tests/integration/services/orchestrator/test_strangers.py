@@ -66,12 +66,11 @@ async def run_role(mesh: Mesh, role: str) -> str:
 
 @pytest.fixture(autouse=True)
 async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
-    """Checks after each test that the same process still serves a run of another role."""
-    before = mesh.orchestrator.pid
+    """Checks after each test that the orchestrator has logged no error, and still serves a run of another role."""
     yield
     run = (await mesh.client.submit("still there?", roles=["requirements"], wait=10)).run
     assert run.state == common_pb2.TASK_STATE_COMPLETED
-    assert mesh.orchestrator.pid == before
+    assert not mesh.errors
 
 
 async def test_the_smallest_member_is_served(mesh: Mesh) -> None:

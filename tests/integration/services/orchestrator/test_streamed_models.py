@@ -86,8 +86,7 @@ async def serve(mesh: Mesh, folder: Path, spec: str, url: str) -> None:
         ARCHON_REGISTRY=mesh.registry.address,
         **{f"{variables}_BASE_URL": url, f"{variables}_API_KEY": "some-key"},
     )
-    mesh.agents.append(process)
-    await mesh.seen(await process.start())
+    await mesh.join_process(process)
 
 
 @pytest.mark.parametrize(("server_type", "provider", "answers"), PROVIDERS)

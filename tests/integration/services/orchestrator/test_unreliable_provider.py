@@ -20,8 +20,7 @@ async def serve(mesh: Mesh, role: str, url: str, **environment: str) -> None:
     own = {"ARCHON_MODEL": "openai/test-model", "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-very-secret"}
     registry = {"ARCHON_REGISTRY": mesh.registry.address}
     process = ServiceProcess("archon_services.agents", mesh.home, role, **own, **registry, **environment)
-    mesh.agents.append(process)
-    await mesh.seen(await process.start())
+    await mesh.join_process(process)
 
 
 async def test_all_runs_complete_and_each_try_is_a_record(own_mesh: Mesh) -> None:

@@ -187,8 +187,8 @@ async def test_an_approval_without_an_answer_has_its_default(mesh: Mesh, house: 
 @pytest.mark.parametrize("victim", ["orchestrator", "workflow"])
 async def test_a_killed_process_repeats_no_step(own_mesh: Mesh, tmp_path: Path, victim: str) -> None:
     mesh, module = own_mesh, "tests.fixtures.workflow_agent"
-    role = await mesh.agent(ROLE, module=module)
-    await mesh.agent("porter", module=module, delay=0.4)
+    role = await mesh.agent_process(ROLE, module=module)
+    await mesh.agent_process("porter", module=module, delay=0.4)
     handle = await submit(mesh.client, written(tmp_path, ROOMS), ["porter"], rooms=["hall", "attic", "cellar"])
 
     async def in_the_loop() -> bool:
