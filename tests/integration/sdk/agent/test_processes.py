@@ -14,6 +14,7 @@ import pytest
 
 from archon.testing import FakeOrchestrator
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
+from tests.fixtures.waiting import until
 
 DESIGNER = ["-m", "archon_services.agents", "designer"]
 
@@ -34,7 +35,7 @@ async def work(task):
     task.write("begun")
     while True:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass
 sys.exit(agent.run())
@@ -55,9 +56,9 @@ async def process(
     )
     try:
         async with asyncio.timeout(15.0):
-            while not (address := _content(ready_file)):
-                assert child.returncode is None, (await _errors(child)).decode()
-                await asyncio.sleep(0.02)
+            await until(lambda: bool(_content(ready_file)) or child.returncode is not None)
+            assert child.returncode is None, (await _errors(child)).decode()
+        address = _content(ready_file)
         yield child, address
     finally:
         if child.returncode is None:
@@ -139,10 +140,12 @@ async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "environment", "code", "message"),
     [
-        ([*DESIGNER, "--port", "many"], {}, 2, b"flag --port is 'many'"),
-        (DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"unknown model 'crystal-ball'"),
+        pytest.param([*DESIGNER, "--port", "many"], {}, 2, b"flag --port is 'many'", marks=pytest.mark.slow),
+        pytest.param(
+            DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"unknown model 'crystal-ball'", marks=pytest.mark.slow
+        ),
+        pytest.param(["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, b"ARCHON_PORT is 'many'", marks=pytest.mark.slow),
         (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, b"no API key for OpenAI"),
-        (["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, b"ARCHON_PORT is 'many'"),
         (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, b"unknown model 'crystal-ball'"),
     ],
 )

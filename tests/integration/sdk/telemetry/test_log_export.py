@@ -123,7 +123,7 @@ async def run_agent(folder: Path, **environment: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "", "http/protobuf"])
+@pytest.mark.parametrize("protocol", ["grpc", pytest.param("", marks=pytest.mark.slow), "http/protobuf"])
 async def test_records_reach_a_collector_with_their_ids(tmp_path: Path, protocol: str) -> None:
     collector = Collector()
     async with collecting(collector, protocol) as environment:
@@ -154,7 +154,7 @@ async def test_records_reach_a_collector_with_their_ids(tmp_path: Path, protocol
     assert "Traceback" in attributes["exception.stacktrace"].string_value
 
 
-@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "down"])
+@pytest.mark.parametrize("frozen", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["frozen", "down"])
 async def test_a_collector_that_does_not_answer_delays_no_one(tmp_path: Path, frozen: bool) -> None:
     async with collecting(Collector(frozen=frozen)) as environment:
         down = {} if frozen else {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://127.0.0.1:1"}
@@ -162,7 +162,9 @@ async def test_a_collector_that_does_not_answer_delays_no_one(tmp_path: Path, fr
     assert "no rhyme" in {line["message"] for line in written}
 
 
-@pytest.mark.parametrize("exporter", ["none", "", "unheard-of"])
+@pytest.mark.parametrize(
+    "exporter", [pytest.param("none", marks=pytest.mark.slow), pytest.param("", marks=pytest.mark.slow), "unheard-of"]
+)
 async def test_without_a_usable_exporter_lines_are_written_only(tmp_path: Path, exporter: str) -> None:
     written = await run_agent(tmp_path, OTEL_LOGS_EXPORTER=exporter)
     problems = [line["message"] for line in written if line["logger"] == "archon.telemetry.logs.otlp"]

@@ -194,7 +194,7 @@ async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
         except RunExpired:
             return True
 
-    await eventually(compacted, 4.5)
+    await eventually(compacted, 4.5, every=0.2)
     assert (await mesh.client.get(run.run_id)).answers == run.answers, "compaction keeps the answers"
     with pytest.raises(RunExpired):
         await mesh.client.fork(run.run_id)
@@ -202,7 +202,7 @@ async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
     async def gone() -> bool:
         return [listed.run_id for listed in await mesh.client.list_runs()] == [open_run.run_id]
 
-    await eventually(gone, 10.0)
+    await eventually(gone, 10.0, every=0.2)
     for run_id in (run.run_id, second.run_id):
         with pytest.raises(UnknownRun):
             [event async for event in mesh.client.watch(run_id)]
@@ -230,7 +230,7 @@ async def test_items_without_a_session_are_deleted_with_their_run(
     await mesh.client.submit("x", session_id="s", wait=10)
     run = (await mesh.client.submit("x", wait=10)).run
     await eventually(published)
-    await eventually(forgotten, 5.0)
+    await eventually(forgotten, 5.0, every=0.2)
     assert await texts("s") == ["one()"]
 
 

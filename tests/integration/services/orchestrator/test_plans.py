@@ -290,7 +290,10 @@ def done(mesh: Mesh) -> Counter[str]:
 
 
 @pytest.mark.liveness
-@pytest.mark.parametrize("victim", ["orchestrator", "planner", "booker", "writer"])
+@pytest.mark.parametrize(
+    "victim",
+    ["orchestrator", "booker", *(pytest.param(role, marks=pytest.mark.slow) for role in ("planner", "writer"))],
+)
 async def test_a_killed_process_ends_no_plan_and_repeats_nothing(own_mesh: Mesh, victim: str) -> None:
     mesh = own_mesh
     processes = await start(mesh, delay=0.7)

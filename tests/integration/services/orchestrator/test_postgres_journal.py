@@ -16,7 +16,7 @@ from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.postgres import PASSWORD, PostgresServer
 from tests.integration.services.orchestrator.test_outages import WHOLE, begun, three
 
-pytestmark = pytest.mark.liveness
+pytestmark = pytest.mark.slow
 
 
 async def started(etcd: EtcdProcess, home: Path, journal: str, stack: AsyncExitStack) -> ProcessMesh:

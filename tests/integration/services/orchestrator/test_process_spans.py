@@ -74,6 +74,7 @@ async def test_every_process_of_a_run_is_in_one_trace(traced_mesh: ProcessMesh, 
     }
 
 
+@pytest.mark.slow
 async def test_a_caller_joins_by_metadata_alone(traced_mesh: ProcessMesh, span_collector: SpanCollector) -> None:
     async with grpc.aio.insecure_channel(traced_mesh.orchestrator.address) as channel:
         stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)

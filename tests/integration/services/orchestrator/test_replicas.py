@@ -169,8 +169,8 @@ async def test_durability_11_a_frozen_owner_is_replaced_without_harm(process_rep
     assert again.run.state == COMPLETED, "the zombie continues as a new incarnation"
 
 
-async def test_durability_10_sigterm_releases_all_runs_at_once(process_replicas: ProcessReplicas) -> None:
-    replicas, gate = process_replicas, asyncio.Event()
+async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replicas) -> None:
+    gate = asyncio.Event()
     await replicas.agent("cook", gate=gate)
     handle = await replicas.client.submit("x", roles=["cook"])
     await begun(replicas, "cook")

@@ -6,13 +6,13 @@ import asyncio
 import json
 import random
 
+import pytest
+
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.services import ServiceProcess
-
-RUNS = 200
 
 
 async def serve(mesh: Mesh, role: str, url: str, **environment: str) -> None:
@@ -23,7 +23,8 @@ async def serve(mesh: Mesh, role: str, url: str, **environment: str) -> None:
     await mesh.join_process(process)
 
 
-async def test_all_runs_complete_and_each_try_is_a_record(own_mesh: Mesh) -> None:
+@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
+async def test_all_runs_complete_and_each_try_is_a_record(own_mesh: Mesh, runs: int) -> None:
     mesh, slots = own_mesh, asyncio.Semaphore(16)
     async with OpenAIServer(unreliable=random.Random(1)) as server:
         await serve(mesh, "requirements", server.url)
@@ -35,8 +36,8 @@ async def test_all_runs_complete_and_each_try_is_a_record(own_mesh: Mesh) -> Non
             assert answer_text(done).endswith(f"goal {number}")
             return [json.loads(record.response_json) async for record in mesh.client.records(done.run_id)]
 
-        records = await asyncio.gather(*(run(number) for number in range(RUNS)))
-    assert server.failed > RUNS / 6
+        records = await asyncio.gather(*(run(number) for number in range(runs)))
+    assert server.failed > runs / 6
     failed = [record for of_run in records for record in of_run if "error" in record]
     assert (len(failed), sum(map(len, records))) == (server.failed, len(server.received))
     assert all("error" not in of_run[-1] for of_run in records)
