@@ -6,8 +6,9 @@
             handle = await mesh.client.submit("hello", wait=10)
 
 The registry keeps its state in memory; the journal and the memory graph are SQLite files in the mesh's folder, so that
-a service continues after `stop`, `kill` and `start`. A mesh starts in hundredths of a second. Use
-`archon_services.testing.mesh.LocalMesh` if the subject of the test is a process: SIGKILL, SIGSTOP, its log, its memory.
+a service continues after `stop`, `kill` and `start`. A mesh starts in hundredths of a second, and `advance` lets a
+minute pass in a second or two. Use `archon_services.testing.mesh.LocalMesh` if the subject of the test is a process:
+SIGKILL, SIGSTOP, its log, its memory.
 """
 
 from __future__ import annotations
@@ -22,18 +23,23 @@ from typing import Any, Final
 from archon.agent import AgentSettings
 from archon.client import Client
 from archon.registry import RegistryClient
+from archon_services.local_mesh.probe import Probe
 from archon_services.memory.app import memory_app
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings
+from archon_services.testing.movable_clock import MovableClock
 
 STARTED_WITHIN: Final = 30.0
 """Seconds in which a service starts."""
 
 STOPPED_WITHIN: Final = 30.0
 """Seconds in which a service stops."""
+
+ROUND_TRIPS: Final = 3
+"""Calls that each service answers between two steps of the clock."""
 
 
 class LocalService:
@@ -133,6 +139,22 @@ class InProcessMesh:
     async def stop(self) -> None:
         """Stops all services, even if one of them fails to stop. Idempotent."""
         await self._stack.aclose()
+
+    async def advance(self, seconds: float) -> None:
+        """Moves the clock of this process on by `seconds`: limits of time pass, leases and heartbeats go on.
+
+        After each step every service answers some calls, so that the frames that came due have been exchanged.
+        """
+        services = [service for service in (self.registry, self.memory, self.orchestrator) if service.running]
+        async with AsyncExitStack() as stack:
+            probes = [await stack.enter_async_context(Probe("service", service.address)) for service in services]
+
+            async def exchange() -> None:
+                for _ in range(ROUND_TRIPS):
+                    for probe in probes:
+                        await probe.serves()
+
+            await MovableClock().advance(seconds, exchange)
 
     def agent_settings(self, **settings: Any) -> AgentSettings:
         """Returns settings of an agent that registers with this mesh."""

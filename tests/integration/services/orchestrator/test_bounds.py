@@ -182,10 +182,11 @@ async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
     bounded_mesh: Mesh,
 ) -> None:
     mesh = bounded_mesh
-    agent = await mesh.agent_process("solo")
+    agent = await mesh.agent("solo")
     run = (await mesh.client.submit("x", roles=["solo"], wait=10)).run
     second = (await mesh.client.submit("y", roles=["solo"], wait=10)).run
-    await agent.kill()
+    await mesh.directory.pin_edges([("solo", "reader")])  # a role with an edge stays known
+    await agent.stop(0.0)
     open_run = await mesh.client.submit("z", roles=["solo"])
 
     async def compacted() -> bool:
@@ -194,7 +195,8 @@ async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
         except RunExpired:
             return True
 
-    await eventually(compacted, 4.5, every=0.2)
+    await mesh.advance(2.0)
+    await eventually(compacted)
     assert (await mesh.client.get(run.run_id)).answers == run.answers, "compaction keeps the answers"
     with pytest.raises(RunExpired):
         await mesh.client.fork(run.run_id)
@@ -202,7 +204,8 @@ async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
     async def gone() -> bool:
         return [listed.run_id for listed in await mesh.client.list_runs()] == [open_run.run_id]
 
-    await eventually(gone, 10.0, every=0.2)
+    await mesh.advance(6.0)
+    await eventually(gone)
     for run_id in (run.run_id, second.run_id):
         with pytest.raises(UnknownRun):
             [event async for event in mesh.client.watch(run_id)]
@@ -230,7 +233,8 @@ async def test_items_without_a_session_are_deleted_with_their_run(
     await mesh.client.submit("x", session_id="s", wait=10)
     run = (await mesh.client.submit("x", wait=10)).run
     await eventually(published)
-    await eventually(forgotten, 5.0, every=0.2)
+    await mesh.advance(3.0)
+    await eventually(forgotten)
     assert await texts("s") == ["one()"]
 
 
