@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,15 +18,17 @@ from archon.api.common.v1 import common_pb2
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Requirement
+from archon_services.local_mesh.probe import Probe
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.dials import MAX_OPENING
+from archon_services.testing.movable_clock import MovableClock
 from tests.fixtures.recording_inbox import RecordingInbox
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import until
 
-LIMITS = Limits(heartbeat_interval=0.05, silence_limit=0.3, idle_interval=0.5, open_timeout=5.0)
+LIMITS = Limits(heartbeat_interval=0.5, silence_limit=3.0, idle_interval=5.0, open_timeout=60.0)
 
-BUSY_MACHINE = 0.5
-"""Seconds by which a busy machine may delay what the limits bound."""
+REAL_TIME = 1.0
+"""Seconds that may pass by themselves while the clock is moved."""
 
 
 class Instances:
@@ -58,11 +61,42 @@ def _message(frame: session_pb2.AgentFrame) -> bytes:
     return pb.SessionResponse(frames=[frame]).SerializeToString()
 
 
+class Connected:
+    """A pool with sessions to instances of one server, and the clock of both."""
+
+    def __init__(self, pool: SessionPool, address: str) -> None:
+        self.pool = pool
+        self._probe = Probe("service", address)
+        self._clock = MovableClock()
+
+    async def advance(self, seconds: float) -> None:
+        """Moves the clock on, and lets the pool and its instances exchange what comes due."""
+
+        async def exchange() -> None:
+            for _ in range(3):
+                await self._probe.serves()  # that the server does not serve health is an answer, too
+
+        await self._clock.advance(seconds, exchange)
+
+    async def advance_until(self, condition: Callable[[], bool], limit: float) -> float:
+        """Moves the clock on until the condition holds, for `limit` seconds at most. Returns the seconds."""
+        began = time.monotonic()
+        while not condition():
+            assert time.monotonic() - began < limit, f"the condition does not hold after {limit:g} s"
+            await self.advance(0.25)
+        return time.monotonic() - began
+
+    async def close(self) -> None:
+        """Ends all sessions."""
+        await self.pool.close()
+        await self._probe.__aexit__(None, None, None)
+
+
 @asynccontextmanager
 async def connected(
     instances: Instances, count: int, inbox: RecordingInbox, limits: Limits = LIMITS
-) -> AsyncIterator[SessionPool]:
-    """Yields a pool with sessions to so many instances, as soon as all are connected."""
+) -> AsyncIterator[Connected]:
+    """Yields sessions to so many instances, as soon as all are connected."""
     server = grpc.aio.server()
     handler: Any = grpc.stream_stream_rpc_method_handler(instances.session)
     service = grpc.method_handlers_generic_handler("archon.api.agent.v1.AgentService", {"Session": handler})
@@ -70,22 +104,16 @@ async def connected(
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     pool = SessionPool(orchestrator_id="o", inbox=inbox, limits=limits)
+    connected = Connected(pool, address)
     try:
         pool.update(
             [Registration("worker", instance_id=f"worker-{number}", address=address) for number in range(count)]
         )
-        await eventually(_all(pool, lambda session: session.connected))
-        yield pool
+        await until(lambda: all(session.connected for session in pool._sessions.values()))
+        yield connected
     finally:
-        await pool.close()
+        await connected.close()
         await server.stop(0)
-
-
-def _all(pool: SessionPool, holds: Callable[[Any], bool]) -> Callable[[], Any]:
-    async def check() -> bool:
-        return all(holds(session) for session in pool._sessions.values())
-
-    return check
 
 
 def assign(pool: SessionPool) -> None:
@@ -97,44 +125,44 @@ def assign(pool: SessionPool) -> None:
 
 async def test_an_idle_instance_is_asked_once_per_idle_interval() -> None:
     instances = Instances()
-    async with connected(instances, 1, RecordingInbox()) as pool:
+    async with connected(instances, 1, RecordingInbox()) as mesh:
         instances.heartbeats = 0
-        await asyncio.sleep(4 * LIMITS.idle_interval)
-        assert 1 <= instances.heartbeats <= 5
-        assert pool.alive("worker-0")
-        assign(pool)
+        await mesh.advance(4 * LIMITS.idle_interval)
+        assert 3 <= instances.heartbeats <= 5
+        assert mesh.pool.alive("worker-0")
+        assign(mesh.pool)
         instances.heartbeats = 0
-        await asyncio.sleep(2 * LIMITS.idle_interval)
-        assert instances.heartbeats > 6, "an instance with an attempt is asked at each heartbeat interval"
+        await mesh.advance(2 * LIMITS.idle_interval)
+        assert instances.heartbeats > 10, "an instance with an attempt is asked at each heartbeat interval"
+        assert mesh.pool.alive("worker-0")
 
 
 async def test_a_silent_idle_instance_is_noticed_and_not_used() -> None:
     instances = Instances()
-    async with connected(instances, 1, RecordingInbox()) as pool:
+    async with connected(instances, 1, RecordingInbox()) as mesh:
         instances.frozen = True
-        loop = asyncio.get_running_loop()
-        frozen_at = loop.time()
-        await eventually(_all(pool, lambda session: not session.connected))
-        assert loop.time() - frozen_at < LIMITS.idle_interval + 2 * LIMITS.silence_limit + BUSY_MACHINE
+        (session,) = mesh.pool._sessions.values()
+        limit = LIMITS.idle_interval + 2 * LIMITS.silence_limit + REAL_TIME
+        noticed = await mesh.advance_until(lambda: not session.connected, limit)
+        assert noticed >= LIMITS.silence_limit - 0.5
+        assert mesh.pool.reserve(Requirement("worker")) is None
 
 
 async def test_a_task_on_a_silent_idle_instance_is_lost_in_time() -> None:
     instances, inbox = Instances(), RecordingInbox()
-    limits = Limits(heartbeat_interval=0.05, silence_limit=0.3, idle_interval=60.0, open_timeout=5.0)
-    async with connected(instances, 1, inbox, limits) as pool:
-        await asyncio.sleep(2 * limits.silence_limit)  # nothing has been heard for longer than the limit
-        assert pool.alive("worker-0")
+    limits = replace(LIMITS, idle_interval=60.0)
+    async with connected(instances, 1, inbox, limits) as mesh:
+        await mesh.advance(2 * limits.silence_limit)  # nothing has been heard for longer than the limit
+        assert mesh.pool.alive("worker-0")
         instances.frozen = True
-        assign(pool)
+        assign(mesh.pool)
         assert not inbox.inputs
 
-        async def lost() -> bool:
+        def lost() -> bool:
             return any(isinstance(delivered, inp.LostIn) for delivered in inbox.inputs)
 
-        loop = asyncio.get_running_loop()
-        assigned_at = loop.time()
-        await eventually(lost)
-        assert limits.silence_limit - 0.05 < loop.time() - assigned_at < 2 * limits.silence_limit + BUSY_MACHINE
+        noticed = await mesh.advance_until(lost, 2 * limits.silence_limit + REAL_TIME)
+        assert noticed > limits.silence_limit - 0.5
 
 
 async def test_many_instances_open_a_bounded_number_at_a_time() -> None:

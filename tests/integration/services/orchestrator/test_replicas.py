@@ -22,7 +22,8 @@ from tests.integration.services.orchestrator.troupe import Troupe, of
 
 pytestmark = pytest.mark.liveness
 
-TAKEN_OVER_WITHIN = 5.0
+TAKEN_OVER_WITHIN = 6.0
+PROMPTLY = 2.5
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
 
 
@@ -122,7 +123,7 @@ async def test_durability_13_forwarded_commands_reach_the_owner(replicas: Replic
         began = time.monotonic()
         await replicas.other.cancel(handles[1].run_id, "enough")
         run = await handles[1].result(timeout=5)
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < PROMPTLY
         assert run.state == common_pb2.TASK_STATE_CANCELED
 
 
@@ -187,7 +188,7 @@ async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replica
         return False
 
     assert await asyncio.wait_for(claimed(), 5)
-    assert time.monotonic() - stopped < 1.5
+    assert time.monotonic() - stopped < PROMPTLY, "it does not wait for the end of a lease"
     gate.set()
     assert (await replicas.other.get(handle.run_id)).tasks[0].attempt == 1
     events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
