@@ -9,6 +9,7 @@ import pytest
 
 from archon.background import UNHEALTHY_AFTER, BackgroundLoop, monitor
 from archon.errors import Unavailable
+from tests.fixtures.virtual_time import in_virtual_time, pass_time
 
 
 class Sleeps:
@@ -112,16 +113,17 @@ async def test_progress_resets_failures_and_backoff(caplog: pytest.LogCaptureFix
     assert "recovered after 3 failures" in caplog.text
 
 
+@in_virtual_time
 async def test_failure_after_a_long_run_is_the_first_in_a_row() -> None:
     sleeps = Sleeps(3)
 
     async def body() -> None:
-        await asyncio.sleep(0.02)
+        await pass_time(60.0)
         raise ValueError("late")
 
-    loop = BackgroundLoop("test", body, backoff_min=0.001, backoff_max=0.01, sleep=sleeps)
+    loop = BackgroundLoop("test", body, backoff_max=10.0, sleep=sleeps)
     loop.start()
-    await asyncio.wait_for(sleeps.reached.wait(), 5)
+    await sleeps.reached.wait()
     assert loop.failures == 1
     await loop.close()
 
@@ -177,12 +179,13 @@ async def test_cancellation_of_what_the_body_awaits_is_a_failure() -> None:
     assert calls == 2
 
 
+@in_virtual_time
 async def test_close_with_grace_lets_the_body_return() -> None:
     closing, returned = asyncio.Event(), asyncio.Event()
 
     async def body() -> None:
         await closing.wait()
-        await asyncio.sleep(0.01)
+        await pass_time(4.0)
         returned.set()
 
     loop = BackgroundLoop("test", body)
@@ -192,6 +195,7 @@ async def test_close_with_grace_lets_the_body_return() -> None:
     assert returned.is_set()
 
 
+@in_virtual_time
 async def test_body_that_ignores_cancellation_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     release = asyncio.Event()
 
@@ -205,7 +209,7 @@ async def test_body_that_ignores_cancellation_is_reported(caplog: pytest.LogCapt
     loop = BackgroundLoop("stubborn", body)
     loop.start()
     await asyncio.sleep(0)
-    await loop.close(timeout=0.01)
+    await loop.close(timeout=5.0)
     assert "'stubborn' ignores its cancellation" in caplog.text
     release.set()
 

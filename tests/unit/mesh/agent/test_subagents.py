@@ -14,6 +14,7 @@ from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.tools import tool
 from tests.fixtures.scripted_model import says
+from tests.fixtures.waiting import run_ready_tasks
 
 
 def asks(*keys: str, text: str = "do it") -> ModelReply:
@@ -86,7 +87,7 @@ class Counting(ScriptedModel):
     async def generate(self, request: ModelRequest) -> ModelReply:
         self.running += 1
         self.most = max(self.most, self.running)
-        await asyncio.sleep(0.02)
+        await run_ready_tasks()
         self.running -= 1
         return says("ok")
 
@@ -150,7 +151,7 @@ async def test_cancelling_the_caller_cancels_its_sub_agents() -> None:
         async def generate(self, request: ModelRequest) -> ModelReply:
             begun.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             finally:
                 ended.set()
             raise AssertionError
@@ -172,7 +173,7 @@ async def test_pausing_the_caller_pauses_its_sub_agents() -> None:
     run = asyncio.create_task(lead.run_async("?"))
     while not lead.paused:  # noqa: ASYNC110 - set by a hook of the agent
         await asyncio.sleep(0)
-    await asyncio.sleep(0.02)
+    await run_ready_tasks()
     assert not model.requests
     lead.resume()
     assert await asyncio.wait_for(run, 5) == "done"

@@ -174,7 +174,7 @@ async def test_cancelled_run_ends_all_its_spans(spans: Spans) -> None:
     async def slow() -> str:
         """Takes long."""
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "never"
 
     agent = Agent("clerk", model=ScriptedModel([says("", ToolCall("c1", "slow", "{}"))]), tools=[slow])

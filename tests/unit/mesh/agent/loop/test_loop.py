@@ -210,7 +210,7 @@ async def test_cancelled_run_leaves_no_task_and_no_unanswered_call() -> None:
         if len(running) == 2:
             begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             running.discard(number)
 
@@ -234,7 +234,7 @@ async def test_cancellation_during_a_model_call_is_immediate() -> None:
     class Slow(ScriptedModel):
         async def generate(self, request: ModelRequest) -> ModelReply:
             begun.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
             raise AssertionError
 
     run = asyncio.create_task(Agent("a", model=Slow()).run_async("?"))
