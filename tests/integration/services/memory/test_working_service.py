@@ -16,6 +16,7 @@ from archon.api.memory.v1 import working_memory_service_pb2_grpc
 from archon.channel import connect
 from archon.errors import Aborted, ArchonError, InvalidArgument, MalformedMessage, ResourceExhausted, Unavailable
 from archon.memory import WorkingMemoryClient
+from tests.fixtures.waiting import until
 
 if TYPE_CHECKING:
     from tests.fixtures.memory_mesh import Mesh
@@ -212,9 +213,7 @@ async def test_kill_9_loses_no_acknowledged_value(fresh_mesh: Mesh) -> None:
         await client.set("deleted", 1)
         await client.delete("deleted")
         writing = [asyncio.create_task(write(client, key)) for key in "abcd"]
-        async with asyncio.timeout(15):
-            while sum(acknowledged.values()) < 100:  # noqa: ASYNC110 - waits for the service
-                await asyncio.sleep(0.01)
+        await until(lambda: sum(acknowledged.values()) >= 100, 60)
         await fresh_mesh.memory.kill()
         await asyncio.wait(writing, timeout=10)
         await fresh_mesh.memory.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 
 import networkx as nx
@@ -17,11 +18,12 @@ from archon.registry import (
     Profile,
     PropagationPolicy,
     Registration,
+    RegistrationHandle,
     RegistryClient,
     Tool,
 )
 from tests.fixtures.registry import Make
-from tests.fixtures.waiting import Eventually
+from tests.fixtures.waiting import Eventually, until
 
 
 def pairs(graph: Graph) -> set[tuple[str, str]]:
@@ -271,9 +273,19 @@ async def test_lease_without_renewals_expires(
     await other.close()
 
 
-async def test_client_keeps_many_leases_alive_beyond_their_ttl(client: RegistryClient, make: Make) -> None:
+async def test_client_keeps_many_leases_alive_beyond_their_ttl(
+    client: RegistryClient, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewals: Counter[str] = Counter()
+    renewal = RegistrationHandle.renewal
+
+    def counted(handle: RegistrationHandle, sent: float, left: float) -> None:
+        renewals[handle.instance_id] += 1
+        renewal(handle, sent, left)
+
+    monkeypatch.setattr(RegistrationHandle, "renewal", counted)
     handles = [await client.register(make(f"r{number}", ttl=1.0)) for number in range(20)]
-    await asyncio.sleep(1.7)
+    await until(lambda: len(renewals) == 20 and min(renewals.values()) == 5, 60)  # each a third of the TTL later
     assert len(await client.list_instances()) == 20
     assert all(handle.registered.is_set() for handle in handles)
 

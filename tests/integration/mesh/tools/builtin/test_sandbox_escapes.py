@@ -269,16 +269,19 @@ def abstract() -> Iterator[str]:
         yield name
 
 
+LOOK = 0.02
+"""Seconds between two looks at the processes."""
+
+
 async def run_and_watch(code: str, limits: SandboxLimits) -> SandboxResult:
     """Runs a program, and holds that none of its processes that were seen meanwhile runs on."""
     running = asyncio.create_task(run_sandboxed(code, limits))
     seen: set[psutil.Process] = set()
-    while not running.done():
+    while not (await asyncio.wait({running}, timeout=LOOK))[0]:
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 if "/tmp/main.py" in child.cmdline():
                     seen.add(child)
-        await asyncio.sleep(0.02)
     ran = await running
     await until(lambda: not any(map(is_alive, seen)))
     return ran

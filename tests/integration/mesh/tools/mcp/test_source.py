@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,6 +38,11 @@ def over_pipes(**fields: Any) -> McpToolSource:
     return McpToolSource("testing", command=sys.executable, args=SERVER, random=lambda: 0.0, **fields)
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
 @asynccontextmanager
 async def over_http(**fields: Any) -> AsyncIterator[McpToolSource]:
     (port,) = free_ports(1)
@@ -44,18 +50,7 @@ async def over_http(**fields: Any) -> AsyncIterator[McpToolSource]:
         sys.executable, *SERVER, str(port), stderr=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
     )
     try:
-
-        async def listens() -> None:
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except OSError:
-                    await asyncio.sleep(0.05)
-                else:
-                    writer.close()
-                    return
-
-        await asyncio.wait_for(listens(), 60)
+        await until(lambda: listens(port), 60)
         async with McpToolSource("testing", url=f"http://127.0.0.1:{port}/mcp", **fields) as source:
             yield source
     finally:

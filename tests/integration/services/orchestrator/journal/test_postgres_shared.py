@@ -14,6 +14,7 @@ from archon_services.orchestrator.journal.postgres import PostgresJournal
 from tests.fixtures.journal import create, event, step, store, stored_events
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.tcp_proxy import TcpProxy
+from tests.fixtures.waiting import run_ready_tasks, until
 
 
 @asynccontextmanager
@@ -48,6 +49,8 @@ async def proxied(
 Two = tuple[PostgresJournal, PostgresJournal]
 Proxied = tuple[PostgresJournal, TcpProxy, PostgresJournal]
 
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
 
 async def test_durability_3_a_run_that_a_replica_claimed_is_deposed(two: Two) -> None:
     first, second = two
@@ -75,12 +78,13 @@ async def test_durability_9_a_claim_behind_a_live_owners_takes_nothing(
 ) -> None:
     journal = two[0]
     await create(journal, "r")
-    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection:
+    database = postgres_dsn.rpartition("/")[2]
+    async with postgres.connection(database) as connection:
         async with connection.transaction():
             await connection.execute("INSERT INTO archon_journal.owners VALUES ('other', 'host:1', 1, 0)")
             await connection.execute("UPDATE archon_journal.runs SET owner = 'other', epoch = 2")
             claiming = asyncio.create_task(journal.claim("r", "me"))
-            await asyncio.sleep(0.3)
+            await until(lambda: postgres.execute(WAITING, database) == "1")
             assert not claiming.done()
         assert await claiming is None
     row = await journal.run("r")
@@ -247,7 +251,7 @@ async def test_a_cancelled_caller_cancels_no_other(two: Two) -> None:
     results = await asyncio.gather(*appends, return_exceptions=True)
     assert all(result is Outcome.DONE for result in results[1::2])
     reads = [asyncio.create_task(journal.steps(f"r{n}")) for n in range(20)]
-    await asyncio.sleep(0.001)
+    await run_ready_tasks(5)
     for reading in reads[::2]:
         reading.cancel()
     read = await asyncio.gather(*reads, return_exceptions=True)
