@@ -7,7 +7,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
 import typer.main
 
 from archon_services.cli.checks.environment import known_variables
@@ -56,9 +55,8 @@ def printed(message: str) -> bool:
     return any(text.rstrip(".") in candidate for candidate in templates())
 
 
-@pytest.mark.parametrize("message", MESSAGES)
-def test_a_quoted_message_is_in_the_sources(message: str) -> None:
-    assert printed(message)
+def test_each_quoted_message_is_in_the_sources() -> None:
+    assert [message for message in MESSAGES if not printed(message)] == []
 
 
 def test_a_message_that_no_code_prints_is_noticed() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from typing import Any
 
 from archon.client import answer_text
@@ -55,9 +55,8 @@ async def test_unavailable_memory_fails_no_task_and_is_logged_once(own_mesh: Mes
     for number, stop in enumerate((own_mesh.memory.freeze, own_mesh.memory.kill), 1):
         if (stopping := stop()) is not None:
             await stopping
-        began = time.monotonic()
-        _, seen = await run_roles(own_mesh, "first", "second")
-        assert time.monotonic() - began < 10.0
+        async with asyncio.timeout(60):
+            _, seen = await run_roles(own_mesh, "first", "second")
         assert seen == {"seen": ["second"], "mine": "second"}
         assert log.read_text().count("they stay in this process") == 2 * number
         own_mesh.memory.thaw()
@@ -65,6 +64,6 @@ async def test_unavailable_memory_fails_no_task_and_is_logged_once(own_mesh: Mes
 
     async with WorkingMemoryClient(own_mesh.memory.address, "any") as working:
         await working.set("k", 1)
-    deadline = time.monotonic() + 10
-    while (await run_roles(own_mesh, "first", "second"))[1]["seen"] != ["first", "second"]:
-        assert time.monotonic() < deadline
+    async with asyncio.timeout(60):
+        while (await run_roles(own_mesh, "first", "second"))[1]["seen"] != ["first", "second"]:
+            pass

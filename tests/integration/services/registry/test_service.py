@@ -243,7 +243,7 @@ async def test_killed_member_expires_and_the_registry_stops_cleanly(
             async with aclosing(client.watch(["instances"])) as changes:
                 change = await anext(changes)
                 while not change.instances:
-                    async with asyncio.timeout(15):
+                    async with asyncio.timeout(60):
                         change = await anext(changes)
                 os.kill(member.pid, signal.SIGKILL)
                 await member.wait()
@@ -259,14 +259,15 @@ async def test_killed_member_expires_and_the_registry_stops_cleanly(
             await service.wait()
 
 
-async def test_stopping_the_registry_ends_watches_quickly(etcd: EtcdProcess, prefix: str) -> None:
-    loop = asyncio.get_running_loop()
-    async with registry_app(settings(etcd=etcd.address, prefix=prefix)) as address:
-        channel = connect(address)
-        call = registry_service_pb2_grpc.RegistryServiceStub(channel).Watch(pb.WatchRequest())
-        await call.read()
-        began = loop.time()
-    assert loop.time() - began < 2.0
+async def test_stopping_the_registry_ends_its_watches(
+    etcd: EtcdProcess, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon_services.registry.app.STOP_GRACE", 600.0)
+    async with asyncio.timeout(60):
+        async with registry_app(settings(etcd=etcd.address, prefix=prefix)) as address:
+            channel = connect(address)
+            call = registry_service_pb2_grpc.RegistryServiceStub(channel).Watch(pb.WatchRequest())
+            await call.read()
     assert isinstance(await error_of(call), Unavailable)
     await channel.close()
 

@@ -174,11 +174,11 @@ async def test_a_single_frame_leaves_at_once_and_close_wakes_writers() -> None:
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.put(record(1))
-    assert len(up(await asyncio.wait_for(waiting, 1.0))) == 1
+    assert len(up(await asyncio.wait_for(waiting, 60))) == 1
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.close()
-    assert await asyncio.wait_for(waiting, 1.0) == b""
+    assert await asyncio.wait_for(waiting, 60) == b""
 
 
 def of_task(number: int, size: int = 0) -> session_pb2.AgentFrame:

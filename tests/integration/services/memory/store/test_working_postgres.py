@@ -25,14 +25,14 @@ async def test_write_on_a_lost_connection_never_conflicts_with_itself(
         assert await put(store, "k", "1", 0) == 1
         lost = proxy.lose(lambda data: b"COMMIT" in data, answered=answered)
         writing = asyncio.create_task(put(store, "k", "2", 1))
-        await asyncio.wait_for(lost.wait(), 5)
+        await asyncio.wait_for(lost.wait(), 60)
         assert not writing.done()
         proxy.refuse = False
         assert await writing == 2
         assert await put(store, "k", "3", 2) == 3
         lost = proxy.lose(lambda data: b"COMMIT" in data, answered=answered)
         deleting = asyncio.create_task(delete(store, "k", 3))
-        await asyncio.wait_for(lost.wait(), 5)
+        await asyncio.wait_for(lost.wait(), 60)
         proxy.refuse = False
         assert await deleting
         assert await keys(store) == {}
@@ -54,6 +54,7 @@ async def test_next_write_sees_an_abandoned_write_that_was_committed(
         assert await put(store, "k", "3", 2) == 3
 
 
+@pytest.mark.slow
 async def test_frozen_server_is_unavailable_in_time_and_recovers(
     fresh_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

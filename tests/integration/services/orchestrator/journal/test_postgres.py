@@ -121,6 +121,7 @@ async def test_steps_wait_for_a_server_that_freezes_briefly(
     assert not any(owner.failed for owner in owners)
 
 
+@pytest.mark.slow
 async def test_a_server_that_freezes_for_long_is_unavailable(
     fresh_postgres: PostgresServer, journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +196,7 @@ async def test_opening_without_a_server_fails_and_works_later(
         await store(journal, step("r", 1))
 
 
+@pytest.mark.slow
 async def test_a_frozen_server_does_not_hold_up_a_shutdown(
     fresh_postgres: PostgresServer, journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,7 +132,7 @@ async def test_durability_3_a_step_with_lost_connection_is_stored_once(proxied: 
     await create(behind, "r")
     lost = proxy.lose(lambda data: b"the batch" in data, answered=answered)
     appending = asyncio.create_task(store(behind, step("r", 1, 3, batch="the batch")))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     if answered:
         assert len(await stored_events(direct, "r")) == 4, "the step is committed, but its answer was lost"
     assert not appending.done()
@@ -148,7 +148,7 @@ async def test_durability_3_a_claim_during_a_lost_connection_deposes(proxied: Pr
     await create(behind, "r")
     lost = proxy.lose(lambda data: b"the batch" in data, answered=answered)
     appending = asyncio.create_task(store(behind, step("r", 1, batch="the batch")))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     assert await direct.claim("r", "another") is not None
     proxy.refuse = False
     assert await appending is Outcome.DEPOSED
@@ -162,7 +162,7 @@ async def test_durability_3_a_step_during_a_lost_connection_is_stale(
     await create(behind, "r")
     lost = proxy.lose(lambda data: b"the batch" in data, answered=False)
     appending = asyncio.create_task(store(behind, step("r", 1, batch="the batch")))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     assert await store(direct, step("r", 1, batch="another")) is Outcome.DONE
     proxy.refuse = False
     assert await appending is Outcome.STALE
@@ -176,7 +176,7 @@ async def test_durability_3_a_run_with_lost_connection_is_made_once(
     behind, proxy, direct = proxied
     lost = proxy.lose(lambda data: b"the run" in data, answered=answered)
     creating = asyncio.create_task(create(behind, "the run", request_id))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     proxy.refuse = False
     assert await creating is Outcome.DONE
     assert await direct.open_runs() == ["the run"]

@@ -56,7 +56,7 @@ async def journals(postgres_dsn: str) -> AsyncIterator[list[PostgresJournal]]:
 
 async def listening(journal: PostgresJournal) -> None:
     assert journal._listener is not None
-    await asyncio.wait_for(journal._listener.listening.wait(), 5)
+    await asyncio.wait_for(journal._listener.listening.wait(), 60)
 
 
 async def test_durability_13_the_owner_is_notified_of_a_command(
@@ -105,7 +105,7 @@ async def test_a_listener_reconnects_after_a_lost_connection(
     async def cut() -> bool:
         return not mine._listener.listening.is_set()  # type: ignore[union-attr]
 
-    await eventually(cut, 5)
+    await eventually(cut, 60)
     await theirs.post("r", b"while not listening")
     await listening(mine)
     await theirs.post("r", b"y")
