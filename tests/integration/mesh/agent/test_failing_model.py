@@ -28,7 +28,7 @@ from tests.fixtures.failing_model import FailingModel
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.waiting import eventually, until
 
-RUNS = 64
+RUNS = 32
 BUDGET = 3_000
 MAX_TOKENS = 200
 PATIENCE = 90.0

@@ -70,6 +70,7 @@ async def test_without_a_user_the_session_has_the_memory(own_mesh: Mesh) -> None
         assert users == {"session/first", "session/second"}, "a run without user and session leaves nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.liveness
 async def test_a_frozen_service_costs_a_run_little_and_loses_nothing(own_mesh: Mesh) -> None:
     await own_mesh.agent("clerk", module=AGENT, ARCHON_MEMORY=own_mesh.memory.address)

@@ -338,7 +338,7 @@ PROGRAMS_THAT_DO_NOT_END = {
 @pytest.mark.parametrize("name", PROGRAMS_THAT_DO_NOT_END)
 async def test_a_program_that_does_not_end_is_killed(name: str) -> None:
     code, killed = PROGRAMS_THAT_DO_NOT_END[name]
-    limits = SandboxLimits(seconds=2.0 if killed == "time" else 30.0, cpu_seconds=1, output_bytes=10_000)
+    limits = SandboxLimits(seconds=1.0 if killed == "time" else 30.0, cpu_seconds=1, output_bytes=10_000)
     ran = await run_and_watch(code, limits)
     assert (ran.killed, ran.exit_code != 0) == (killed, True)
     assert max(len(ran.stdout), len(ran.stderr)) <= 10_000

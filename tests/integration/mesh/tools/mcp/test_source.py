@@ -142,6 +142,7 @@ async def test_server_that_dies_is_started_again() -> None:
         assert (await engine.execute_tool_call("testing.add", {"a": 1, "b": 1})).ok
 
 
+@pytest.mark.slow
 async def test_server_that_dies_while_idle_is_started_again(tmp_path: Path) -> None:
     async with over_pipes() as source:
         before = {
@@ -167,6 +168,7 @@ runpy.run_path(server, run_name="__main__")
 """
 
 
+@pytest.mark.slow
 async def test_pauses_between_connections_double(tmp_path: Path) -> None:
     pauses: list[float] = []
 
@@ -246,6 +248,7 @@ def hostile(page: str) -> McpToolSource:
     return McpToolSource("hostile", command=sys.executable, args=["-c", HOSTILE.replace("PAGE", f"(lambda n: {page})")])
 
 
+@pytest.mark.slow
 async def test_a_million_tools_and_endless_pages_are_bounded() -> None:
     async with hostile('{"tools": [tool(f"t{n}_{i}") for i in range(1000)], "nextCursor": str(n + 1)}') as source:
         assert len(source.tools) == MAX_TOOLS
