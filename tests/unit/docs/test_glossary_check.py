@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.unit.docs.checks import ROOT, load_check
+
 CHECK = ROOT / ".ci" / "glossary.py"
 TABLE = """# Glossary
 
@@ -34,17 +33,7 @@ TABLE = """# Glossary
 """
 
 
-def load(path: Path) -> Any:
-    """Imports a check, which is no module of a package."""
-    spec = importlib.util.spec_from_file_location(f"check_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-GLOSSARY = load(CHECK)
+GLOSSARY = load_check("glossary")
 
 
 def found(root: Path) -> list[str]:

@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from archon.client import answer_text
 from archon.memory import WorkingMemoryClient
 from tests.fixtures.mesh import Mesh, own_mesh
@@ -49,6 +51,7 @@ async def test_without_a_memory_service_values_stay_in_the_process(own_mesh: Mes
     assert seen == {"seen": ["second"], "mine": "second"}
 
 
+@pytest.mark.slow
 async def test_unavailable_memory_fails_no_task_and_is_logged_once(own_mesh: Mesh) -> None:
     await start_agents(own_mesh, own_mesh.memory.address)
     log = own_mesh.agents[0].log  # of both agents, which are one module
