@@ -71,7 +71,7 @@ async def test_an_iteration_limit_stops_exactly_there(limit: int) -> None:
     assert ended.value.partial_answer.startswith("2")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 async def test_a_task_completes_though_its_tool_fails_at_random(seed: int) -> None:
     dice = random.Random(seed)
 
