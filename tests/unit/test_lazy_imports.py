@@ -22,7 +22,7 @@ STEPS = {
     "plans": "import archon_mesh.core.plan; archon_mesh.core.plan.Task",
     "metrics without an exporter": "from archon.telemetry import metrics_export; assert metrics_export.start('x') is None",
     "the offline model": "from archon_mesh.llm import create_model; create_model('offline')",
-    "agents": "import archon_mesh.agent; archon_mesh.agent.Agent, archon_mesh.agent.SharedMemoryGraph",
+    "agents": "import archon_mesh.agent; archon_mesh.agent.Agent",
     "workflows": "import archon_mesh.workflows, archon_services.cli.commands.workflow",
     "the orchestrator": "from archon_services.orchestrator.app import orchestrator_app",
 }
