@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import pytest
 
 from archon.agent.attempt import Attempt
 from archon.agent.attempt_table import AttemptTable
+from archon_mesh.core.people import Decision
+from archon_mesh.core.plan import SubTaskStatus, expanded
+from archon_mesh.core.plan import Task as PlanTask
 from archon_mesh.core.run import Event, RunState, Task, effects
+from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
-from archon_mesh.core.run.decide import engine
+from archon_mesh.core.run.decide import approval, engine, plan_edit, plan_reply
+from archon_mesh.core.run.decide import human_input as decide_human_input
+from archon_mesh.core.run.decide import plan as decide_plan
 from archon_mesh.core.run.decide.delegation import delegate
+from archon_mesh.core.run.fold import apply as fold_table
+from archon_mesh.core.run.fold import plan as fold_plan
+from archon_mesh.core.run.question import OpenQuestion
 from archon_services.orchestrator.dispatch import assign_task as assignment
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 from archon_services.orchestrator.ownership import Ownership
-from archon_services.orchestrator.runs import driver, step
+from archon_services.orchestrator.runs import decider, driver, step
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.runs.session_history import SessionHistory
 from archon_services.orchestrator.watch.hub import WatchHub
+from tests.simulation import people
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A bug, the line of the validator that catches it, and the course in which it is looked for. `message`: a pattern
+    for the text of the violation."""
+
+    line: str
+    plant: Plant
+    course: str = "plain"
+    message: str = ""
+
+    @property
+    def violation(self) -> str:
+        """A pattern that matches the violation from its beginning."""
+        return f"^{self.line}:.*{self.message}"
 
 
 def _request_ids_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -125,22 +152,149 @@ def _no_timer_after_a_question(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(effects, "_stops_asking", lambda run, task_id: False)
 
 
-BUGS: dict[str, tuple[str, Plant]] = {
-    "request ids are forgotten": ("V1", _request_ids_forgotten),
-    "a claim takes no new epoch": ("V2", _claim_without_an_epoch),
-    "a superseded attempt's result counts": ("V3", _superseded_attempts_count),
-    "an agent forgets which attempts have ended": ("V4", _ended_attempts_forgotten),
-    "effects leave before their event is durable": ("V5", _effects_before_durability),
-    "an input is decided and not stored": ("V6", _input_not_stored),
-    "effects of a step are left out": ("V6", _effects_left_out),
-    "heartbeats are never checked": ("V7", _heartbeats_never_checked),
-    "no timer is set when a question is left open": ("V7", _no_timer_after_a_question),
-    "an agent accepts lower epochs": ("V8", _lower_epochs_accepted),
-    "memo keys are ignored": ("V9", _memo_keys_ignored),
-    "agents ignore cancels": ("V10", _cancels_ignored),
-    "the context is left out": ("V11", _context_left_out),
-    "a watcher reads again what it has seen": ("V12", _seen_events_read_again),
-    "the budget is granted twice": ("V13", _budget_given_out_twice),
-    "the lease is never checked": ("D11", _lease_never_checked),
-    "a result of another replica's run is thrown away": ("V8", _results_of_other_replicas_discarded),
+def _turns_without_a_version(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MemoryJournal, "_version", lambda self, turn: 0)
+
+
+def _last_turn_left_out(patch: pytest.MonkeyPatch) -> None:
+    turns = SessionHistory.turns
+    patch.setattr(SessionHistory, "turns", lambda self, task_id: turns(self, task_id)[:-1])
+
+
+def _turns_not_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(step, "_turns", lambda run, events: ())
+
+
+def _unstored_tasks_expected(patch: pytest.MonkeyPatch) -> None:
+    release = SessionHistory.release
+
+    def release_all(self: SessionHistory, run: RunState) -> None:
+        assert set(self._entries) <= set(run.tasks)
+        release(self, run)
+
+    patch.setattr(SessionHistory, "release", release_all)
+
+
+def _finished_steps_redone(patch: pytest.MonkeyPatch) -> None:
+    def keeps(task: Task, *, edited: bool = False) -> bool:
+        return not task.ended and task.attempt > 0 and not task.stopping
+
+    patch.setattr(decide_plan, "keeps_task", keeps)
+    patch.setattr(fold_plan, "keeps_task", keeps)
+
+
+def _dependants_start_at_once(patch: pytest.MonkeyPatch) -> None:
+    ready = RunState.ready
+
+    def careless(run: RunState, task: Task, *, paused: bool | None = None) -> bool:
+        missing, task.missing = task.missing, 0 if task.step_id else task.missing
+        try:
+            return ready(run, task, paused=paused)
+        finally:
+            task.missing = missing
+
+    patch.setattr(RunState, "ready", careless)
+
+
+def _edits_end_what_has_begun(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plan_edit, "_touched", lambda run, plan: [])
+
+
+def _expansions_drop_what_runs(patch: pytest.MonkeyPatch) -> None:
+    def careless(old: PlanTask, reply: PlanTask, places: Sequence[str]) -> PlanTask:
+        merged = expanded(old, reply, places)
+        subtasks = tuple(step for step in merged.subtasks if step.status is not SubTaskStatus.EXECUTING)
+        return replace(merged, subtasks=subtasks)
+
+    patch.setattr(plan_reply, "expanded", careless)
+
+
+def _ids_are_enough(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide_plan, "_continues", lambda run, step: True)
+
+
+def _results_unchecked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decider, "with_checked_result", lambda run, given: given)
+
+
+def _approved_results_made_again(patch: pytest.MonkeyPatch) -> None:
+    real = approval.decided
+
+    def decided(
+        run: RunState, task: Task, before: Sequence[ev.Event], given: ev.InputGiven, *replaced: Any
+    ) -> list[ev.Event]:
+        if task.held is not None and task.held.failure is None and given.decision is Decision.APPROVE:
+            return [*before, given]
+        return real(run, task, before, given, *replaced)
+
+    patch.setattr(decide_human_input, "decided", decided)
+
+
+def _gates_hold_back_no_step(patch: pytest.MonkeyPatch) -> None:
+    ready = RunState.ready
+
+    def careless(run: RunState, task: Task, *, paused: bool | None = None) -> bool:
+        missing = task.missing
+        task.missing -= sum(run.tasks[task_id].held is not None for task_id in task.predecessors)
+        try:
+            return ready(run, task, paused=paused)
+        finally:
+            task.missing = missing
+
+    patch.setattr(RunState, "ready", careless)
+
+
+def _time_outs_move_no_deadline(patch: pytest.MonkeyPatch) -> None:
+    def timed_out(run: RunState, event: ev.QuestionTimedOut, time: float) -> None:
+        asking = run.tasks[event.task_id].asking
+        if asking is not None:
+            asking.level = 0
+
+    patch.setitem(fold_table._FOLD, ev.QuestionTimedOut, timed_out)
+
+
+def _anyone_may_answer(patch: pytest.MonkeyPatch) -> None:
+    answers = people.answers
+
+    def from_strangers(*arguments: Any) -> list[tuple[str, Any]]:
+        return [(people.STRANGER, request) for _, request in answers(*arguments)]
+
+    patch.setattr(OpenQuestion, "approvers", ())
+    patch.setattr(people, "answers", from_strangers)
+
+
+BUGS: Final[dict[str, Bug]] = {
+    "request ids are forgotten": Bug("V1", _request_ids_forgotten),
+    "a claim takes no new epoch": Bug("V2", _claim_without_an_epoch),
+    "a superseded attempt's result counts": Bug("V3", _superseded_attempts_count),
+    "an agent forgets which attempts have ended": Bug("V4", _ended_attempts_forgotten),
+    "effects leave before their event is durable": Bug("V5", _effects_before_durability),
+    "an input is decided and not stored": Bug("V6", _input_not_stored),
+    "effects of a step are left out": Bug("V6", _effects_left_out),
+    "a driver fails over a task whose step was not stored": Bug(
+        "V6", _unstored_tasks_expected, "stateful", message="the driver of .* failed"
+    ),
+    "heartbeats are never checked": Bug("V7", _heartbeats_never_checked),
+    "no timer is set when a question is left open": Bug("V7", _no_timer_after_a_question),
+    "an agent accepts lower epochs": Bug("V8", _lower_epochs_accepted),
+    "a result of another replica's run is thrown away": Bug("V8", _results_of_other_replicas_discarded),
+    "memo keys are ignored": Bug("V9", _memo_keys_ignored),
+    "agents ignore cancels": Bug("V10", _cancels_ignored),
+    "the context is left out": Bug("V11", _context_left_out),
+    "a watcher reads again what it has seen": Bug("V12", _seen_events_read_again),
+    "the budget is granted twice": Bug("V13", _budget_given_out_twice),
+    "the lease is never checked": Bug("D11", _lease_never_checked),
+    "turns are stored without a check of their version": Bug("V17", _turns_without_a_version, "stateful"),
+    "the last turn of a conversation is left out": Bug("V17", _last_turn_left_out, "stateful"),
+    "turns are not stored": Bug("V17", _turns_not_stored, "stateful"),
+    "a new plan does finished steps again": Bug("V18", _finished_steps_redone, "plans"),
+    "a step does not wait for the steps that it depends on": Bug("V19", _dependants_start_at_once, "plans"),
+    "an edit ends steps that have begun": Bug("V20", _edits_end_what_has_begun, "plans"),
+    "an approved result is made again": Bug("V21", _approved_results_made_again, "plans with people"),
+    "a gate holds back no step": Bug("V22", _gates_hold_back_no_step, "plans with people"),
+    "a question that timed out moves no deadline": Bug("V23", _time_outs_move_no_deadline, "plans with people"),
+    "anyone may answer": Bug("V24", _anyone_may_answer, "plans with people"),
+    "an expansion drops steps that run": Bug("V25", _expansions_drop_what_runs, "plans"),
+    "results of steps are not checked": Bug("V26", _results_unchecked, "plans"),
+    "a new step takes over the task of another with its id": Bug("V27", _ids_are_enough, "plans"),
 }

@@ -1,5 +1,6 @@
 """`python -m tests.simulation.run --seeds 100000` plays many seeds on all cores, counts the faults, and stops at the
-first failure."""
+first failure. `--bugs` prints the first seed that catches each planted bug, `--faults` seeds that together have every
+fault."""
 
 from __future__ import annotations
 
@@ -14,18 +15,10 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 from tests.simulation.course import Outcome, run_seed
-
-COURSES: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"plans": True, "people": True},
-    {"stateful": True},
-    {"plans": True},
-    {"forks": 8, "stops": 6},
-)
-"""A seed plays one of them, in turn."""
+from tests.simulation.courses import COURSES, course_of
+from tests.simulation.search import bug_rows, seed_lines
 
 CHUNK = 20
 AHEAD = 3
@@ -66,22 +59,21 @@ class Tally:
         print(f"a seed: {self.inputs / seeds:.0f} inputs to engines, {self.kinds / seeds:.1f} kinds of fault")
 
 
-def attempt(seed: int) -> Outcome | str:
+def attempt(seed: int, course: str) -> Outcome | str:
     """Plays a seed. Returns its outcome, or a description of its failure."""
     if logging.root.manager.disable < logging.CRITICAL:  # `disable` clears the caches of all loggers
         logging.disable(logging.CRITICAL)
-    course = COURSES[seed % len(COURSES)]
     try:
-        return run_seed(seed, **course)
+        return run_seed(seed, **COURSES[course])
     except Exception as error:  # noqa: BLE001 - any failure is reported with its seed
-        return f"seed {seed} {course or ''}: {type(error).__name__}: {error}"
+        return f"seed {seed} ({course}): {type(error).__name__}: {error}"
 
 
-def chunk(seeds: range) -> Tally:
-    """Plays seeds one after another, up to the first failure."""
+def chunk(seeds: range, course: str | None = None) -> Tally:
+    """Plays seeds of a course, or of all in turn, one after another, up to the first failure."""
     tally = Tally()
     for seed in seeds:
-        outcome = attempt(seed)
+        outcome = attempt(seed, course or course_of(seed))
         if isinstance(outcome, str):
             tally.failed = outcome
             break
@@ -90,11 +82,11 @@ def chunk(seeds: range) -> Tally:
     return tally
 
 
-def tallies(pool: ProcessPoolExecutor, jobs: int, seeds: range) -> Iterator[Tally]:
+def tallies(pool: ProcessPoolExecutor, jobs: int, seeds: range, course: str | None) -> Iterator[Tally]:
     """Yields the tallies in the order of seeds, so that the first failure is the lowest seed's."""
     waiting: deque[Future[Tally]] = deque()
     for first in range(seeds.start, seeds.stop, CHUNK):
-        waiting.append(pool.submit(chunk, range(first, min(first + CHUNK, seeds.stop))))
+        waiting.append(pool.submit(chunk, range(first, min(first + CHUNK, seeds.stop)), course))
         if len(waiting) >= AHEAD * jobs:
             yield waiting.popleft().result()
     while waiting:
@@ -112,19 +104,34 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="number of seeds")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    parser.add_argument("--course", choices=COURSES, help="the course of every seed; otherwise they take turns")
+    search = parser.add_mutually_exclusive_group()
+    search.add_argument("--bugs", action="store_true", help="print the first seed that catches each planted bug")
+    search.add_argument("--faults", action="store_true", help="print seeds that together have every fault")
     options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    if not options.bugs and not options.faults:
+        return play(seeds, options.jobs, options.course)
+    with ProcessPoolExecutor(options.jobs, initializer=_begin) as pool:
+        for line in (bug_rows if options.bugs else seed_lines)(pool, seeds):
+            print(line, flush=True)
+    return 0
+
+
+def play(seeds: range, jobs: int, course: str | None) -> int:
+    """Plays seeds up to the first failure, prints the counts of faults, and returns the exit code."""
     began = reported = time.monotonic()
     tally, stopped = Tally(), False
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may make a background job ignore it
-    pool = ProcessPoolExecutor(options.jobs, initializer=_begin)
+    pool = ProcessPoolExecutor(jobs, initializer=_begin)
     try:
-        for part in tallies(pool, options.jobs, range(options.first, options.first + options.seeds)):
+        for part in tallies(pool, jobs, seeds, course):
             tally.add(part)
             if tally.failed:
                 break
             if (now := time.monotonic()) - reported >= PROGRESS_EVERY:
                 reported, pace = now, tally.passed / (now - began)
-                left = (options.seeds - tally.passed) / pace / 60
+                left = (len(seeds) - tally.passed) / pace / 60
                 print(f"{tally.passed:,} seeds, {pace:.1f} a second, {left:.0f} min left", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         stopped = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -30,14 +32,19 @@ def kustomization() -> Manifest:
     return content
 
 
-def manifests() -> list[Manifest]:
-    """Returns every object of every file of the base."""
+@cache
+def _documents() -> list[Manifest]:
     return [
         document
         for path in sorted(BASE.glob("*.yaml"))
         if path.name != "kustomization.yaml"
         for document in yaml.safe_load_all(path.read_text())
     ]
+
+
+def manifests() -> list[Manifest]:
+    """Returns every object of every file of the base."""
+    return deepcopy(_documents())
 
 
 def name_of(manifest: Manifest) -> str:

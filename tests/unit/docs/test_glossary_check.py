@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.unit.docs.checks import ROOT, load_check
+
 CHECK = ROOT / ".ci" / "glossary.py"
 TABLE = """# Glossary
 
@@ -32,10 +33,11 @@ TABLE = """# Glossary
 """
 
 
-def run(root: Path) -> tuple[int, list[str]]:
-    result = subprocess.run([sys.executable, CHECK, root], capture_output=True, text=True)
-    assert not result.stderr
-    return result.returncode, result.stdout.splitlines()
+GLOSSARY = load_check("glossary")
+
+
+def found(root: Path) -> list[str]:
+    return list(GLOSSARY.check(root))
 
 
 def tree(root: Path, **files: str) -> Path:
@@ -50,7 +52,7 @@ def tree(root: Path, **files: str) -> Path:
 
 def test_a_clean_tree_passes(tmp_path: Path) -> None:
     root = tree(tmp_path, sdk__a_py='"""If there is none, harmless."""\n', README_md="Nothing is counted.\n")
-    assert run(root) == (0, [])
+    assert found(root) == []
 
 
 @pytest.mark.parametrize(
@@ -69,8 +71,7 @@ def test_a_clean_tree_passes(tmp_path: Path) -> None:
     ],
 )
 def test_a_word_not_used_is_found(tmp_path: Path, name: str, text: str, finding: str) -> None:
-    code, lines = run(tree(tmp_path, **{name: text}))
-    assert code == 1
+    lines = found(tree(tmp_path, **{name: text}))
     assert len(lines) == 1
     assert lines[0].startswith(f"{finding}: write ")
 
@@ -85,24 +86,28 @@ def test_a_word_not_used_is_found(tmp_path: Path, name: str, text: str, finding:
     ],
 )
 def test_other_names_and_folders_pass(tmp_path: Path, name: str, text: str) -> None:
-    assert run(tree(tmp_path, **{name: text})) == (0, [])
+    assert found(tree(tmp_path, **{name: text})) == []
 
 
 @pytest.mark.parametrize("row", ["| verb | `x` | y |", "| phrase | x | y |", "| phrase | `x` |"])
 def test_a_row_that_cannot_be_read_is_an_error(tmp_path: Path, row: str) -> None:
     tree(tmp_path, docs__glossary_md=f"{TABLE.partition('| phrase')[0]}{row}\n")
-    result = subprocess.run([sys.executable, CHECK, tmp_path], capture_output=True, text=True)
-    assert result.returncode == 1
-    assert "cannot read the row" in result.stderr
+    with pytest.raises(ValueError, match="cannot read the row"):
+        found(tmp_path)
 
 
 def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
     tree(tmp_path, docs__glossary_md="# Glossary\n")
-    result = subprocess.run([sys.executable, CHECK, tmp_path], capture_output=True, text=True)
-    assert result.returncode == 1
-    assert "no table" in result.stderr
+    with pytest.raises(ValueError, match="no table"):
+        found(tmp_path)
 
 
 def test_the_table_of_the_glossary_is_read() -> None:
-    result = subprocess.run([sys.executable, CHECK, ROOT], capture_output=True, text=True)
-    assert not result.stderr
+    assert len(GLOSSARY.banned(ROOT)) > 20
+
+
+def test_the_program_prints_what_it_finds_and_fails(tmp_path: Path) -> None:
+    root = tree(tmp_path, mesh__g_py="class Alarm:\n    pass\n")
+    result = subprocess.run([sys.executable, CHECK, root], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.startswith("mesh/g.py:1: class name 'Alarm'")

@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 NAMES = "\n".join(
     name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
@@ -33,14 +31,12 @@ def contract_rules() -> list[int]:
     return [int(number) for number in re.findall(r"^\*\*C(\d+)\.?", text, re.M) if int(number) not in without]
 
 
-@pytest.mark.parametrize("rule", durability_rules())
-def test_each_held_rule_of_durability_is_named_by_a_test(rule: int) -> None:
-    assert re.search(rf"durability_{rule}_", NAMES), f"no test names D{rule}"
+def test_each_held_rule_of_durability_is_named_by_a_test() -> None:
+    assert [rule for rule in durability_rules() if f"durability_{rule}_" not in NAMES] == []
 
 
-@pytest.mark.parametrize("rule", contract_rules())
-def test_each_served_rule_of_the_contract_is_named_by_a_test(rule: int) -> None:
-    assert re.search(rf"contract_rule_{rule}_", NAMES), f"no test names C{rule}"
+def test_each_served_rule_of_the_contract_is_named_by_a_test() -> None:
+    assert [rule for rule in contract_rules() if f"contract_rule_{rule}_" not in NAMES] == []
 
 
 def test_the_rules_are_read_from_the_pages() -> None:

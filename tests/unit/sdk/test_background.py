@@ -9,6 +9,7 @@ import pytest
 
 from archon.background import UNHEALTHY_AFTER, BackgroundLoop, monitor
 from archon.errors import Unavailable
+from tests.fixtures.virtual_time import in_virtual_time, pass_time
 
 
 class Sleeps:
@@ -41,7 +42,7 @@ class Body:
 
 async def run_to_end(loop: BackgroundLoop) -> None:
     loop.start()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while loop.running:  # noqa: ASYNC110 - nothing tells when
             await asyncio.sleep(0)
 
@@ -85,7 +86,7 @@ async def test_failures_in_a_row_are_counted() -> None:
     sleeps, last = Sleeps(3), ValueError("third")
     loop = BackgroundLoop("test", Body(ValueError("first"), Unavailable("second"), last), sleep=sleeps)
     loop.start()
-    await asyncio.wait_for(sleeps.reached.wait(), 5)
+    await asyncio.wait_for(sleeps.reached.wait(), 60)
     assert (loop.failures, loop.last_error, loop.running) == (3, last, True)
     await loop.close()
     assert not loop.running
@@ -104,7 +105,7 @@ async def test_progress_resets_failures_and_backoff(caplog: pytest.LogCaptureFix
     loop = BackgroundLoop("test", body, backoff_min=1.0, sleep=sleeps)
     with caplog.at_level(logging.INFO):
         loop.start()
-        await asyncio.wait_for(sleeps.reached.wait(), 5)
+        await asyncio.wait_for(sleeps.reached.wait(), 60)
     await loop.close()
     assert failures == [0, 1, 2, 0]
     assert sleeps.delays[2] >= 2.0
@@ -112,16 +113,17 @@ async def test_progress_resets_failures_and_backoff(caplog: pytest.LogCaptureFix
     assert "recovered after 3 failures" in caplog.text
 
 
+@in_virtual_time
 async def test_failure_after_a_long_run_is_the_first_in_a_row() -> None:
     sleeps = Sleeps(3)
 
     async def body() -> None:
-        await asyncio.sleep(0.02)
+        await pass_time(60.0)
         raise ValueError("late")
 
-    loop = BackgroundLoop("test", body, backoff_min=0.001, backoff_max=0.01, sleep=sleeps)
+    loop = BackgroundLoop("test", body, backoff_max=10.0, sleep=sleeps)
     loop.start()
-    await asyncio.wait_for(sleeps.reached.wait(), 5)
+    await sleeps.reached.wait()
     assert loop.failures == 1
     await loop.close()
 
@@ -177,12 +179,13 @@ async def test_cancellation_of_what_the_body_awaits_is_a_failure() -> None:
     assert calls == 2
 
 
+@in_virtual_time
 async def test_close_with_grace_lets_the_body_return() -> None:
     closing, returned = asyncio.Event(), asyncio.Event()
 
     async def body() -> None:
         await closing.wait()
-        await asyncio.sleep(0.01)
+        await pass_time(4.0)
         returned.set()
 
     loop = BackgroundLoop("test", body)
@@ -192,6 +195,7 @@ async def test_close_with_grace_lets_the_body_return() -> None:
     assert returned.is_set()
 
 
+@in_virtual_time
 async def test_body_that_ignores_cancellation_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     release = asyncio.Event()
 
@@ -205,7 +209,7 @@ async def test_body_that_ignores_cancellation_is_reported(caplog: pytest.LogCapt
     loop = BackgroundLoop("stubborn", body)
     loop.start()
     await asyncio.sleep(0)
-    await loop.close(timeout=0.01)
+    await loop.close(timeout=5.0)
     assert "'stubborn' ignores its cancellation" in caplog.text
     release.set()
 

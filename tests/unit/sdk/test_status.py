@@ -56,16 +56,16 @@ def test_each_code_but_ok_has_a_class() -> None:
     assert "OK" not in {cls.code for cls in every_class()}
 
 
-@pytest.mark.parametrize("cls", every_class())
-def test_an_error_keeps_its_class_through_a_status(cls: type[errors.ArchonError]) -> None:
-    error = cls("what went wrong", **FULL)  # type: ignore[arg-type]
-    same(status.from_status(status.to_status(error)), error)
+def test_an_error_keeps_its_class_through_a_status() -> None:
+    for cls in every_class():
+        error = cls("what went wrong", **FULL)  # type: ignore[arg-type]
+        same(status.from_status(status.to_status(error)), error)
 
 
-@pytest.mark.parametrize("cls", every_class())
-def test_an_error_keeps_its_class_through_a_failure(cls: type[errors.ArchonError]) -> None:
-    error = cls("what went wrong", **FULL)  # type: ignore[arg-type]
-    same_whole(status.from_failure(status.to_failure(error)), error)
+def test_an_error_keeps_its_class_through_a_failure() -> None:
+    for cls in every_class():
+        error = cls("what went wrong", **FULL)  # type: ignore[arg-type]
+        same_whole(status.from_failure(status.to_failure(error)), error)
 
 
 def test_kind_severity_retry_and_causes_cross_the_wire() -> None:
@@ -110,16 +110,15 @@ def test_an_iteration_limit_keeps_its_partial_answer() -> None:
     assert (received.kind, received.retry) == ("model.reasoning_degradation", RetryAdvice.NEVER)
 
 
-@pytest.mark.parametrize("reason", [*failure_pb2.ErrorReason.keys()])
-def test_every_reason_of_the_contract_has_a_kind(reason: str) -> None:
-    name = reason.removeprefix("ERROR_REASON_")
-    if name not in ("UNSPECIFIED", "UNKNOWN", "INTERNAL"):
-        assert kind_of("UNKNOWN", name).name != "infrastructure.fault"
+def test_every_reason_of_the_contract_has_a_kind() -> None:
+    names = {reason.removeprefix("ERROR_REASON_") for reason in failure_pb2.ErrorReason.keys()}  # noqa: SIM118
+    others = names - {"UNSPECIFIED", "UNKNOWN", "INTERNAL"}
+    assert [name for name in others if kind_of("UNKNOWN", name).name == "infrastructure.fault"] == []
 
 
-@pytest.mark.parametrize("cls", every_class())
-def test_the_reason_of_every_class_is_in_the_contract(cls: type[errors.ArchonError]) -> None:
-    assert "ERROR_REASON_" + cls.default_reason in failure_pb2.ErrorReason.keys()  # noqa: SIM118
+def test_the_reason_of_every_class_is_in_the_contract() -> None:
+    reasons = set(failure_pb2.ErrorReason.keys())
+    assert [cls for cls in every_class() if f"ERROR_REASON_{cls.default_reason}" not in reasons] == []
 
 
 def test_an_unknown_reason_is_kept_and_gives_the_codes_class() -> None:

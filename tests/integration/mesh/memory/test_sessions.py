@@ -20,7 +20,7 @@ from archon_mesh.memory import EpisodicMemory, SessionManager, SessionStore
 from archon_mesh.memory.message_json import message_from_json, message_to_json
 from archon_mesh.memory.store import HistoryChange, HistoryKey
 from tests.fixtures.scripted_model import says
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, run_ready_tasks
 
 KEY = HistoryKey("me", "s", "poet")
 
@@ -95,7 +95,7 @@ async def test_runs_of_one_session_are_serialised(store: SessionStore) -> None:
 
     class Slow(ScriptedModel):
         async def generate(self, request: Any) -> Any:
-            await asyncio.sleep(0.01)
+            await run_ready_tasks()
             return says(f"re: {request.messages[-1].content}")
 
     agents = [Agent("poet", model=Slow(), session_manager=sessions, user_id="me", session_id="s") for _ in range(6)]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from archon.errors import ArchonError
 from archon.memory import MemoryGraphClient, PropagationPolicy, PublishItem
+from archon.memory.client import CALL_TIMEOUT
+from archon_services.memory import MemorySettings, memory_app
+from archon_services.registry import RegistrySettings, registry_app
 from tests.fixtures.memory_mesh import published
 
 if TYPE_CHECKING:
@@ -70,9 +73,9 @@ async def test_kill_9_loses_no_acknowledged_publish(fresh_mesh: Mesh, eventually
 
     async with mesh.client("session") as client:
         publishing = [asyncio.create_task(publish(client, role)) for role in "abcd"]
-        await eventually(enough, within=10.0)
+        await eventually(enough, within=60)
         await mesh.memory.kill()
-        await asyncio.wait(publishing, timeout=10)
+        await asyncio.wait(publishing, timeout=60)
         await mesh.memory.start()
         stored = {item["source_id"]: item for item in (await client.to_dict())["items"]}
     for role, version in acknowledged.items():
@@ -83,7 +86,7 @@ async def test_kill_9_loses_no_acknowledged_publish(fresh_mesh: Mesh, eventually
 
 async def test_watch_continues_after_the_service_was_killed(fresh_mesh: Mesh) -> None:
     mesh = fresh_mesh
-    async with mesh.client("session") as client, asyncio.timeout(15), aclosing(client.watch()) as changes:
+    async with mesh.client("session") as client, asyncio.timeout(60), aclosing(client.watch()) as changes:
         assert (await anext(changes)).items == ()
         await client.publish("a", "before")
         assert [item.content for item in (await anext(changes)).items] == ["before"]
@@ -95,7 +98,7 @@ async def test_watch_continues_after_the_service_was_killed(fresh_mesh: Mesh) ->
         assert [item.content for item in (await anext(changes)).items] == ["after"]
 
 
-async def test_file_has_one_service_and_stopping_waits_for_no_watcher(fresh_mesh: Mesh) -> None:
+async def test_store_has_one_service_and_a_watched_one_stops(fresh_mesh: Mesh) -> None:
     mesh = fresh_mesh
     second = mesh.another_memory(mesh.registry.address)
     try:
@@ -104,9 +107,19 @@ async def test_file_has_one_service_and_stopping_waits_for_no_watcher(fresh_mesh
         await second.close()
     async with mesh.client("session") as client, aclosing(client.watch()) as changes:
         await anext(changes)
-        began = time.monotonic()
         assert await mesh.memory.stop() == 0
-        assert time.monotonic() - began < 1.5
+
+
+async def test_stopping_waits_for_no_watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_services.memory.app.STOP_GRACE", 600.0)
+    async with asyncio.timeout(60), registry_app(RegistrySettings(etcd="memory")) as registry:
+        settings = MemorySettings(db=str(tmp_path / "memory.db"), registry=registry)
+        async with memory_app(settings) as address:
+            client = MemoryGraphClient(address, "session", registry=registry)
+            changes = client.watch()
+            await anext(changes)
+        await changes.aclose()
+        await client.close()
 
 
 async def test_call_to_a_frozen_service_ends_at_its_deadline(fresh_mesh: Mesh) -> None:
@@ -114,10 +127,9 @@ async def test_call_to_a_frozen_service_ends_at_its_deadline(fresh_mesh: Mesh) -
         await client.publish("a", "x")
         fresh_mesh.memory.send(signal.SIGSTOP)
         try:
-            began = time.monotonic()
-            with pytest.raises(TimeoutError):
-                await client.publish("a", "y", timeout=0.5)
-            assert time.monotonic() - began < 1.0
+            async with asyncio.timeout(CALL_TIMEOUT):
+                with pytest.raises(TimeoutError):
+                    await client.publish("a", "y", timeout=0.5)
         finally:
             fresh_mesh.memory.send(signal.SIGCONT)
         assert await published(client, "a", "z") in (2, 3)

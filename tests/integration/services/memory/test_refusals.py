@@ -98,7 +98,7 @@ async def test_response_above_the_clients_limit_names_the_reason(client: MemoryG
     with pytest.raises(ResourceExhausted) as refused:
         await client.to_dict()
     assert refused.value.reason == "MESSAGE_TOO_LARGE"
-    async with asyncio.timeout(5), aclosing(client.watch()) as changes:
+    async with asyncio.timeout(60), aclosing(client.watch()) as changes:
         first = await anext(changes)
         items = list(first.items)
         assert first.snapshot

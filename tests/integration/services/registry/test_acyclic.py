@@ -107,6 +107,7 @@ async def test_validator_14_edges_are_acyclic_at_every_revision(etcd: EtcdProces
     await check(etcd.address, prefix)
 
 
+@pytest.mark.slow
 async def test_without_the_graph_condition_cycles_would_be_written(
     etcd: EtcdProcess, prefix: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,7 @@ async def test_calls_with_a_current_view_do_not_read_all_keys(
         async def is_current(revision: int = registered.registration.revision) -> bool:
             return view.state.revision >= revision
 
-        await eventually(is_current, 3.0)
+        await eventually(is_current, 60)
         await store.keep_alive([f"i{number}"])
         await store.register(make(number))
     state = await store.read()
@@ -88,7 +88,7 @@ async def stale(store: EtcdStore, view: RegistryView, monkeypatch: pytest.Monkey
     async def has_instance() -> bool:
         return "i0" in view.state.instances
 
-    await eventually(has_instance, 3.0)
+    await eventually(has_instance, 60)
     monkeypatch.setattr(store._records, "revisions", lambda events: [])
 
 

@@ -93,14 +93,19 @@ async def test_keep_alive_refuses_too_many_and_invalid_ids(stub: Any, ids: list[
     assert error.field_violations[0].field.startswith("instance_ids")
 
 
-async def test_register_every_third_of_the_ttl_keeps_an_instance_alive(stub: Any) -> None:
+async def test_registering_again_within_the_ttl_keeps_an_instance(stub: Any, eventually: Eventually) -> None:
     message = Message(instance_id="i", role="r", address="h:1")
     message.ttl.FromSeconds(1)
     revisions = set()
-    for _ in range(5):
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    async def outlived() -> bool:
         response = await stub.RegisterInstance(pb.RegisterInstanceRequest(registration=message))
         revisions.add(response.registration.revision)
-        await asyncio.sleep(0.3)
+        return loop.time() > began + 1.5 * message.ttl.seconds
+
+    await eventually(outlived)
     assert len(revisions) == 1, "a renewal writes nothing"
 
 
@@ -238,16 +243,14 @@ async def test_killed_member_expires_and_the_registry_stops_cleanly(
             async with aclosing(client.watch(["instances"])) as changes:
                 change = await anext(changes)
                 while not change.instances:
-                    async with asyncio.timeout(15):
+                    async with asyncio.timeout(60):
                         change = await anext(changes)
-                await asyncio.sleep(1.2)
-                assert await client.resolve("member"), "heartbeats keep it alive beyond its TTL"
                 os.kill(member.pid, signal.SIGKILL)
                 await member.wait()
-                async with asyncio.timeout(4):
+                async with asyncio.timeout(60):
                     assert (await anext(changes)).removed == (change.instances[0].instance_id,)
             service.terminate()
-            assert await asyncio.wait_for(service.wait(), 5) == 0
+            assert await asyncio.wait_for(service.wait(), 60) == 0
             with pytest.raises(Unavailable):
                 await client.get_graph(timeout=1)
     finally:
@@ -256,14 +259,15 @@ async def test_killed_member_expires_and_the_registry_stops_cleanly(
             await service.wait()
 
 
-async def test_stopping_the_registry_ends_watches_quickly(etcd: EtcdProcess, prefix: str) -> None:
-    loop = asyncio.get_running_loop()
-    async with registry_app(settings(etcd=etcd.address, prefix=prefix)) as address:
-        channel = connect(address)
-        call = registry_service_pb2_grpc.RegistryServiceStub(channel).Watch(pb.WatchRequest())
-        await call.read()
-        began = loop.time()
-    assert loop.time() - began < 2.0
+async def test_stopping_the_registry_ends_its_watches(
+    etcd: EtcdProcess, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon_services.registry.app.STOP_GRACE", 600.0)
+    async with asyncio.timeout(60):
+        async with registry_app(settings(etcd=etcd.address, prefix=prefix)) as address:
+            channel = connect(address)
+            call = registry_service_pb2_grpc.RegistryServiceStub(channel).Watch(pb.WatchRequest())
+            await call.read()
     assert isinstance(await error_of(call), Unavailable)
     await channel.close()
 

@@ -14,6 +14,7 @@ from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.tools import tool
 from tests.fixtures.scripted_model import says
+from tests.fixtures.waiting import run_ready_tasks
 
 
 def asks(*keys: str, text: str = "do it") -> ModelReply:
@@ -86,7 +87,7 @@ class Counting(ScriptedModel):
     async def generate(self, request: ModelRequest) -> ModelReply:
         self.running += 1
         self.most = max(self.most, self.running)
-        await asyncio.sleep(0.02)
+        await run_ready_tasks()
         self.running -= 1
         return says("ok")
 
@@ -150,14 +151,14 @@ async def test_cancelling_the_caller_cancels_its_sub_agents() -> None:
         async def generate(self, request: ModelRequest) -> ModelReply:
             begun.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             finally:
                 ended.set()
             raise AssertionError
 
     lead = Agent("lead", model=ScriptedModel([asks("poet")]), sub_agents=[Agent("poet", model=Slow())])
     run = asyncio.create_task(lead.run_async("?"))
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
@@ -172,17 +173,17 @@ async def test_pausing_the_caller_pauses_its_sub_agents() -> None:
     run = asyncio.create_task(lead.run_async("?"))
     while not lead.paused:  # noqa: ASYNC110 - set by a hook of the agent
         await asyncio.sleep(0)
-    await asyncio.sleep(0.02)
+    await run_ready_tasks()
     assert not model.requests
     lead.resume()
-    assert await asyncio.wait_for(run, 5) == "done"
+    assert await asyncio.wait_for(run, 60) == "done"
 
 
 async def test_delegation_loop_and_endless_chain_are_errors() -> None:
     lead, writer = Agent("lead", model=ScriptedModel([asks("poet"), says("done")])), poet(asks("lead"), says("no"))
     lead.register_agent(writer)
     writer.register_agent(lead)
-    assert await asyncio.wait_for(lead.run_async("?"), 5) == "done"
+    assert await asyncio.wait_for(lead.run_async("?"), 60) == "done"
     assert "delegation loop: lead waits for this call" in tool_texts(writer)[0]
 
     class Endless(ScriptedModel):
@@ -193,7 +194,7 @@ async def test_delegation_loop_and_endless_chain_are_errors() -> None:
     first, second = Agent("one", model=Endless()), Agent("two", model=Endless())
     first.register_agent(second, name="deeper", stateless=True)
     second.register_agent(first, name="deeper", stateless=True)
-    assert "10 agents wait for each other" in await asyncio.wait_for(first.run_async("?"), 5)
+    assert "10 agents wait for each other" in await asyncio.wait_for(first.run_async("?"), 60)
 
 
 def test_invalid_sub_agent_is_rejected_at_registration() -> None:

@@ -17,6 +17,7 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, deadline
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from tests.fixtures.scripted_model import says
+from tests.fixtures.virtual_time import in_virtual_time, pass_time
 
 
 class DeafModel:
@@ -29,7 +30,7 @@ class DeafModel:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         try:
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
@@ -44,6 +45,7 @@ class DeafModel:
 
 
 @pytest.mark.parametrize("streams", [False, True])
+@in_virtual_time
 async def test_model_that_ignores_its_timeout_is_cut_off(streams: bool) -> None:
     model, events = DeafModel(), list[AgentEvent]()
     agent = Agent("a", model=model, timeout=0.05)
@@ -54,6 +56,7 @@ async def test_model_that_ignores_its_timeout_is_cut_off(streams: bool) -> None:
     assert [message for message in agent.history if message.role == "assistant"] == []
 
 
+@in_virtual_time
 async def test_time_between_chunks_belongs_to_the_consumer() -> None:
     class Prompt(DeafModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
@@ -62,13 +65,14 @@ async def test_time_between_chunks_belongs_to_the_consumer() -> None:
 
     async def slow(event: AgentEvent) -> None:
         if event.type == "TEXT_MESSAGE_CONTENT":
-            await asyncio.sleep(0.3)  # longer than the timeout of the call
+            await pass_time(30.0)  # longer than the timeout of the call
 
-    agent = Agent("a", model=Prompt(), timeout=0.2)
+    agent = Agent("a", model=Prompt(), timeout=20)
     assert await agent.run_async("?", None, [slow]) == "whole"
     assert agent.history[-1] == ChatMessage("assistant", "whole")
 
 
+@in_virtual_time
 async def test_model_that_writes_summaries_is_cut_off_too() -> None:
     model = DeafModel()
     compaction = ContextCompactionMiddleware(
@@ -129,6 +133,7 @@ def test_calls_end_after_30_s_of_silence_and_after_5_minutes() -> None:
 
 
 @pytest.mark.parametrize("streams", [False, True])
+@in_virtual_time
 async def test_a_model_that_falls_silent_is_cut_off(streams: bool) -> None:
     model, events = DeafModel(), list[AgentEvent]()
     agent = Agent("a", model=model, idle_timeout=0.05)
@@ -139,6 +144,7 @@ async def test_a_model_that_falls_silent_is_cut_off(streams: bool) -> None:
     assert model.cancelled.is_set()
 
 
+@in_virtual_time
 async def test_a_model_that_drips_for_ever_is_cut_off() -> None:
     model = DrippingModel(0.01)
     async with asyncio.timeout(60):
@@ -148,6 +154,7 @@ async def test_a_model_that_drips_for_ever_is_cut_off() -> None:
     assert model.cancelled.is_set()
 
 
+@in_virtual_time
 async def test_a_slow_model_that_stays_at_work_is_not_cut_off() -> None:
     class Slow(DrippingModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
@@ -161,6 +168,7 @@ async def test_a_slow_model_that_stays_at_work_is_not_cut_off() -> None:
     assert (await deadline.generate(Slow(0.1), request)).text == "all of it"
 
 
+@in_virtual_time
 async def test_a_model_that_swallows_its_cancellation_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "GRACE", 0.05)
     model = StubbornModel()
@@ -174,6 +182,7 @@ async def test_a_model_that_swallows_its_cancellation_is_left_behind(monkeypatch
     assert deadline._ending == set()
 
 
+@in_virtual_time
 async def test_a_cancelled_run_does_not_wait_for_a_stubborn_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "GRACE", 0.05)
     model = StubbornModel()
@@ -187,6 +196,7 @@ async def test_a_cancelled_run_does_not_wait_for_a_stubborn_model(monkeypatch: p
         await asyncio.wait(deadline._ending)
 
 
+@in_virtual_time
 async def test_calls_are_refused_while_too_many_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "GRACE", 0.01)
     monkeypatch.setattr(deadline, "MAX_ABANDONED", 2)

@@ -136,7 +136,9 @@ PATHOLOGICAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", PATHOLOGICAL)
+@pytest.mark.parametrize(
+    "unit", [*PATHOLOGICAL[:4], *(pytest.param(unit, marks=pytest.mark.slow) for unit in PATHOLOGICAL[4:])]
+)
 def test_run_time_is_linear_in_the_length_of_the_text(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
@@ -145,4 +147,5 @@ def test_run_time_is_linear_in_the_length_of_the_text(unit: str) -> None:
         return time.process_time() - start
 
     # With quadratic run time, eight times the text would take 64 times as long; the floor ignores tiny times.
-    assert min(seconds(160_000) for _ in range(3)) < 24 * max(seconds(20_000), 0.02)
+    bound = 24 * max(seconds(20_000), 0.02)
+    assert any(seconds(160_000) < bound for _ in range(3)), "other processes may slow one of them"

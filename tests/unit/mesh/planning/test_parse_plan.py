@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from archon.failure_kinds import MODEL_FORMAT
@@ -202,7 +202,6 @@ _REPLIES = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(_REPLIES | st.text(max_size=200) | st.builds(lambda text, end: text[:end], _REPLIES, st.integers(0, 200)))
 def test_what_can_be_read_can_be_repaired(text: str) -> None:
     known: dict[str, Any] = {"tools": ["x"], "roles": ["x"], "capabilities": []}

@@ -472,7 +472,7 @@ async def test_a_policy_without_replans_fails_at_once() -> None:
     assert model.remaining == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(plans(max_size=8), st.sets(st.integers(0, 8)))
 def test_any_plan_ends_and_no_subtask_completes_twice(task: Task, bad: set[int]) -> None:
     completed: list[str] = []

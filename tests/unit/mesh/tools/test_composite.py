@@ -353,7 +353,7 @@ async def test_cancelled_call_cancels_and_awaits_its_nodes() -> None:
 
     composite = CompositeTool("c", "d").add_node("a", hang, {"name": "a"}).add_node("b", hang, {"name": "b"})
     task = asyncio.create_task(run(composite))
-    await asyncio.wait_for(begun.wait(), 15)
+    await asyncio.wait_for(begun.wait(), 60)
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

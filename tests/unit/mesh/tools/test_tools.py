@@ -167,7 +167,7 @@ async def test_cancelled_call_is_cancelled_immediately() -> None:
     async def long() -> None:
         """Waits."""
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             ended.set()
 

@@ -24,6 +24,7 @@ from archon.frames import (
     split,
     task_of,
 )
+from tests.fixtures.virtual_time import in_virtual_time, pass_time
 
 REF = common_pb2.TaskRef(task_id="t", run_id="r", attempt=1, epoch=1)
 
@@ -173,11 +174,11 @@ async def test_a_single_frame_leaves_at_once_and_close_wakes_writers() -> None:
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.put(record(1))
-    assert len(up(await asyncio.wait_for(waiting, 1.0))) == 1
+    assert len(up(await asyncio.wait_for(waiting, 60))) == 1
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.close()
-    assert await asyncio.wait_for(waiting, 1.0) == b""
+    assert await asyncio.wait_for(waiting, 60) == b""
 
 
 def of_task(number: int, size: int = 0) -> session_pb2.AgentFrame:
@@ -276,6 +277,7 @@ def test_the_task_of_a_malformed_frame_is_read_if_possible() -> None:
     assert task_of(b"\xff") is None
 
 
+@in_virtual_time
 async def test_durability_11_the_lease_is_checked_when_a_batch_leaves() -> None:
     leased = True
     queue = FrameQueue(may_send=lambda: leased)
@@ -286,6 +288,6 @@ async def test_durability_11_the_lease_is_checked_when_a_batch_leaves() -> None:
     batch = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     leased = False  # the process was halted meanwhile
-    await asyncio.sleep(0.03)
+    await pass_time(60.0)
     assert not batch.done()
     batch.cancel()

@@ -10,8 +10,8 @@ from archon_services.cli.errors import UNREACHABLE, CliError
 from archon_services.cli.main import app
 from tests.fixtures.ports import free_ports
 
-LIMIT = 2.0
-"""Seconds. A call has up to 10."""
+LIMIT = 9.0
+"""Seconds, less than a call may take: a call that tries again does so for 10."""
 
 COMMANDS = {
     "run": ("run", "a goal", "--orchestrator"),
@@ -39,12 +39,8 @@ def test_a_refused_address_fails_at_once(command: str) -> None:
     [port] = free_ports(1)
     address = f"127.0.0.1:{port}"
 
-    def fail() -> float:
-        began = time.monotonic()
-        with pytest.raises(CliError, match=f"^cannot reach the .* at {address}$") as raised:
-            app([*COMMANDS[command], address], standalone_mode=False)
-        assert raised.value.code == UNREACHABLE
-        return time.monotonic() - began
-
-    fail()  # loads the command's modules
-    assert fail() < LIMIT
+    began = time.monotonic()
+    with pytest.raises(CliError, match=f"^cannot reach the .* at {address}$") as raised:
+        app([*COMMANDS[command], address], standalone_mode=False)
+    assert raised.value.code == UNREACHABLE
+    assert time.monotonic() - began < LIMIT

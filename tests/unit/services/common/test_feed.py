@@ -8,6 +8,7 @@ import pytest
 
 from archon.errors import Aborted, ResourceExhausted, Unavailable
 from archon_services.common.feed import Feed
+from tests.fixtures.waiting import run_ready_tasks
 
 
 async def test_subscription_gets_the_items_of_its_topic_in_order() -> None:
@@ -24,7 +25,7 @@ async def test_next_waits_for_an_item() -> None:
     feed = Feed[str]()
     with feed.subscribe() as subscription:
         task = asyncio.ensure_future(subscription.next())
-        await asyncio.sleep(0.01)
+        await run_ready_tasks()
         assert not task.done()
         feed.publish("late")
         assert await task == "late"

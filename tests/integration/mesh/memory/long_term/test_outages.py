@@ -13,7 +13,7 @@ import pytest
 
 from archon.errors import DataLoss, FailedPrecondition, InvalidArgument, ResourceExhausted, Unavailable
 from archon.failure_kinds import FailureClass
-from archon_mesh.memory.long_term import LongTermMemory, Outbox, SqliteLongTermStore
+from archon_mesh.memory.long_term import LongTermMemory, Outbox, SqliteLongTermStore, guard, upkeep
 from archon_mesh.memory.long_term import outbox as outbox_module
 from archon_mesh.memory.long_term.sqlite import database
 from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
@@ -22,6 +22,7 @@ from tests.fixtures.waiting import Eventually
 from tests.fixtures.weaviate import running_weaviate
 
 
+@pytest.mark.slow
 @pytest.mark.liveness
 async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Path, eventually: Eventually) -> None:
     loop = asyncio.get_running_loop()
@@ -110,7 +111,11 @@ async def test_a_damaged_entry_in_the_outbox_holds_up_no_other(tmp_path: Path) -
         assert await memory.forget(user="ana") == 2, "what was set aside is forgotten, too"
 
 
-async def test_a_store_that_cannot_be_opened_is_opened_later(tmp_path: Path, eventually: Eventually) -> None:
+async def test_a_store_that_cannot_be_opened_is_opened_later(
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(upkeep, "INTERVAL", 0.1)
     (tmp_path / "store").write_text("a file where the folder of the store should be")
     store = SqliteLongTermStore(tmp_path / "store" / "long_term.db")
     async with LongTermMemory(store, outbox=Outbox(tmp_path / "outbox.db")) as memory:

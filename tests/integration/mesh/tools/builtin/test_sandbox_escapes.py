@@ -269,16 +269,19 @@ def abstract() -> Iterator[str]:
         yield name
 
 
+LOOK = 0.02
+"""Seconds between two looks at the processes."""
+
+
 async def run_and_watch(code: str, limits: SandboxLimits) -> SandboxResult:
     """Runs a program, and holds that none of its processes that were seen meanwhile runs on."""
     running = asyncio.create_task(run_sandboxed(code, limits))
     seen: set[psutil.Process] = set()
-    while not running.done():
+    while not (await asyncio.wait({running}, timeout=LOOK))[0]:
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 if "/tmp/main.py" in child.cmdline():
                     seen.add(child)
-        await asyncio.sleep(0.02)
     ran = await running
     await until(lambda: not any(map(is_alive, seen)))
     return ran
@@ -335,7 +338,7 @@ PROGRAMS_THAT_DO_NOT_END = {
 @pytest.mark.parametrize("name", PROGRAMS_THAT_DO_NOT_END)
 async def test_a_program_that_does_not_end_is_killed(name: str) -> None:
     code, killed = PROGRAMS_THAT_DO_NOT_END[name]
-    limits = SandboxLimits(seconds=2.0 if killed == "time" else 30.0, cpu_seconds=1, output_bytes=10_000)
+    limits = SandboxLimits(seconds=1.0 if killed == "time" else 30.0, cpu_seconds=1, output_bytes=10_000)
     ran = await run_and_watch(code, limits)
     assert (ran.killed, ran.exit_code != 0) == (killed, True)
     assert max(len(ran.stdout), len(ran.stderr)) <= 10_000

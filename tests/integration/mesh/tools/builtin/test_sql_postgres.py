@@ -19,7 +19,7 @@ from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
 from archon_mesh.tools.builtin import SqlQuery, SqlTables
 from archon_mesh.tools.builtin.sql.database import MAX_CELL, MAX_ROWS
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, until
 
 PASSWORD = "pa55:w@rd"
 QUOTED = "pa55%3Aw%40rd"
@@ -98,11 +98,7 @@ async def test_slow_query_is_ended_by_the_server_too(url: str, postgres: Postgre
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'archon sql_query' AND query LIKE '%pg_sleep%'"
     )
 
-    async def ended() -> None:
-        while postgres.execute(count) != "0":  # noqa: ASYNC110 - the state is another process's
-            await asyncio.sleep(0.05)
-
-    await asyncio.wait_for(ended(), 30)
+    await until(lambda: postgres.execute(count) == "0", 30)
 
 
 @pytest.mark.parametrize(
@@ -261,15 +257,11 @@ async def test_cancelled_query_ends_at_the_server(url: str, postgres: PostgresSe
     task = asyncio.create_task(SqlQuery(url, seconds=600).execute(sql="SELECT pg_sleep(600), 'cancelled'"))
     count = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600), ''cancelled%' AND state = 'active'"
 
-    async def running(expected: str) -> None:
-        while postgres.execute(count) != expected:  # noqa: ASYNC110 - the state is another process's
-            await asyncio.sleep(0.05)
-
-    await asyncio.wait_for(running("1"), 30)
+    await until(lambda: postgres.execute(count) == "1", 30)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(running("0"), 30)
+    await until(lambda: postgres.execute(count) == "0", 30)
 
 
 async def _no_pause(_: float) -> None:

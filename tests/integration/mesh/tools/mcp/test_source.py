@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,6 +38,11 @@ def over_pipes(**fields: Any) -> McpToolSource:
     return McpToolSource("testing", command=sys.executable, args=SERVER, random=lambda: 0.0, **fields)
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
 @asynccontextmanager
 async def over_http(**fields: Any) -> AsyncIterator[McpToolSource]:
     (port,) = free_ports(1)
@@ -44,18 +50,7 @@ async def over_http(**fields: Any) -> AsyncIterator[McpToolSource]:
         sys.executable, *SERVER, str(port), stderr=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
     )
     try:
-
-        async def listens() -> None:
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except OSError:
-                    await asyncio.sleep(0.05)
-                else:
-                    writer.close()
-                    return
-
-        await asyncio.wait_for(listens(), 60)
+        await until(lambda: listens(port), 60)
         async with McpToolSource("testing", url=f"http://127.0.0.1:{port}/mcp", **fields) as source:
             yield source
     finally:
@@ -147,6 +142,7 @@ async def test_server_that_dies_is_started_again() -> None:
         assert (await engine.execute_tool_call("testing.add", {"a": 1, "b": 1})).ok
 
 
+@pytest.mark.slow
 async def test_server_that_dies_while_idle_is_started_again(tmp_path: Path) -> None:
     async with over_pipes() as source:
         before = {
@@ -172,6 +168,7 @@ runpy.run_path(server, run_name="__main__")
 """
 
 
+@pytest.mark.slow
 async def test_pauses_between_connections_double(tmp_path: Path) -> None:
     pauses: list[float] = []
 
@@ -251,6 +248,7 @@ def hostile(page: str) -> McpToolSource:
     return McpToolSource("hostile", command=sys.executable, args=["-c", HOSTILE.replace("PAGE", f"(lambda n: {page})")])
 
 
+@pytest.mark.slow
 async def test_a_million_tools_and_endless_pages_are_bounded() -> None:
     async with hostile('{"tools": [tool(f"t{n}_{i}") for i in range(1000)], "nextCursor": str(n + 1)}') as source:
         assert len(source.tools) == MAX_TOOLS

@@ -205,14 +205,14 @@ async def test_watcher_sees_each_publish_once_wherever_its_snapshot_is(store: Me
     for _ in range(10):
         await publish(store, NewItem("b", "", {}))  # takes as long as a commit
         watching.append(asyncio.create_task(watch()))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await publishing
         for versions in await asyncio.gather(*watching):
             assert versions == list(range(versions[0], 41))
 
 
 async def test_watchers_see_the_publish_of_a_cancelled_caller(store: MemoryStore) -> None:
-    async with asyncio.timeout(5), aclosing(store.watch("t", "s")) as batches:
+    async with asyncio.timeout(60), aclosing(store.watch("t", "s")) as batches:
         await anext(batches)
         caller = asyncio.create_task(publish(store, NewItem("a", "x")))
         await asyncio.sleep(0)

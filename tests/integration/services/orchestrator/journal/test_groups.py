@@ -19,6 +19,7 @@ from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
 from archon_services.orchestrator.journal.sqlite import commit as sqlite_commit
 from tests.fixtures.journal import commit_group, create, creation, event, new_run, step, store, stored_events
+from tests.fixtures.waiting import until
 
 changes = pytest.mark.parametrize("changed", [False, True], ids=["", "of state"])
 
@@ -217,7 +218,7 @@ class Replica:
         while not stop.is_set():
             owned = list(self.owned.items())
             if not owned:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
                 continue
             number += 1
             steps = [self._step(run_id, epoch, base, number) for run_id, (epoch, base) in owned]
@@ -255,10 +256,15 @@ async def test_durability_9_claims_racing_with_steps_fence_them(two: Two) -> Non
     replicas = [Replica(name, journal, runs, seed) for seed, (name, journal) in enumerate(zip("ab", two, strict=True))]
     stop = asyncio.Event()
     working = [asyncio.create_task(replica.work(stop)) for replica in replicas]
-    await asyncio.sleep(4.0)
+
+    def raced() -> bool:
+        """Both replicas have lost runs to the other, and each run has steps of both."""
+        acknowledged = [len(replica.acknowledged[run_id]) for replica in replicas for run_id in runs]
+        return min(acknowledged) > 10 and all(replica.deposed > 5 for replica in replicas)
+
+    await until(raced, 120)
     stop.set()
     await asyncio.gather(*working)
-    assert all(replica.deposed > 5 for replica in replicas), "both replicas must lose runs to the other"
     for run_id in runs:
         stored = [content.decode().split() for content in (await stored_events(two[0], run_id))[1:]]
         epochs = [int(epoch) for epoch, _ in stored]

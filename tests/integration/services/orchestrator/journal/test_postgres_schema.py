@@ -26,6 +26,9 @@ from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import VERSION_TABLE, alembic_config, migrate
 from tests.fixtures.journal import create, creation, new_run, step, store, stored_events
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.servers import empty_postgres_dsn
+
+__all__ = ["empty_postgres_dsn"]
 
 REVISIONS = [revision.revision for revision in ScriptDirectory.from_config(alembic_config(SCHEMA)).walk_revisions()]
 DATA = Path(__file__).parent / "revisions"
@@ -33,19 +36,19 @@ DATA = Path(__file__).parent / "revisions"
 
 
 @pytest.fixture
-async def connection(postgres_dsn: str) -> AsyncIterator[Any]:
-    connection = await asyncpg.connect(postgres_dsn)
+async def connection(empty_postgres_dsn: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(empty_postgres_dsn)
     yield connection
     await connection.close()
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_durability_7_a_journal_of_each_revision_is_migrated(
-    revision: str, postgres: PostgresServer, postgres_dsn: str
+    revision: str, postgres: PostgresServer, empty_postgres_dsn: str
 ) -> None:
-    await migrate(parse_dsn(postgres_dsn), SCHEMA, "test", to=revision)
-    postgres.execute((DATA / f"{revision}.sql").read_text(), postgres_dsn.rpartition("/")[2])
-    journal = PostgresJournal(postgres_dsn)
+    await migrate(parse_dsn(empty_postgres_dsn), SCHEMA, "test", to=revision)
+    postgres.execute((DATA / f"{revision}.sql").read_text(), empty_postgres_dsn.rpartition("/")[2])
+    journal = PostgresJournal(empty_postgres_dsn)
     await journal.open()
     assert await journal.open_runs() == ["open"]
     row = await journal.run("open")
@@ -71,8 +74,8 @@ def test_each_revision_has_data() -> None:
     assert ScriptDirectory.from_config(alembic_config(SCHEMA)).get_current_head() == SCHEMA.head
 
 
-async def test_the_migrations_lead_to_the_tables_of_the_schema(postgres_dsn: str) -> None:
-    await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
+async def test_the_migrations_lead_to_the_tables_of_the_schema(empty_postgres_dsn: str) -> None:
+    await migrate(parse_dsn(empty_postgres_dsn), SCHEMA, "test")
 
     def differences(session: Connection) -> list[Any]:
         options = {
@@ -84,51 +87,51 @@ async def test_the_migrations_lead_to_the_tables_of_the_schema(postgres_dsn: str
         }
         return list(compare_metadata(MigrationContext.configure(session, opts=options), metadata))
 
-    engine = create_async_engine(postgres_dsn.replace("postgresql:", "postgresql+asyncpg:"))
+    engine = create_async_engine(empty_postgres_dsn.replace("postgresql:", "postgresql+asyncpg:"))
     async with engine.connect() as session:
         assert await session.run_sync(differences) == []
     await engine.dispose()
 
 
-async def test_orchestrators_that_start_at_once_migrate_once(postgres_dsn: str) -> None:
-    journals = [PostgresJournal(postgres_dsn) for _ in range(6)]
+async def test_orchestrators_that_start_at_once_migrate_once(empty_postgres_dsn: str) -> None:
+    journals = [PostgresJournal(empty_postgres_dsn) for _ in range(6)]
     await asyncio.gather(*(journal.open() for journal in journals))
     await asyncio.gather(*(create(journal, f"r{n}") for n, journal in enumerate(journals)))
     assert len(await journals[0].open_runs()) == 6
     await asyncio.gather(*(journal.close() for journal in journals))
 
 
-async def test_a_journal_that_a_newer_version_wrote_is_refused(postgres_dsn: str, connection: Any) -> None:
-    await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
+async def test_a_journal_that_a_newer_version_wrote_is_refused(empty_postgres_dsn: str, connection: Any) -> None:
+    await migrate(parse_dsn(empty_postgres_dsn), SCHEMA, "test")
     await connection.execute(f"UPDATE {SCHEMA.name}.{VERSION_TABLE} SET version_num = '9999'")
     with pytest.raises(FailedPrecondition, match="newer version of Archon: revision 9999"):
-        await PostgresJournal(postgres_dsn).open()
+        await PostgresJournal(empty_postgres_dsn).open()
     assert await connection.fetchval(f"SELECT version_num FROM {SCHEMA.name}.{VERSION_TABLE}") == "9999"
 
 
-async def test_a_migration_that_fails_leaves_nothing(postgres_dsn: str, connection: Any) -> None:
+async def test_a_migration_that_fails_leaves_nothing(empty_postgres_dsn: str, connection: Any) -> None:
     await connection.execute(f"CREATE SCHEMA {SCHEMA.name}; CREATE TABLE {SCHEMA.name}.outbox (foreign_column int)")
     with pytest.raises(Internal, match='relation "outbox" already exists'):
-        await PostgresJournal(postgres_dsn).open()
+        await PostgresJournal(empty_postgres_dsn).open()
     left = "SELECT count(*) FROM pg_tables WHERE schemaname = $1"
     assert await connection.fetchval(left, SCHEMA.name) == 1
     await connection.execute(f"DROP TABLE {SCHEMA.name}.outbox")
-    journal = PostgresJournal(postgres_dsn)
+    journal = PostgresJournal(empty_postgres_dsn)
     await journal.open()
     await journal.close()
 
 
 async def test_a_migrated_schema_needs_no_right_to_change_it(
-    postgres: PostgresServer, postgres_dsn: str, connection: Any
+    postgres: PostgresServer, empty_postgres_dsn: str, connection: Any
 ) -> None:
-    await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
-    role = f"writer_{postgres_dsn[-6:]}"
+    await migrate(parse_dsn(empty_postgres_dsn), SCHEMA, "test")
+    role = f"writer_{empty_postgres_dsn[-6:]}"
     await connection.execute(
         f"CREATE ROLE {role} LOGIN PASSWORD 'pw'; GRANT USAGE ON SCHEMA {SCHEMA.name} TO {role};"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA.name} TO {role}"
     )
     try:
-        place = postgres_dsn.rpartition("@")[2]
+        place = empty_postgres_dsn.rpartition("@")[2]
         journal = PostgresJournal(f"postgresql://{role}:pw@{place}")
         await journal.open()
         await create(journal, "r", "q")
@@ -154,8 +157,8 @@ ANALYZE;
 
 
 @pytest.mark.parametrize("filled", [True, False], ids=["full", "empty when planned"])
-async def test_no_statement_reads_a_whole_table(filled: bool, postgres_dsn: str, connection: Any) -> None:
-    await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
+async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn: str, connection: Any) -> None:
+    await migrate(parse_dsn(empty_postgres_dsn), SCHEMA, "test")
     if filled:
         await connection.execute(FILL)
     await prepare(connection)

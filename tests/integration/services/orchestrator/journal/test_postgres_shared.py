@@ -14,6 +14,7 @@ from archon_services.orchestrator.journal.postgres import PostgresJournal
 from tests.fixtures.journal import create, event, step, store, stored_events
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.tcp_proxy import TcpProxy
+from tests.fixtures.waiting import run_ready_tasks, until
 
 
 @asynccontextmanager
@@ -48,6 +49,8 @@ async def proxied(
 Two = tuple[PostgresJournal, PostgresJournal]
 Proxied = tuple[PostgresJournal, TcpProxy, PostgresJournal]
 
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
 
 async def test_durability_3_a_run_that_a_replica_claimed_is_deposed(two: Two) -> None:
     first, second = two
@@ -75,12 +78,13 @@ async def test_durability_9_a_claim_behind_a_live_owners_takes_nothing(
 ) -> None:
     journal = two[0]
     await create(journal, "r")
-    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection:
+    database = postgres_dsn.rpartition("/")[2]
+    async with postgres.connection(database) as connection:
         async with connection.transaction():
             await connection.execute("INSERT INTO archon_journal.owners VALUES ('other', 'host:1', 1, 0)")
             await connection.execute("UPDATE archon_journal.runs SET owner = 'other', epoch = 2")
             claiming = asyncio.create_task(journal.claim("r", "me"))
-            await asyncio.sleep(0.3)
+            await until(lambda: postgres.execute(WAITING, database) == "1")
             assert not claiming.done()
         assert await claiming is None
     row = await journal.run("r")
@@ -128,7 +132,7 @@ async def test_durability_3_a_step_with_lost_connection_is_stored_once(proxied: 
     await create(behind, "r")
     lost = proxy.lose(lambda data: b"the batch" in data, answered=answered)
     appending = asyncio.create_task(store(behind, step("r", 1, 3, batch="the batch")))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     if answered:
         assert len(await stored_events(direct, "r")) == 4, "the step is committed, but its answer was lost"
     assert not appending.done()
@@ -144,7 +148,7 @@ async def test_durability_3_a_claim_during_a_lost_connection_deposes(proxied: Pr
     await create(behind, "r")
     lost = proxy.lose(lambda data: b"the batch" in data, answered=answered)
     appending = asyncio.create_task(store(behind, step("r", 1, batch="the batch")))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     assert await direct.claim("r", "another") is not None
     proxy.refuse = False
     assert await appending is Outcome.DEPOSED
@@ -158,7 +162,7 @@ async def test_durability_3_a_step_during_a_lost_connection_is_stale(
     await create(behind, "r")
     lost = proxy.lose(lambda data: b"the batch" in data, answered=False)
     appending = asyncio.create_task(store(behind, step("r", 1, batch="the batch")))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     assert await store(direct, step("r", 1, batch="another")) is Outcome.DONE
     proxy.refuse = False
     assert await appending is Outcome.STALE
@@ -172,7 +176,7 @@ async def test_durability_3_a_run_with_lost_connection_is_made_once(
     behind, proxy, direct = proxied
     lost = proxy.lose(lambda data: b"the run" in data, answered=answered)
     creating = asyncio.create_task(create(behind, "the run", request_id))
-    await asyncio.wait_for(lost.wait(), 5)
+    await asyncio.wait_for(lost.wait(), 60)
     proxy.refuse = False
     assert await creating is Outcome.DONE
     assert await direct.open_runs() == ["the run"]
@@ -247,7 +251,7 @@ async def test_a_cancelled_caller_cancels_no_other(two: Two) -> None:
     results = await asyncio.gather(*appends, return_exceptions=True)
     assert all(result is Outcome.DONE for result in results[1::2])
     reads = [asyncio.create_task(journal.steps(f"r{n}")) for n in range(20)]
-    await asyncio.sleep(0.001)
+    await run_ready_tasks(5)
     for reading in reads[::2]:
         reading.cancel()
     read = await asyncio.gather(*reads, return_exceptions=True)

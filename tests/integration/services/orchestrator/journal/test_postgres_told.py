@@ -16,7 +16,7 @@ from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import Clock
 from tests.fixtures.journal import create
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, run_ready_tasks, until
 
 
 class Held:
@@ -56,7 +56,7 @@ async def journals(postgres_dsn: str) -> AsyncIterator[list[PostgresJournal]]:
 
 async def listening(journal: PostgresJournal) -> None:
     assert journal._listener is not None
-    await asyncio.wait_for(journal._listener.listening.wait(), 5)
+    await asyncio.wait_for(journal._listener.listening.wait(), 60)
 
 
 async def test_durability_13_the_owner_is_notified_of_a_command(
@@ -78,7 +78,7 @@ async def test_durability_13_the_owner_is_notified_of_a_command(
     posted = [encode_command(inp.Cancel("caller", f"reason {number}"), 1.0) for number in range(3)]
     for command in posted:
         await theirs.post("r", command)
-        await asyncio.sleep(0.2)
+        await until(lambda expected=command: expected in runs.commands)  # type: ignore[misc]
     await owning.stop()
     assert set(runs.commands) == set(posted), "commands are delivered until a step takes them"
 
@@ -105,7 +105,7 @@ async def test_a_listener_reconnects_after_a_lost_connection(
     async def cut() -> bool:
         return not mine._listener.listening.is_set()  # type: ignore[union-attr]
 
-    await eventually(cut, 5)
+    await eventually(cut, 60)
     await theirs.post("r", b"while not listening")
     await listening(mine)
     await theirs.post("r", b"y")
@@ -121,6 +121,10 @@ async def test_a_stopped_replica_gets_no_notification(journals: list[PostgresJou
     await mine.enter(OwnerRow("else", "", 1, 0))
     await listening(mine)
     await owning.stop()
+    notified: list[str] = []
+    theirs.listen(notified.append)
+    await listening(theirs)
     await theirs.post("r", b"late")
-    await asyncio.sleep(0.3)
+    await until(lambda: bool(notified))
+    await run_ready_tasks()
     assert runs.commands == []

@@ -27,6 +27,9 @@ from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import migrate
 from tests.fixtures.journal import creation, new_run, store, stored_events
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.servers import empty_postgres_dsn
+
+__all__ = ["empty_postgres_dsn"]
 
 HERE: Final = Path(__file__).parent
 SIZES: Final = (0, 1, 127, 128, 300, 16_383, 16_384, 2_097_151, 2_097_152)
@@ -153,7 +156,7 @@ async def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Earlier:
         columns = "run_id, tenant, session_id, owner, epoch, last_seq, state, batch_id, created_at, ended_at"
         values = "'default', '', 'gone', 1, ?, 2, 'last', 50.0, 0"
     else:
-        server, dsn = request.getfixturevalue("postgres"), request.getfixturevalue("postgres_dsn")
+        server, dsn = request.getfixturevalue("postgres"), request.getfixturevalue("empty_postgres_dsn")
         await migrate(parse_dsn(dsn), SCHEMA, "test", to="0003")
         server.execute((HERE / "revisions" / "0003_runs.sql").read_text(), dsn.rpartition("/")[2])
         opened = EarlierDatabase(server, dsn)

@@ -174,12 +174,12 @@ async def test_cancelled_run_ends_all_its_spans(spans: Spans) -> None:
     async def slow() -> str:
         """Takes long."""
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "never"
 
     agent = Agent("clerk", model=ScriptedModel([says("", ToolCall("c1", "slow", "{}"))]), tools=[slow])
     running = asyncio.create_task(agent.use(spans.traced()).run_async("x"))
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

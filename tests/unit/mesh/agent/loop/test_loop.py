@@ -210,7 +210,7 @@ async def test_cancelled_run_leaves_no_task_and_no_unanswered_call() -> None:
         if len(running) == 2:
             begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             running.discard(number)
 
@@ -218,7 +218,7 @@ async def test_cancelled_run_leaves_no_task_and_no_unanswered_call() -> None:
     agent = Agent("a", model=ScriptedModel([says("", *tool_calls), says("go on")]), tools=[long])
     before = asyncio.all_tasks()
     run = asyncio.create_task(agent.run_async("?"))
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
@@ -234,14 +234,14 @@ async def test_cancellation_during_a_model_call_is_immediate() -> None:
     class Slow(ScriptedModel):
         async def generate(self, request: ModelRequest) -> ModelReply:
             begun.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
             raise AssertionError
 
     run = asyncio.create_task(Agent("a", model=Slow()).run_async("?"))
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(run, 1)
+        await asyncio.wait_for(run, 60)
 
 
 async def test_paused_agent_waits_before_its_next_step_until_resumed() -> None:
@@ -262,11 +262,11 @@ async def test_paused_agent_waits_before_its_next_step_until_resumed() -> None:
     model = ScriptedModel([calls("hold"), says("done")])
     agent = Watched("a", model=model, tools=[hold])
     run = asyncio.create_task(agent.run_async("?"))
-    await asyncio.wait_for(waits.wait(), 5)
+    await asyncio.wait_for(waits.wait(), 60)
     assert len(model.requests) == 1
     assert not run.done()
     agent.resume()
-    assert await asyncio.wait_for(run, 5) == "done"
+    assert await asyncio.wait_for(run, 60) == "done"
 
 
 async def test_agent_answers_one_query_at_a_time() -> None:

@@ -9,6 +9,7 @@ from archon_mesh.agent.hooks.middleware import ModelCall
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply, ScriptedModel
 from tests.fixtures.scripted_model import says
+from tests.fixtures.waiting import run_ready_tasks, until
 
 
 class Planner(Middleware):
@@ -54,7 +55,8 @@ async def test_phases_are_visible_from_idle_to_finished() -> None:
     agent = planner.agent = Agent("a", model=model, tools=[act], middlewares=[planner])
     planner.look("before", agent)
     running = asyncio.create_task(agent.run_async("x"))
-    await asyncio.sleep(0.02)
+    await until(lambda: agent.phase is Phase.OBSERVING)
+    await run_ready_tasks()
     planner.look("held", agent)
     agent.resume()
     await running

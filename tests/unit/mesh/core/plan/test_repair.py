@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from archon_mesh.core.plan import EmptyPlan, FaultKind, Plan, SubTaskStatus, Task, find_faults, repair
 from archon_mesh.core.plan.nearest_name import nearest_name
@@ -16,7 +16,6 @@ KNOWN: dict[str, Any] = {"tools": ["calculator", "search"], "roles": ["search"],
 ANY: dict[str, Any] = {"tools": None, "roles": None, "capabilities": None}
 
 
-@settings(max_examples=3 * settings().max_examples)
 @given(TASKS)
 def test_a_repaired_plan_has_no_faults(task: Task) -> None:
     try:

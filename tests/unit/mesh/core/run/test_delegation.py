@@ -7,8 +7,8 @@ import pytest
 from archon_mesh.core.run import Answer, CancelAttempt, Place
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide import delegation
 from archon_mesh.core.run.decide.budget import MAX_DEPTH
-from archon_mesh.core.run.decide.delegation import MAX_DELEGATIONS
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.types import Budget, ContextRef, Failure, TaskState
 from tests.unit.mesh.core.run.lead_run import GONE, Lead, refused
@@ -93,10 +93,11 @@ def test_an_unknown_target_is_refused_a_role_of_the_run_not() -> None:
     assert run.state.tasks["r.1"].live
 
 
-def test_contract_rule_8_delegations_of_a_task_are_bounded() -> None:
+def test_contract_rule_8_delegations_of_a_task_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation, "MAX_DELEGATIONS", 20)
     run = Lead()
     run.place(1)
-    for number in range(MAX_DELEGATIONS):
+    for number in range(20):
         run.delegate(key=f"{number}")
     assert refused(run.delegate()) == "TOO_MANY_DELEGATIONS"
     assert len(run.delegate(key="7")) == 1, "a memoized delegation is not counted again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from archon.api.agent.v1 import agent_pb2
@@ -107,7 +107,6 @@ def _carried(event: ev.Event) -> ev.Event:
     return event
 
 
-@settings(max_examples=3 * settings().max_examples)
 @given(EDGES, STEPS, BUDGETS)
 def test_durability_1_v6_the_folded_journal_equals_the_state(
     edges: list[tuple[str, str]], steps: list[tuple[float, inp.Input]], budget: Budget
@@ -162,7 +161,6 @@ def test_durability_1_v6_the_folded_journal_equals_the_state(
         assert sum(amount.cost for amount in reserved) <= budget.cost
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(STEPS)
 def test_v7_a_run_ends_when_time_passes_and_people_answer(steps: list[tuple[float, inp.Input]]) -> None:
     submission = Submission("r", "default", "q", "", "pipeline", ("a", "b"), (Edge("a", "b"),), 60.0, None)

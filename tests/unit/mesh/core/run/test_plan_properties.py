@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from archon_mesh.core.plan import SubTask
@@ -72,7 +72,6 @@ def play(run: PlanRun, move: str, argument: object) -> list[ev.Event]:
     return run.feed(inp.ResultIn(*key, TaskState.FAILED, None, BUSY if move == "busy" else BROKEN))
 
 
-@settings(max_examples=3 * settings().max_examples)
 @given(PLANS, st.lists(MOVES, max_size=30))
 def test_a_plan_keeps_its_promises_in_any_course(first: list[SubTask], moves: list[tuple[str, object]]) -> None:
     run = PlanRun()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from archon_services.cli.checks import versions
 from archon_services.local_mesh import ProcessState
 from archon_services.local_mesh.state import start_ticks
+from tests.fixtures.waiting import wait_until
 from tests.unit.services.cli.checks.findings import levels, texts
 from tests.unit.services.cli.checks.meshes import mesh_of, this_process
 
@@ -36,8 +36,7 @@ def test_process_of_another_installation_is_a_warning(tmp_path: Path) -> None:
     other.symlink_to(os.path.realpath(sys.executable))
     with subprocess.Popen([other, "-c", "import time; time.sleep(60)"]) as process:
         try:
-            while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
-                time.sleep(0.01)  # the kernel fills it in shortly after the start
+            wait_until(lambda: bool(Path(f"/proc/{process.pid}/cmdline").read_bytes()))  # shortly after the start
             ticks = start_ticks(process.pid)
             state = mesh_of(ProcessState("memory", "service", "healthy", process.pid, birth=ticks))
             findings = versions.check_versions(state, changed=0.0)

@@ -37,7 +37,7 @@ async def fork(server: ForkServer, log: Path, *arguments: str) -> ForkedProcess:
 
 
 async def ended(process: ForkedProcess) -> int:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await process.wait()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
@@ -21,6 +20,7 @@ from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.watch.hub import WatchHub
 from tests.fixtures.orchestrating import commands_of
+from tests.fixtures.waiting import run_ready_tasks, until
 
 COMMANDS = 3 * MAX_COMMANDS
 
@@ -42,8 +42,8 @@ async def test_commands_with_unread_replies_are_bounded() -> None:
     commands = commands_of(runs, journal, follower)
     try:
         async with ConverseStream(commands, runs.watchers, requests()) as conversation:
-            for _ in range(20):
-                await asyncio.sleep(0.01)
+            await until(lambda: taken == MAX_COMMANDS + 1)
+            await run_ready_tasks()
             assert taken == MAX_COMMANDS + 1, "one further command waits for room"
             answered: list[str] = []
             while response := await conversation.next():
@@ -71,8 +71,7 @@ async def test_a_run_in_a_reply_is_truncated_if_many_replies_wait() -> None:
     commands: Any = Large()
     commands.control = AsyncMock()
     async with ConverseStream(commands, WatchHub(MemoryJournal()), requests()) as conversation:
-        for _ in range(20):
-            await asyncio.sleep(0.01)
+        await run_ready_tasks(500)
         assert conversation._reply_bytes < REPLIES_BYTES + 100 * 200
         replies: list[pb.ConverseReply] = []
         while response := await conversation.next():

@@ -12,6 +12,7 @@ from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ownership.lease import LEASE
 from archon_services.orchestrator.ports import Clock
 from tests.fixtures.journal import commit, new_run, step_of
+from tests.fixtures.virtual_time import pass_time
 from tests.simulation.loop import run_virtual
 
 
@@ -68,13 +69,13 @@ def test_a_short_lease_is_taken_over_soon() -> None:
             await each.start()
         await submit(journal, "first", "r")
         first.held.add("r")
-        await asyncio.sleep(3.0)
+        await pass_time(3.0)
         assert not second.held, "its heartbeats continue"
         assert all(each.may_send() for each in owning)
         await owning[0].stop()  # kill -9
-        await asyncio.sleep(0.15)
+        await pass_time(0.15)
         assert not second.held
-        await asyncio.sleep(0.35)
+        await pass_time(0.35)
         assert second.held == {"r"}
         assert not owning[0].may_send()
         await owning[1].stop()
@@ -88,9 +89,9 @@ def test_an_own_run_that_is_not_held_is_reclaimed() -> None:
         owning = ownership(journal, runs, OwnershipLimits(reclaim_interval=2.0))
         await owning.start()
         await submit(journal, "only", "r")
-        await asyncio.sleep(1.9)
+        await pass_time(1.9)
         assert not runs.held
-        await asyncio.sleep(0.2)
+        await pass_time(0.2)
         assert runs.held == {"r"}
         assert owning.may_send(), "without other replicas the lease never ends"
         await owning.stop()
@@ -108,14 +109,14 @@ def test_a_notified_command_does_not_wait_for_a_scan() -> None:
         cancel = encode_command(inp.Cancel("caller", "enough"), 1.0)
         await journal.post("r", cancel)
         owning._mailbox._notified("another")
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         assert runs.commands == []
         owning._mailbox._notified("only")
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         assert runs.commands == [cancel]
         await owning.stop()
         owning._mailbox._notified("only")
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         assert runs.commands == [cancel], "not after it was stopped"
 
     run_virtual(course())

@@ -138,7 +138,7 @@ async def test_a_task_waits_for_another_turn_for_a_limited_time(monkeypatch: pyt
     turns.take(KEY, "another", lambda: None)
     history = SessionHistory(MemoryJournal(), turns, lambda role: True, woken.set)
     assert history.waits(run_of(), PLACE) and not woken.is_set()
-    await asyncio.wait_for(woken.wait(), 2.0)
+    await asyncio.wait_for(woken.wait(), 60)
     await history.read()
     assert history.version(PLACE) == 0
     history.cancel()

@@ -14,7 +14,7 @@ from archon_mesh.core.run.types import Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
 from archon_services.orchestrator.runs.manager import Runs
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, run_ready_tasks
 
 
 class Slow(MemoryJournal):
@@ -105,7 +105,7 @@ async def test_a_run_submitted_during_a_lookup_keeps_its_attempts() -> None:
     await journal.enter(OwnerRow("o1", "", 1, 0))
     await runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b"")
     journal.answers.set()
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
     assert instances.released == ["other"]
     await runs.stop()
 
@@ -118,7 +118,7 @@ async def test_a_run_claimed_before_its_creation_is_answered_runs_once(
     runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
     submit = asyncio.create_task(runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b""))
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
     await journal.enter(OwnerRow("o2", "", 1, 0))  # the first incarnation has expired
     runs.owner = "o2"
     if released:
@@ -126,10 +126,10 @@ async def test_a_run_claimed_before_its_creation_is_answered_runs_once(
     row = await journal.claim("r", "o2")
     assert row is not None
     await runs.take_over(row, (), SystemClock())
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
     journal.answers.set()
     assert await submit == ("r", True)
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
     assert sorted(instances.calls) == ["adopt", "release"], "the slot was reserved once, by the new owner"
     assert runs.holds("r")
     await runs.stop()

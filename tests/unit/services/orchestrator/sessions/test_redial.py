@@ -12,6 +12,7 @@ from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_services.orchestrator.sessions import Limits, SessionPool, dials, session
 from archon_services.orchestrator.sessions.dials import Dials, Place, Turn
+from tests.fixtures.virtual_time import pass_time
 from tests.fixtures.waiting import eventually
 from tests.simulation.loop import run_virtual
 from tests.unit.services.orchestrator.sessions.inbox import Inbox
@@ -55,7 +56,7 @@ def test_pauses_grow_once_the_resume_window_is_over(monkeypatch: pytest.MonkeyPa
         began = loop.time()
         pool = SessionPool(orchestrator_id="o", inbox=Inbox(), limits=Limits(resume_window=5.0))
         pool.update([Registration("a", instance_id="a1")])
-        await asyncio.sleep(600.0)
+        await pass_time(600.0)
         times = [time - began for time in DeadStream.dialled]
         pauses = [later - earlier for earlier, later in pairwise(times)]
         within = [pause for time, pause in zip(times, pauses, strict=False) if time + pause < 5.0]

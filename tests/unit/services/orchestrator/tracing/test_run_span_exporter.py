@@ -69,7 +69,7 @@ class Replica:
         async def exported() -> bool:
             return len(self.queue.entries) >= count
 
-        await eventually(exported, 10)
+        await eventually(exported, 60)
 
 
 @pytest.fixture
@@ -151,5 +151,5 @@ async def test_a_damaged_run_is_left_out(replica: Replica, caplog: pytest.LogCap
     async def logged() -> bool:
         return "the spans of run damaged are not exported" in caplog.text
 
-    await eventually(logged, 10)
+    await eventually(logged, 60)
     assert "run x " not in caplog.text

@@ -14,6 +14,7 @@ from archon_services.registry.domain.edges import build_graph
 from archon_services.registry.domain.state import Change, State
 from archon_services.registry.store import view as store_view
 from archon_services.registry.store.view import RegistryView
+from tests.fixtures.waiting import run_ready_tasks
 
 
 def update(number: int) -> dict[str, Registration | Edge | None]:
@@ -45,7 +46,7 @@ async def test_up_to_date_watch_waits_for_the_next_change() -> None:
     view = make_view(3)
     async with aclosing(view.watch(4)) as changes:
         waiting = asyncio.ensure_future(anext(changes))
-        await asyncio.sleep(0.01)
+        await run_ready_tasks()
         assert not waiting.done()
         view.apply(5, update(9))
         assert (await waiting).revision == 5

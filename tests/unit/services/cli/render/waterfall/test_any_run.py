@@ -110,7 +110,7 @@ def assert_within(parent: Span) -> None:
         assert_within(child)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn_runs())
 def test_path_covers_the_run_and_every_form_is_drawn(drawn: Waterfall) -> None:
     root = drawn.root
@@ -126,7 +126,7 @@ def test_path_covers_the_run_and_every_form_is_drawn(drawn: Waterfall) -> None:
     assert len(waterfall_document(drawn)["spans"]) == len(root.children)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn_runs())
 def test_attempts_and_waits_of_a_task_follow_each_other(drawn: Waterfall) -> None:
     phases: dict[str, list[Span]] = {}

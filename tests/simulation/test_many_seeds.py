@@ -1,0 +1,20 @@
+"""Seeds by the hundred hold, and have every fault without having been chosen for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.courses import COURSES
+from tests.simulation.played import assert_seeds_hold
+
+pytestmark = pytest.mark.slow
+
+FIRST = 1000
+SEEDS = {"plain": 100, "plans with people": 30, "stateful": 40, "plans": 40, "forks and stops": 30}
+"""The number of seeds by course."""
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("course", COURSES)
+def test_seeds_in_a_row_hold_every_line_of_the_validator(course: str) -> None:
+    assert_seeds_hold(course, range(FIRST, FIRST + SEEDS[course]))
