@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.shared_mesh import GOAL, completed
-from tests.e2e.terminal import PATIENCE, Terminal
+from tests.e2e.terminal import ARCHON, PATIENCE, Terminal
 from tests.fixtures.waiting import wait_until
 
 PIPELINE = ("requirements", "designer", "implementer")
@@ -268,6 +270,12 @@ def test_second_ctrl_c_detaches_from_the_run(terminal: Terminal) -> None:
             running.interrupt()
             assert running.end() == 130
     assert "which may still be running" in running.text
+
+
+def test_closed_pipe_causes_no_traceback(terminal: Terminal) -> None:
+    command = f"{shlex.join([*ARCHON, 'graph', '--format', 'json'])} | true"
+    result = subprocess.run(["sh", "-c", command], env=terminal.environment, capture_output=True, text=True)
+    assert "Traceback" not in result.stderr
 
 
 def test_crashed_process_is_restarted_and_serves(terminal: Terminal) -> None:
