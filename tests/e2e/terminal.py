@@ -250,22 +250,18 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """What it wrote since the last input."""
+        """What it wrote so far."""
         return self._written.decode(errors="replace")
 
-    def until(self, text: str) -> None:
-        """Waits until the command has written `text`."""
+    def until(self, text: str, times: int = 1) -> None:
+        """Waits until the command has written `text` `times` times."""
         end = time.monotonic() + PATIENCE
-        while text not in self.text:
+        while self.text.count(text) < times:
             assert time.monotonic() < end and self._read(1.0), f"no {text!r} on the screen:\n{self.text}"
 
     def type(self, text: str) -> None:
         """Types a text."""
         os.write(self._ours, text.encode())
-
-    def clear(self) -> None:
-        """Forgets what was written."""
-        self._written = b""
 
     def interrupt(self) -> None:
         """Sends SIGINT, as the terminal does for Ctrl-C."""

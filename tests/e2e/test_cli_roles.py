@@ -121,6 +121,7 @@ async def test_an_instance_that_cannot_start_is_removed(tmp_path: Path) -> None:
             assert names == ["etcd", "registry", "designer-1"]
 
 
+@pytest.mark.slow
 async def test_a_run_continues_over_a_restart_and_over_down_and_up(terminal: Terminal) -> None:
     up = ("up", "--only", "registry,memory,orchestrator,requirements", "--model", "openai/served-model", "--detach")
     async with OpenAIServer() as model:

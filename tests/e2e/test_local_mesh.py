@@ -18,6 +18,8 @@ from archon_services.testing.mesh import LocalMesh
 from tests.e2e.terminal import PATIENCE, Terminal
 from tests.fixtures.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
     previous = os.umask(0)
@@ -68,7 +70,6 @@ def test_a_role_has_its_environment_and_needs_resume_without_restarts() -> None:
             mesh.pause("designer-7")
 
 
-@pytest.mark.slow
 def test_mesh_ends_with_a_killed_test() -> None:
     script = (
         "import time\n"
