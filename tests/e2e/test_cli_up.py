@@ -72,7 +72,6 @@ def test_signal_stops_up_and_all_its_processes(terminal: Terminal, signum: signa
     assert not terminal.processes()
 
 
-@pytest.mark.slow
 def test_ctrl_c_during_the_start_stops_the_mesh(terminal: Terminal) -> None:
     with terminal.start("up", program=True) as running:
         running.until("starting")
@@ -81,7 +80,6 @@ def test_ctrl_c_during_the_start_stops_the_mesh(terminal: Terminal) -> None:
     assert not terminal.processes()
 
 
-@pytest.mark.slow
 def test_down_stops_the_mesh_of_another_terminal(terminal: Terminal) -> None:
     with terminal.start("up", "--only", "registry") as running:
         running.until("Ready after")
