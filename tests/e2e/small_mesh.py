@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
 from archon.server import signalled
@@ -60,18 +60,18 @@ async def _serve(home: Home, roles: Sequence[str]) -> None:
     async with AsyncExitStack() as stack:
         addresses: dict[str, str] = {}
 
-        async def run(name: str, app: object) -> str:
-            addresses[name] = await stack.enter_async_context(app)  # type: ignore[arg-type]
+        async def run(name: str, app: AbstractAsyncContextManager[str]) -> str:
+            addresses[name] = await stack.enter_async_context(app)
             return addresses[name]
 
         registry = await run("registry", registry_app(load_or_exit(RegistrySettings, [*_LOCAL, "--etcd", "memory"])))
-        at = (*_LOCAL, "--registry", registry)
+        at = [*_LOCAL, "--registry", registry]
         memory = await run("memory", memory_app(load_or_exit(MemorySettings, [*at, "--db", ":memory:"])))
-        at = (*at, "--memory", memory)
+        at += ["--memory", memory]
         journal = ("--journal", str(home.journal))
         await run("orchestrator", orchestrator_app(load_or_exit(OrchestratorSettings, [*at, *journal])))
         for name in roles:
-            settings = load_or_exit(AgentServiceSettings, [*at])
+            settings = load_or_exit(AgentServiceSettings, at)
             role = find_role(name)
             if isinstance(role, str):
                 declared = load_agent(role, model=settings.model, overrides=settings.overrides())

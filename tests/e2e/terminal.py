@@ -303,9 +303,9 @@ def _run_here(arguments: Sequence[str], environment: Mapping[str, str], stdin: s
     """Runs the command line in this process, which has the given variables, arguments, input and output meanwhile.
     Returns exit code, output and errors."""
     with TemporaryDirectory(prefix="archon-command-") as folder, ExitStack() as stack:
-        given, *written = (Path(folder) / name for name in ("stdin", "stdout", "stderr"))
+        given, written, failed = (Path(folder) / name for name in ("stdin", "stdout", "stderr"))
         given.write_text(stdin)
-        out, err = (stack.enter_context(file.open("w", encoding="utf-8")) for file in written)
+        out, err = (stack.enter_context(file.open("w", encoding="utf-8")) for file in (written, failed))
         warnings = logging.StreamHandler(err)  # as in a process without a configured log
         warnings.setLevel(logging.WARNING)
         warnings.addFilter(_is_of_this_loop)
@@ -325,7 +325,7 @@ def _run_here(arguments: Sequence[str], environment: Mapping[str, str], stdin: s
             os.environ.update(before)
         out.flush()
         err.flush()
-        return code, *(file.read_text(encoding="utf-8") for file in written)
+        return code, written.read_text(encoding="utf-8"), failed.read_text(encoding="utf-8")
 
 
 def _is_of_this_loop(record: logging.LogRecord) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ async def take_long() -> str:
 """
 
 
-def chat(folder: Path, file: str, *arguments: str, program: bool = False, **environment: str) -> Screen:
+def chat(
+    folder: Path, file: str, *arguments: str, program: bool = False, environment: Mapping[str, str] = {}
+) -> Screen:
     terminal = Terminal(folder / "home", **environment, COLUMNS="140", TERM="xterm-256color")
     return Screen(["chat", str(folder / file), *arguments], terminal.environment, program=program)
 
@@ -35,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_chat_answers_and_ends_with_an_empty_line(folder: Path) -> None:
-    with chat(folder, "quick.yaml", CHAT_PATIENCE="60") as screen:
+    with chat(folder, "quick.yaml", environment={"CHAT_PATIENCE": "60"}) as screen:
         screen.until("you: ")
         screen.type("How are you?\n")
         screen.until("quick: ")
@@ -64,8 +67,8 @@ async def test_a_slow_model_is_reported_while_it_is_slow(folder: Path) -> None:
     """The chat's patience is 0.2 s here."""
     async with OpenAIServer() as server:
         server.script(Answer(events=[chunk({"content": "at last"}), chunk(finish="stop")], delay=1.0))
-        model = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k"}
-        with chat(folder, "quick.yaml", "--model", "openai/slow", CHAT_PATIENCE="0.2", **model) as screen:
+        model = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k", "CHAT_PATIENCE": "0.2"}
+        with chat(folder, "quick.yaml", "--model", "openai/slow", environment=model) as screen:
             await asyncio.to_thread(screen.until, "you: ")
             screen.type("How are you?\n")
             await asyncio.to_thread(screen.until, "at last")

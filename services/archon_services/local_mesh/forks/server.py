@@ -106,7 +106,7 @@ def _run(request: dict[str, Any]) -> int:
     threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that are no daemons
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+        with suppress(OSError, ValueError):  # it is closed, or a pipe without a reader
             stream.flush()
     return code
 
