@@ -56,14 +56,19 @@ def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -
 
 def test_agents_marks_an_instance_that_does_not_answer(terminal: Terminal) -> None:
     address = terminal.state().process("designer-2").address
-    with frozen(terminal, "designer-2"):
+
+    def cells() -> dict[str, tuple[str, str, str]]:
+        """Returns tasks, state and model of each instance by its address."""
         rows = [line.split() for line in terminal.archon("agents").out.splitlines()[1:]]
-    # role, instance, address, version, tasks, state, heartbeat as "3 s ago", model
-    rows = [row for row in rows if row[0] in OWN]
-    cells = {row[2]: (row[4], row[5], row[9]) for row in rows}
-    assert cells.pop(address) == ("-/8", "silent", "offline")
-    assert set(cells.values()) == {("0/8", "healthy", "offline")}
-    assert all(row[7:9] == ["s", "ago"] and int(row[6]) >= 0 for row in rows)
+        # role, instance, address, version, tasks, state, heartbeat as "3 s ago", model
+        rows = [row for row in rows if row[0] in OWN]
+        assert all(row[7:9] == ["s", "ago"] and int(row[6]) >= 0 for row in rows)
+        return {row[2]: (row[4], row[5], row[9]) for row in rows}
+
+    expected = dict.fromkeys(cells(), ("0/8", "healthy", "offline"))
+    assert len(expected) == len(OWN)
+    with frozen(terminal, "designer-2"):
+        wait_until(lambda: cells() == {**expected, address: ("-/8", "silent", "offline")})
 
 
 def test_status_shows_every_process_with_its_model(terminal: Terminal) -> None:
