@@ -162,7 +162,7 @@ def test_prompts_are_saved_to_a_file(terminal: Terminal, finished: str, tmp_path
 
 
 def test_quiet_prints_only_the_answer_to_a_goal_from_stdin(terminal: Terminal) -> None:
-    result = terminal.archon("run", "-", "--quiet", "--role", "requirements", stdin="It must be blue.")
+    result = terminal.program("run", "-", "--quiet", "--role", "requirements", stdin="It must be blue.")
     assert result.code == 0
     assert result.err == ""
     assert result.out.rstrip().endswith("R1. It must be blue.")
@@ -255,6 +255,12 @@ def test_errors_are_one_line_with_an_exit_code(terminal: Terminal, arguments: li
         assert result.error_lines[0].startswith("error: ")
         assert text in result.error_lines[0]
         assert [line for line in result.error_lines[1:] if not line.startswith("hint: ")] == []
+
+
+def test_a_program_ends_with_the_exit_code_of_its_error(terminal: Terminal) -> None:
+    result = terminal.program("run", "x", "--role", "absent")
+    assert (result.code, result.out) == (4, "")
+    assert "'absent'" in result.error_lines[0]
 
 
 def test_ctrl_c_cancels_the_run(terminal: Terminal) -> None:

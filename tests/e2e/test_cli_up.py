@@ -88,7 +88,8 @@ def test_down_stops_the_mesh_of_another_terminal(terminal: Terminal) -> None:
 
 
 def test_processes_end_with_a_killed_supervisor(terminal: Terminal) -> None:
-    assert terminal.archon("up", "--only", "registry", "--detach").code == 0
+    assert terminal.archon("up", "--only", "registry,memory", "--detach").code == 0
+    assert len(terminal.processes()) == 4, "the supervisor, etcd, and two forks"
     os.kill(terminal.state().pid, signal.SIGKILL)
     wait_until(lambda: not terminal.processes())
     findings = {finding["check"]: finding for finding in json.loads(terminal.archon("doctor", "--json").out)}
