@@ -8,6 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from tests.chaos.load import MixedLoad
 from tests.chaos.mesh import ChaosMesh
 from tests.chaos.validator import Finding, validate
 from tests.failures.load import Course, Load
+from tests.fixtures.waiting import eventually, until
 
 IN_FLIGHT: Final = 8
 """The minimum number of runs in progress when a round begins."""
@@ -108,17 +110,18 @@ class Reign:
 
     async def _until(self, holds: Callable[[], bool], what: str) -> None:
         try:
-            async with asyncio.timeout(ON_WITHIN):
-                while not holds():  # noqa: ASYNC110 - the state is another process's
-                    await asyncio.sleep(0.05)
+            await until(holds, ON_WITHIN)
         except TimeoutError:
             raise Stuck(f"no {what} within {ON_WITHIN:g} s") from None
 
     async def _look_through(self, ledger: Path) -> None:
         async with archive(self._mesh.dsn) as stored:
-            end = time.monotonic() + ENDED_WITHIN
-            while await stored.open_runs() and time.monotonic() < end:  # noqa: ASYNC110 - other processes end them
-                await asyncio.sleep(0.2)
+
+            async def ended() -> bool:
+                return not await stored.open_runs()
+
+            with suppress(TimeoutError):  # those that never end are findings
+                await eventually(ended, ENDED_WITHIN)
             findings, self.outcome.runs = await validate(stored, self.outcome.courses, Ledger.read(ledger))
         self.outcome.findings += findings
 

@@ -15,6 +15,9 @@ from tests.fixtures.valve import Valve
 
 BACK_WITHIN: Final = 60.0
 
+RESTARTED_AFTER: Final = 0.2
+"""Seconds until a process that exited while it started is started again."""
+
 
 class Target(ABC):
     """A process that faults can hit. Reports count it under `kind`; `down` is true while a fault has ended it."""
@@ -66,7 +69,7 @@ class ServiceTarget(Target):
                     address = await self.process.start()
                     break
                 except AssertionError:  # it exited: a service that it needs is down
-                    await asyncio.sleep(0.2)
+                    await asyncio.sleep(RESTARTED_AFTER)
                 except BaseException:
                     await self.process.kill()
                     raise

@@ -9,12 +9,13 @@ import pytest
 from tests.chaos.reign import IN_FLIGHT
 from tests.chaos.run import chaos
 
-pytestmark = pytest.mark.liveness
+pytestmark = pytest.mark.slow
 
 ROUNDS = 5
 SEED = 7
 
 
+@pytest.mark.liveness
 async def test_every_invariant_holds_under_random_faults(tmp_path: Path) -> None:
     outcome = await chaos(ROUNDS, SEED, tmp_path, print)
     assert not outcome.findings

@@ -1,35 +1,27 @@
-"""The commands on one mesh of real processes with two designers."""
+"""The commands on the shared mesh of real processes with two designers."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.e2e.shared_mesh import GOAL, completed
 from tests.e2e.terminal import ARCHON, PATIENCE, Terminal
 from tests.fixtures.waiting import wait_until
 
-GOAL = "Build a todo app. It must sync across devices. Users should see a history."
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path_factory.mktemp("mesh"))
-    try:
-        result = terminal.archon("up", "--replicas", "designer=2", "--detach")
-        assert result.code == 0, result.err
-        yield terminal
-    finally:
-        terminal.archon("down")
-        assert not terminal.processes()
+PIPELINE = ("requirements", "designer", "implementer")
+OWN = ("coordinator", "designer", "designer", "implementer", "planner", "requirements")
+"""The roles of the processes of the mesh. Agents of other tests may be registered, too."""
 
 
 @contextmanager
@@ -42,33 +34,41 @@ def frozen(terminal: Terminal, name: str) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+def own(agents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [agent for agent in agents if agent["role"] in OWN]
+
+
 def last_run(terminal: Terminal) -> dict[str, str]:
     runs: list[dict[str, str]] = json.loads(terminal.archon("runs", "--limit", "1", "--json").out)
     return runs[0]
 
 
 def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -> None:
-    agents = json.loads(terminal.archon("agents", "--json").out)
-    assert sorted(agent["role"] for agent in agents) == [
-        *("coordinator", "designer", "designer", "implementer", "planner", "requirements")
-    ]
+    agents = own(json.loads(terminal.archon("agents", "--json").out))
+    assert sorted(agent["role"] for agent in agents) == list(OWN)
     [implementer] = [agent for agent in agents if agent["role"] == "implementer"]
     assert [dependency["role"] for dependency in implementer["depends_on"]] == ["requirements", "designer"]
     lines = terminal.archon("agents").out.splitlines()
-    assert len(lines) == 7
+    assert sum(line.split()[0] in OWN for line in lines) == len(OWN)
     assert all(agent["address"] in "\n".join(lines) for agent in agents)
     assert {(agent["answers"], agent["tags"]["model"]) for agent in agents} == {(True, "offline")}
 
 
 def test_agents_marks_an_instance_that_does_not_answer(terminal: Terminal) -> None:
     address = terminal.state().process("designer-2").address
-    with frozen(terminal, "designer-2"):
+
+    def cells() -> dict[str, tuple[str, str, str]]:
+        """Returns tasks, state and model of each instance by its address."""
         rows = [line.split() for line in terminal.archon("agents").out.splitlines()[1:]]
-    # role, instance, address, version, tasks, state, heartbeat as "3 s ago", model
-    cells = {row[2]: (row[4], row[5], row[9]) for row in rows}
-    assert cells.pop(address) == ("-/8", "silent", "offline")
-    assert set(cells.values()) == {("0/8", "healthy", "offline")}
-    assert all(row[7:9] == ["s", "ago"] and 0 <= int(row[6]) <= 10 for row in rows), "the lease is 10 s"
+        # role, instance, address, version, tasks, state, heartbeat as "3 s ago", model
+        rows = [row for row in rows if row[0] in OWN]
+        assert all(row[7:9] == ["s", "ago"] and int(row[6]) >= 0 for row in rows)
+        return {row[2]: (row[4], row[5], row[9]) for row in rows}
+
+    expected = dict.fromkeys(cells(), ("0/8", "healthy", "offline"))
+    assert len(expected) == len(OWN)
+    with frozen(terminal, "designer-2"):
+        wait_until(lambda: cells() == {**expected, address: ("-/8", "silent", "offline")})
 
 
 def test_status_shows_every_process_with_its_model(terminal: Terminal) -> None:
@@ -92,15 +92,12 @@ def test_graph_shows_the_edges_in_every_format(terminal: Terminal, tmp_path: Pat
     assert "designer (2 instances)" in text
     assert "declared by 2 instances" in text
     graph = json.loads(terminal.archon("graph", "--format", "json").out)
-    assert [role["role"] for role in graph["roles"] if not role["coordinator"]] == [
-        "planner",
-        "requirements",
-        "designer",
-        "implementer",
-    ]
+    roles = [role["role"] for role in own(graph["roles"]) if not role["coordinator"]]
+    assert roles == ["planner", *PIPELINE]
     assert [role["role"] for role in graph["roles"] if role["coordinator"]] == ["coordinator"]
     assert "coordinator (1 instance, coordinator)" in text
-    assert len(graph["edges"]) == 3
+    edges = [edge for edge in graph["edges"] if {edge["upstream"], edge["downstream"]} <= {*OWN}]
+    assert len(edges) == 3
     assert terminal.archon("graph", "--format", "mermaid").out.startswith("flowchart LR")
     assert terminal.archon("graph", "--format", "dot").out.startswith("digraph")
     picture = tmp_path / "mesh.svg"
@@ -121,55 +118,51 @@ def test_run_prints_progress_answer_and_summary(terminal: Terminal) -> None:
     assert last_run(terminal)["run_id"] in total
 
 
-def test_prompts_prints_context_after_the_system_prompt(terminal: Terminal) -> None:
-    assert terminal.archon("run", GOAL, "--quiet").code == 0
-    [record] = json.loads(terminal.archon("prompts", "last", "--role", "implementer", "--json").out)
+def test_prompts_prints_context_after_the_system_prompt(terminal: Terminal, finished: str) -> None:
+    [record] = json.loads(terminal.archon("prompts", finished, "--role", "implementer", "--json").out)
     messages = record["request"]["messages"]
     assert [message["role"] for message in messages] == ["system", "system", "system", "user"]
     assert messages[1]["content"].startswith("Shared context from requirements:\n")
     assert messages[2]["content"].startswith("Shared context from designer:\n")
     assert messages[3]["content"] == GOAL
-    run_id = last_run(terminal)["run_id"]
-    text = terminal.archon("prompts", run_id[:12]).out
+    text = terminal.archon("prompts", finished[:12]).out
     places = [text.index(f"=== {role}, attempt 1") for role in ("requirements", "designer", "implementer")]
     assert places == sorted(places)
     assert text.count("Shared context from requirements:") == 2
     assert text.count("Shared context from designer:") == 1
 
 
-def test_trace_shows_a_run_in_every_form(terminal: Terminal, tmp_path: Path) -> None:
-    assert terminal.archon("run", GOAL, "--quiet").code == 0
+def test_trace_shows_a_run_in_every_form(terminal: Terminal, finished: str, tmp_path: Path) -> None:
     for width in (80, 140):
-        lines = terminal.archon("trace", "last", "--width", str(width)).out.splitlines()
+        lines = terminal.archon("trace", finished, "--width", str(width)).out.splitlines()
         assert all(len(line) <= width for line in lines)
         for role in ("requirements", "designer", "implementer"):
             assert any(line.startswith(f"* {role}") for line in lines)
         assert sum(line.startswith("*   model offline") for line in lines) == 3
-    data = json.loads(terminal.archon("trace", "last", "--json").out)
-    assert (data["run_id"], data["state"], data["strategy"]) == (last_run(terminal)["run_id"], "completed", "pipeline")
+    data = json.loads(terminal.archon("trace", finished, "--json").out)
+    assert (data["run_id"], data["state"], data["strategy"]) == (finished, "completed", "pipeline")
     assert sum(kind["critical_path_share"] for kind in data["time"].values()) == pytest.approx(1.0, abs=0.01)
     assert data["time"]["waiting"]["critical_path_seconds"] == 0
     for form, start in {".svg": "<svg", ".json": "{", ".txt": "run "}.items():
         file = tmp_path / f"run{form}"
-        assert terminal.archon("trace", "last", "--save", str(file)).out == f"Wrote {file}.\n"
+        assert terminal.archon("trace", finished, "--save", str(file)).out == f"Wrote {file}.\n"
         assert file.read_text().startswith(start)
-    refused = terminal.archon("trace", "last", "--save", str(tmp_path / "run.png"))
+    refused = terminal.archon("trace", finished, "--save", str(tmp_path / "run.png"))
     assert (refused.code, "the suffix must be one of .txt, .json, .svg" in refused.err) == (2, True)
 
 
-def test_prompts_are_saved_to_a_file(terminal: Terminal, tmp_path: Path) -> None:
-    assert terminal.archon("run", GOAL, "--quiet").code == 0
+def test_prompts_are_saved_to_a_file(terminal: Terminal, finished: str, tmp_path: Path) -> None:
     text, data = tmp_path / "prompts.txt", tmp_path / "prompts.json"
-    assert terminal.archon("prompts", "last", "--save", str(text)).out == f"Wrote {text}.\n"
-    assert text.read_text() == terminal.archon("prompts", "last").out
-    assert terminal.archon("prompts", "last", "--json", "--save", str(data)).code == 0
+    assert terminal.archon("prompts", finished, "--save", str(text)).out == f"Wrote {text}.\n"
+    assert text.read_text() == terminal.archon("prompts", finished).out
+    assert terminal.archon("prompts", finished, "--json", "--save", str(data)).code == 0
     assert [record["role"] for record in json.loads(data.read_text())] == ["requirements", "designer", "implementer"]
-    refused = terminal.archon("prompts", "last", "--save", str(tmp_path / "absent" / "x"))
+    refused = terminal.archon("prompts", finished, "--save", str(tmp_path / "absent" / "x"))
     assert (refused.code, "cannot write" in refused.err) == (1, True)
 
 
 def test_quiet_prints_only_the_answer_to_a_goal_from_stdin(terminal: Terminal) -> None:
-    result = terminal.archon("run", "-", "--quiet", "--role", "requirements", stdin="It must be blue.")
+    result = terminal.program("run", "-", "--quiet", "--role", "requirements", stdin="It must be blue.")
     assert result.code == 0
     assert result.err == ""
     assert result.out.rstrip().endswith("R1. It must be blue.")
@@ -217,9 +210,10 @@ def test_a_detached_run_prints_its_id_and_the_same_request_submits_it_once(termi
 
 
 def test_runs_are_listed_by_state_and_age(terminal: Terminal) -> None:
-    terminal.archon("run", "It must be blue.", "--role", "requirements", "--quiet")
-    failed = terminal.archon("runs", "--state", "failed", "--state", "paused")
-    assert failed.out == "There are no runs in state failed or paused.\n"
+    terminal.archon("run", "It must be blue.", "--role", "requirements", "--session", "listed", "--quiet")
+    own = ("--session", "listed")
+    failed = terminal.archon("runs", "--state", "failed", "--state", "paused", *own)
+    assert failed.out == "There are no runs in session listed in state failed or paused.\n"
     assert len(terminal.archon("runs", "--state", "completed", "--since", "1h", "--limit", "1").out.splitlines()) == 2
     assert terminal.archon("runs", "--since", "2099-01-01").out == "There are no runs since then.\n"
 
@@ -263,8 +257,14 @@ def test_errors_are_one_line_with_an_exit_code(terminal: Terminal, arguments: li
         assert [line for line in result.error_lines[1:] if not line.startswith("hint: ")] == []
 
 
+def test_a_program_ends_with_the_exit_code_of_its_error(terminal: Terminal) -> None:
+    result = terminal.program("run", "x", "--role", "absent")
+    assert (result.code, result.out) == (4, "")
+    assert "'absent'" in result.error_lines[0]
+
+
 def test_ctrl_c_cancels_the_run(terminal: Terminal) -> None:
-    with frozen(terminal, "requirements-1"), terminal.start("run", GOAL) as running:
+    with frozen(terminal, "requirements-1"), terminal.start("run", GOAL, program=True) as running:
         running.until("requirements")
         running.interrupt()
         assert running.end() == 130
@@ -279,8 +279,14 @@ def test_second_ctrl_c_detaches_from_the_run(terminal: Terminal) -> None:
             running.interrupt()
             running.until("Ctrl-C again to detach")
             running.interrupt()
-            assert running.end(within=5.0) == 130
+            assert running.end() == 130
     assert "which may still be running" in running.text
+
+
+def test_closed_pipe_causes_no_traceback(terminal: Terminal) -> None:
+    command = f"{shlex.join([*ARCHON, 'graph', '--format', 'json'])} | true"
+    result = subprocess.run(["sh", "-c", command], env=terminal.environment, capture_output=True, text=True)
+    assert "Traceback" not in result.stderr
 
 
 def test_crashed_process_is_restarted_and_serves(terminal: Terminal) -> None:
@@ -291,34 +297,12 @@ def test_crashed_process_is_restarted_and_serves(terminal: Terminal) -> None:
     assert terminal.archon("run", GOAL, "--quiet").code == 0
 
 
-def on_terminal(terminal: Terminal, *arguments: str, columns: int) -> tuple[int | None, str]:
-    """Runs a command on a terminal of so many columns. Returns its exit code and what it wrote, control codes included."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*ARCHON, *arguments],
-        env={**terminal.environment, "TERM": "xterm-256color", "COLUMNS": str(columns)},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    screen = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            screen += chunk
-    except OSError:  # raised by a pseudo-terminal whose other side is closed
-        pass
-    finally:
-        os.close(ours)
-    return process.wait(PATIENCE), screen.decode()
-
-
-def test_trace_has_colours_on_a_terminal_unless_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert terminal.archon("run", GOAL, "--quiet").code == 0
-    coloured = on_terminal(terminal, "trace", "last", columns=80)[1]
+def test_trace_has_colours_on_a_terminal_unless_refused(
+    terminal: Terminal, finished: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coloured = terminal.on_screen("trace", finished, columns=80)[1]
     monkeypatch.setitem(terminal.environment, "NO_COLOR", "1")
-    plain = on_terminal(terminal, "trace", "last", columns=80)[1]
+    plain = terminal.on_screen("trace", finished, columns=80)[1]
     assert re.search(r"\x1b\[[0-9;]*3\dm#+", coloured)
     assert not re.search(r"\x1b\[[0-9;]*[34]\dm", plain)
     assert "model offline" in plain
@@ -347,9 +331,9 @@ def test_trace_has_colours_on_a_terminal_unless_refused(terminal: Terminal, monk
     ],
     ids=" ".join,
 )
+@pytest.mark.usefixtures("finished")
 def test_no_line_is_wider_than_a_terminal_of_80_columns(terminal: Terminal, arguments: list[str]) -> None:
-    assert terminal.archon("run", GOAL, "--quiet").code == 0
-    _, written = on_terminal(terminal, *arguments, columns=80)
+    _, written = terminal.on_screen(*arguments, columns=80, program=arguments == ["--help"])
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
     lines = [line.rstrip() for line in re.split(r"[\r\n]+", plain)]
     # A word that is longer than a line, such as a path, stays whole, so that it can be copied.
@@ -358,25 +342,23 @@ def test_no_line_is_wider_than_a_terminal_of_80_columns(terminal: Terminal, argu
 
 
 def test_logs_of_the_newest_run_are_those_of_its_agents(terminal: Terminal) -> None:
-    assert terminal.archon("run", GOAL, "--quiet").code == 0
-    run_id = json.loads(terminal.archon("runs", "--json").out)[0]["run_id"]
+    run_id = completed(terminal)
     logs = terminal.archon("logs", "last", "--json")
     assert logs.code == 0
     lines = [json.loads(line) for line in logs.out.splitlines()]
     assert {line["run_id"] for line in lines} == {run_id}
-    assert [line["role"] for line in lines] == ["requirements", "designer", "implementer"], "in the order of time"
+    assert [line["role"] for line in lines] == list(PIPELINE), "in the order of time"
     assert len(terminal.archon("logs", run_id[:20]).out.splitlines()) == 3
 
 
-def test_a_run_without_lines_of_a_level_is_reported(terminal: Terminal) -> None:
-    assert terminal.archon("run", GOAL, "--quiet").code == 0
-    logs = terminal.archon("logs", "last", "--level", "error")
+def test_a_run_without_lines_of_a_level_is_reported(terminal: Terminal, finished: str) -> None:
+    logs = terminal.archon("logs", finished, "--level", "error")
     assert logs.code != 0
     assert logs.error_lines[0].endswith(" at level error or above")
 
 
 def test_terminal_shows_a_tree_and_restores_the_cursor(terminal: Terminal) -> None:
-    code, text = on_terminal(terminal, "run", GOAL, columns=120)
+    code, text = terminal.on_screen("run", GOAL, columns=120, program=True)
     assert code == 0
     assert "└── " in text
     assert "✔" in text

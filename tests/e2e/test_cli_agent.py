@@ -1,33 +1,20 @@
-"""Strategy agent on the command line, on one mesh of real processes: the coordinator and the three roles."""
+"""Strategy agent on the command line, on the shared mesh of real processes: the coordinator and the three roles."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from archon_mesh.core.awareness import awareness_message
+from tests.e2e.shared_mesh import GOAL
 from tests.e2e.terminal import PATIENCE, Terminal
 from tests.fixtures.waiting import wait_until
 
-GOAL = "Build a todo app. It must sync across devices. Users should see a history."
 ROLES = ["requirements", "designer", "implementer"]
 EDGES = [("requirements", "designer"), ("requirements", "implementer"), ("designer", "implementer")]
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path_factory.mktemp("mesh"))
-    try:
-        result = terminal.archon("up", "--detach")
-        assert result.code == 0, result.err
-        yield terminal
-    finally:
-        terminal.archon("down")
-        assert not terminal.processes()
 
 
 def test_coordinator_delegates_once_per_role_in_order(terminal: Terminal) -> None:
@@ -44,28 +31,26 @@ def test_coordinator_delegates_once_per_role_in_order(terminal: Terminal) -> Non
     assert [row.startswith("  ") for row in rows] == [False, True, True, True]
 
 
-def test_show_nests_delegations_and_watch_repeats_them(terminal: Terminal) -> None:
-    assert terminal.archon("run", "--strategy", "agent", GOAL, "--quiet").code == 0
-    shown = terminal.archon("show", "last", "--no-answer").out
+def test_show_nests_delegations_and_watch_repeats_them(terminal: Terminal, delegated: str) -> None:
+    shown = terminal.archon("show", delegated, "--no-answer").out
     assert "  strategy    agent\n" in shown
     tree = shown[shown.index("└──") :].splitlines()
     assert [line.split()[1] for line in tree] == ["coordinator", *ROLES]
     assert all(line.startswith("    ") for line in tree[1:])
-    lines = terminal.archon("watch", "last").error_lines
+    lines = terminal.archon("watch", delegated).error_lines
     assert sum("coordinator    delegates to" in line for line in lines) == 3
-    run = json.loads(terminal.archon("show", "last", "--json").out)
+    run = json.loads(terminal.archon("show", delegated, "--json").out)
     assert [answer["role"] for answer in run["answers"]] == ["coordinator"]
 
 
-def test_prompts_prints_awareness_message_tools_and_calls(terminal: Terminal) -> None:
-    assert terminal.archon("run", "--strategy", "agent", GOAL, "--quiet").code == 0
-    records = json.loads(terminal.archon("prompts", "last", "--role", "coordinator", "--json").out)
+def test_prompts_prints_awareness_message_tools_and_calls(terminal: Terminal, delegated: str) -> None:
+    records = json.loads(terminal.archon("prompts", delegated, "--role", "coordinator", "--json").out)
     assert len(records) == 4
     messages = records[-1]["request"]["messages"]
     assert [message["role"] for message in messages] == ["system", "system", "user", *["assistant", "tool"] * 3]
     assert messages[1]["content"] == awareness_message(EDGES, ROLES)
     assert [tool["function"]["name"] for tool in records[0]["request"]["tools"]] == ROLES
-    text = terminal.archon("prompts", "last", "--role", "coordinator").out
+    text = terminal.archon("prompts", delegated, "--role", "coordinator").out
     assert text.count("--- 2 system: awareness of other roles, ~") == 4
     assert text.count(f" tokens ---\n{awareness_message(EDGES, ROLES)}\n--- 3 user: input of the task, ~") == 4
     assert text.count("--- available tools: requirements, designer, implementer ---") == 4
@@ -73,25 +58,23 @@ def test_prompts_prints_awareness_message_tools_and_calls(terminal: Terminal) ->
     assert [message["origin"] for message in records[1]["messages"]] == [
         *("system_prompt", "awareness", "input", "step", "tool_result")
     ]
-    designers = json.loads(terminal.archon("prompts", "last", "--role", "designer", "--json").out)
+    designers = json.loads(terminal.archon("prompts", delegated, "--role", "designer", "--json").out)
     assert "Shared context from requirements:" in designers[0]["request"]["messages"][1]["content"]
     assert designers[0]["messages"][1]["label"] == "shared context v1 of requirements"
     assert [record["warnings"] for record in (*records, *designers)] == [[]] * 5
 
 
-def test_prompts_warns_near_the_context_window(terminal: Terminal) -> None:
-    assert terminal.archon("run", "--role", "requirements", GOAL, "--quiet").code == 0
+def test_prompts_warns_near_the_context_window(terminal: Terminal, finished: str) -> None:
     near, far = (
-        json.loads(terminal.archon("prompts", "last", "--window", window, "--json").out)[0]
+        json.loads(terminal.archon("prompts", finished, "--window", window, "--json").out)[0]
         for window in ("100", "100000")
     )
     assert (near["context_window"], far["warnings"]) == (100, [])
     assert near["warnings"][0].startswith("near the limit: ~")
 
 
-def test_trace_shows_delegations_below_their_caller(terminal: Terminal) -> None:
-    assert terminal.archon("run", "--strategy", "agent", GOAL, "--quiet").code == 0
-    data = json.loads(terminal.archon("trace", "last", "--json").out)
+def test_trace_shows_delegations_below_their_caller(terminal: Terminal, delegated: str) -> None:
+    data = json.loads(terminal.archon("trace", delegated, "--json").out)
     (coordinator,) = [span for span in data["spans"] if span["kind"] == "attempt"]
     delegations = [span for span in coordinator["spans"] if span["kind"] == "delegation"]
     assert [span["name"] for span in delegations] == ROLES
@@ -119,20 +102,23 @@ def test_run_with_insufficient_budget_fails(terminal: Terminal) -> None:
 
 
 def test_killed_coordinator_reuses_its_delegations(terminal: Terminal) -> None:
-    designer = terminal.pid("designer-1")
+    designers = [terminal.pid("designer-1"), terminal.pid("designer-2")]
     before = terminal.state().process("coordinator-1").restarts
-    os.kill(designer, signal.SIGSTOP)
     try:
+        for designer in designers:
+            os.kill(designer, signal.SIGSTOP)
         with terminal.start("run", "--strategy", "agent", GOAL) as running:
             running.until("delegates to designer")
             os.kill(terminal.pid("coordinator-1"), signal.SIGKILL)
             wait_until(lambda: terminal.state().process("coordinator-1").restarts > before, within=PATIENCE)
-            os.kill(designer, signal.SIGCONT)
+            for designer in designers:
+                os.kill(designer, signal.SIGCONT)
             running.until("completed after")
             assert running.end() == 0
+            assert "delegates to designer again: reuses the existing task" in running.text
     finally:
-        os.kill(designer, signal.SIGCONT)
-    assert "delegates to designer again: reuses the existing task" in running.text
+        for designer in designers:
+            os.kill(designer, signal.SIGCONT)
     for role, calls in {"requirements": 1, "designer": 1, "coordinator": 4}.items():
         records = json.loads(terminal.archon("prompts", "last", "--role", role, "--json").out)
         assert len(records) == calls, f"a model call of {role} was repeated"

@@ -1,10 +1,9 @@
-"""Questions and pauses on the command line, with a mesh of real processes and separate agents."""
+"""Questions and pauses on the command line, on the shared mesh of real processes and with separate agents."""
 
 from __future__ import annotations
 
 import json
-import os
-import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,56 +13,39 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.terminal import ARCHON, PATIENCE, Result, Running, Terminal
+from tests.e2e.terminal import PATIENCE, Result, Running, Terminal
+from tests.fixtures.fork_server import fork_server
 from tests.fixtures.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-CLERK = """
-import sys
-from archon import AgentServer, Question
-agent = AgentServer(sys.argv[1])
-@agent.task
-async def work(task):
-    if not task.inputs:
-        task.save(b"begun")
-        return Question(f"Which colour\\n  for {task.text}?", checkpoint=b"page 7")
-    return f"{task.input_text} on {task.checkpoint.decode()}, attempt {task.attempt}"
-agent.run()
-"""
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path_factory.mktemp("mesh"))
-    try:
-        result = terminal.archon("up", "--detach")
-        assert result.code == 0, result.err
-        with beside(terminal, "-c", CLERK, "clerk"), beside(terminal, "-c", CLERK, "painter"):
-            for role in ("clerk", "painter"):
-                wait_until(lambda role=role: role in terminal.archon("agents").out, within=PATIENCE)  # type: ignore[misc]
-            yield terminal
-    finally:
-        terminal.archon("down")
-        assert not terminal.processes()
+pytestmark = pytest.mark.usefixtures("asking_agents")
 
 
 @contextmanager
-def beside(terminal: Terminal, *arguments: str) -> Iterator[None]:
-    """Starts an agent that registers itself with the mesh, as in the README."""
-    registry = terminal.state().address("registry")
-    process = subprocess.Popen([sys.executable, *arguments], env={**terminal.environment, "ARCHON_REGISTRY": registry})
+def approver(terminal: Terminal, *, program: bool = False) -> Iterator[None]:
+    """Starts the agent of the README, as a `program` as shown there, or in a fork."""
+    environment = {**terminal.environment, "ARCHON_REGISTRY": terminal.state().registry}
+    process = (
+        subprocess.Popen([sys.executable, str(EXAMPLES / "approver.py")], env=environment)
+        if program
+        else fork_server.fork("examples.approver", (), environment, terminal.home / "approver.log")
+    )
     try:
+        wait_until(lambda: "implementer -> approver" in terminal.archon("graph").out, within=PATIENCE)
         yield
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+    wait_until(lambda: "approver" not in terminal.archon("graph").out, within=PATIENCE)
 
 
 @contextmanager
-def asking(terminal: Terminal, *arguments: str, questions: int = 1) -> Iterator[tuple[str, Running]]:
+def asking(
+    terminal: Terminal, *arguments: str, questions: int = 1, program: bool = False
+) -> Iterator[tuple[str, Running]]:
     """Starts a run that asks questions; yields its id and the command that follows it."""
-    with terminal.start("run", *arguments) as running:
+    with terminal.start("run", *arguments, program=program) as running:
         running.until("To answer: ", questions)
         yield last_run(terminal)["run_id"], running
 
@@ -81,7 +63,7 @@ def assert_error(result: Result, code: int, text: str) -> None:
 
 
 def test_run_prints_its_question_and_continues_when_answered(terminal: Terminal) -> None:
-    with asking(terminal, "xyz", "--role", "clerk") as (run_id, running):
+    with asking(terminal, "xyz", "--role", "clerk", program=True) as (run_id, running):
         lines = running.text.splitlines()
         [line] = [line for line in lines if "question: " in line]
         assert line.endswith("  clerk          question: Which colour for xyz?")
@@ -180,10 +162,11 @@ def test_quiet_prints_questions_to_standard_error(terminal: Terminal) -> None:
 
 
 def test_terminal_prompts_until_the_answer_is_valid(terminal: Terminal) -> None:
-    with beside(terminal, str(EXAMPLES / "approver.py")):
-        wait_until(lambda: "approver" in terminal.archon("agents").out, within=PATIENCE)
+    with approver(terminal):
         with asking(terminal, "Ship it", "--role", "approver") as (run_id, running):
-            screen = typed(terminal, ["respond", "last"], {"> ": "perhaps\n", "'perhaps'": "yes\n"})
+            answers = {"> ": "perhaps\n", "'perhaps'": "yes\n"}
+            code, screen = terminal.on_screen("respond", run_id, columns=140, typing=answers)
+            assert code == 0, screen
             assert "approver asks:\r\n  The plan has 2 words. Approve it?\r\n" in screen
             assert f"Answer accepted. Run {run_id} continues." in screen
             assert running.end() == 0
@@ -191,8 +174,7 @@ def test_terminal_prompts_until_the_answer_is_valid(terminal: Terminal) -> None:
 
 
 def test_approver_example_asks_at_the_end_of_a_pipeline(terminal: Terminal) -> None:
-    with beside(terminal, str(EXAMPLES / "approver.py")):
-        wait_until(lambda: "implementer -> approver" in terminal.archon("graph").out, within=PATIENCE)
+    with approver(terminal, program=True):
         roles = [word for role in ("implementer", "approver") for word in ("--role", role)]
         with asking(terminal, "It must be blue.", *roles) as (_, running):
             assert_error(terminal.archon("respond", "last", "perhaps"), 2, "'perhaps'")
@@ -206,41 +188,12 @@ def test_tree_shows_question_and_stopped_clock(terminal: Terminal) -> None:
         assert terminal.archon("respond", "last", "blue").code == 0
         return ""
 
-    screen = typed(terminal, ["run", "xyz", "--role", "clerk"], {"To answer from another terminal": answer})
+    typing = {"To answer from another terminal": answer}
+    code, screen = terminal.on_screen("run", "xyz", "--role", "clerk", columns=140, typing=typing)
+    assert code == 0, screen
     assert "waiting for input; clock stopped" in screen
     assert "clock was stopped for" in screen
     assert "blue on page 7, attempt 2" in screen
-
-
-def typed(terminal: Terminal, arguments: list[str], typing: dict[str, Any]) -> str:
-    """Runs a command on a pseudo-terminal and returns its output.
-
-    `typing` maps a text of the output to the input that follows it, or to a function that returns the input. The
-    command must exit with 0.
-    """
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*ARCHON, *arguments],
-        env={**terminal.environment, "TERM": "xterm-256color", "COLUMNS": "140"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    screen, pending = b"", dict(typing)
-    try:
-        while chunk := os.read(ours, 65536):
-            screen += chunk
-            for text in [text for text in pending if text.encode() in screen]:
-                reply = pending.pop(text)
-                os.write(ours, (reply() if callable(reply) else reply).encode())
-    except OSError:  # raised by a pseudo-terminal whose other side is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait(PATIENCE) == 0, screen.decode()
-    return screen.decode()
 
 
 @pytest.mark.parametrize(
@@ -260,9 +213,8 @@ def typed(terminal: Terminal, arguments: list[str], typing: dict[str, Any]) -> s
         (["resume", "last", "--orchestrator", "nowhere"], 2, "host:port"),
     ],
 )
+@pytest.mark.usefixtures("finished")
 def test_errors_are_one_line_with_an_exit_code(terminal: Terminal, arguments: list[str], code: int, text: str) -> None:
-    if not terminal.archon("runs", "--limit", "1").out.startswith("run "):
-        assert terminal.archon("run", "It must be blue.", "--role", "requirements", "--quiet").code == 0
     assert_error(terminal.archon(*arguments), code, text)
 
 

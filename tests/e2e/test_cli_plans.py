@@ -1,4 +1,4 @@
-"""Plans and queries by the command line, over one mesh of real processes with the offline model."""
+"""Plans and queries by the command line, on a mesh in one process with the offline model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from archon.registry import RegistryClient
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE
+from tests.e2e.small_mesh import small_mesh
 from tests.e2e.terminal import PATIENCE, Result, Terminal
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
@@ -23,15 +24,8 @@ ROLES = ("planner", "researcher", "coder")
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path_factory.mktemp("mesh"))
-    try:
-        only = ",".join(("etcd", "registry", "memory", "orchestrator", *ROLES[:2]))
-        result = terminal.archon("up", "--only", only, "--role", "coder", "--detach")
-        assert result.code == 0, result.err
+    with small_mesh(tmp_path_factory.mktemp("mesh"), *ROLES) as terminal:
         yield terminal
-    finally:
-        terminal.archon("down")
-        assert not terminal.processes()
 
 
 class Stage:
@@ -234,14 +228,15 @@ async def test_edit_replaces_what_has_not_begun(stage: Stage, tmp_path: Path) ->
 @pytest.mark.liveness
 async def test_a_planner_that_is_killed_while_it_plans_plans_again(stage: Stage) -> None:
     step = {"id": "1", "description": "facts about 360", "role": "researcher"}
-    async with stage.agent("thinker", {"subtasks": [step]}, delay=1.0) as thinker:
+    async with stage.agent("thinker", {"subtasks": [step]}, delay=PATIENCE) as thinker:
         running = asyncio.create_task(
             stage.archon("run", "x", "--strategy", "plan", "--planner", "thinker", "--timeout", str(PATIENCE))
         )
         await stage.begun("thinker")
         await thinker.kill()
-        asked = await stage.archon("plan", "x", "--planner", "thinker", "--timeout", "5")
+        asked = await stage.archon("plan", "x", "--planner", "thinker", "--timeout", "2")
         assert asked.code in (UNREACHABLE, NOT_FOUND), "a dry run fails in time: not found, once the lease has expired"
+        thinker.environment["ECHO_DELAY"] = "0"
         await thinker.start()
         result = await running
     assert result.code == 0, result.err

@@ -1,5 +1,4 @@
-"""Runs that are recovered by their users, on one mesh of real processes with a real model server: `archon rerun`, and
-`archon down` in the middle of a run."""
+"""`archon rerun`: runs that are recovered by their users, on a mesh in one process with a real model server."""
 
 from __future__ import annotations
 
@@ -11,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import Client
+from tests.e2e.small_mesh import PIPELINE, small_mesh
 from tests.e2e.terminal import PATIENCE, Result, Terminal
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
-from tests.fixtures.waiting import eventually
 
 GOAL = "Build a todo app."
 GOOD = Answer(events=[chunk({"content": "R1. It is blue."}), chunk(finish="stop")])
@@ -48,15 +46,8 @@ class Desk:
 async def desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
     async with OpenAIServer() as server:
         model = {"ARCHON_MODEL": "openai/test", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "key"}
-        terminal = Terminal(tmp_path_factory.mktemp("mesh"), **model)
-        desk = Desk(terminal, server)
-        try:
-            result = await desk.archon("up", "--detach")
-            assert result.code == 0, result.err
-            yield desk
-        finally:
-            await desk.archon("down")
-            assert not terminal.processes()
+        with small_mesh(tmp_path_factory.mktemp("mesh"), *PIPELINE, **model) as terminal:
+            yield Desk(terminal, server)
 
 
 async def test_a_failed_run_is_continued_by_rerun(desk: Desk) -> None:
@@ -123,27 +114,3 @@ async def test_a_run_in_progress_cannot_be_rerun(desk: Desk) -> None:
         run = await handle.result(timeout=PATIENCE)
     resumed = await desk.archon("resume", run.run_id)
     assert f"`archon rerun {run.run_id[:12]}` continues with the tasks that had not completed." in resumed.err
-
-
-async def test_a_run_continues_after_down_and_up(desk: Desk) -> None:
-    received = len(desk.server.received)
-    desk.server.script(Answer(delay=300.0))
-    async with Client(desk.terminal.state().address("orchestrator")) as client:
-        handle = await client.submit(GOAL)
-
-        async def at_the_model() -> bool:
-            return len(desk.server.received) > received
-
-        await eventually(at_the_model, PATIENCE)
-    down = await desk.archon("down")
-    assert down.out.splitlines()[1:] == [f"1 run continues at the next `archon up`: {handle.run_id[:12]}"]
-    assert (await desk.archon("up", "--detach")).code == 0
-    async with Client(desk.terminal.state().address("orchestrator")) as client:
-        events = [event async for event in client.watch(handle.run_id, durable_only=True)]
-        run = await client.get(handle.run_id)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
-    assert [task.attempt for task in run.tasks] == [2, 1, 1]
-    assert not [event for event in events if event.HasField("lost")]
-    idle = await desk.archon("down")
-    assert idle.out.count("\n") == 1, "no run was in progress"
-    assert (await desk.archon("up", "--detach")).code == 0

@@ -1,4 +1,4 @@
-"""`archon restart` and `archon scale` on a mesh in the background."""
+"""`archon restart`, `archon scale`, and `archon down` in the middle of a run, on a mesh in the background."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from archon.api.common.v1 import common_pb2
 from archon.client import Client
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon.registry import RegistryClient
@@ -45,6 +46,7 @@ async def registered(terminal: Terminal) -> list[str]:
         return sorted(instance.role for instance in await client.list_instances())
 
 
+@pytest.mark.slow
 async def test_restart_and_scale_change_processes_and_registrations(terminal: Terminal) -> None:
     assert terminal.archon("up", "--only", "registry,designer,requirements", "--detach").code == 0
     before = instances(terminal)
@@ -83,12 +85,20 @@ def test_commands_to_a_mesh_are_for_its_owner_and_refused_typed(terminal: Termin
     assert "expected one of requirements, designer, implementer, coordinator" in unknown.error_lines[0]
     for invalid in ("designer=33", "designer", "designer=-1", "=1"):
         assert terminal.archon("scale", invalid).code == 2
-    assert set(instances(terminal)) == {"designer-1"}
+    before = instances(terminal)
+    assert set(before) == {"designer-1"}
+    restarted = terminal.archon("restart", "designer")
+    assert restarted.out == "Restarted 1 instance of designer.\n", restarted.err
+    assert instances(terminal).keys() == before.keys()
+    assert instances(terminal) != before
+    assert terminal.archon("scale", "designer=0").err == "stopping designer-1\n"
+    assert instances(terminal) == {}
     assert terminal.archon("down").code == 0
     assert not Home(terminal.home).control_socket.exists()
     assert terminal.archon("scale", "designer=2").code == 3
 
 
+@pytest.mark.slow
 async def test_an_instance_that_cannot_start_is_removed(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with home.hold():
@@ -111,21 +121,32 @@ async def test_an_instance_that_cannot_start_is_removed(tmp_path: Path) -> None:
             assert names == ["etcd", "registry", "designer-1"]
 
 
-async def test_a_run_continues_over_a_restart_without_a_loss(terminal: Terminal) -> None:
+@pytest.mark.slow
+async def test_a_run_continues_over_a_restart_and_over_down_and_up(terminal: Terminal) -> None:
+    up = ("up", "--only", "registry,memory,orchestrator,requirements", "--model", "openai/served-model", "--detach")
     async with OpenAIServer() as model:
-        model.script(Answer(completion({"content": "too late"}), delay=PATIENCE))
+        model.script(*[Answer(completion({"content": "too late"}), delay=PATIENCE)] * 2)
         terminal.environment |= {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "k", "ARCHON_DRAIN": "0.1"}
-        up = await run_in_thread(terminal, "up", "--model", "openai/served-model", "--detach")
-        assert up.code == 0, up.err
+        started = await run_in_thread(terminal, *up)
+        assert started.code == 0, started.err
         async with Client(terminal.state().address("orchestrator")) as client:
             handle = await client.submit("It must be blue.", roles=["requirements"])
-            await model.arrived.wait()
+            await until(lambda: len(model.received) == 1, PATIENCE)
             restarted = await run_in_thread(terminal, "restart", "requirements")
             assert restarted.code == 0, restarted.err
-            run = await handle.result(timeout=PATIENCE)
-            assert [task.attempt for task in run.tasks] == [2]
-            events = [event.WhichOneof("event") async for event in handle.events()]
-            assert (events.count("dispatched"), events.count("lost")) == (2, 0), events
+            await until(lambda: len(model.received) == 2, PATIENCE)
+        down = await run_in_thread(terminal, "down")
+        assert down.out.splitlines()[1:] == [f"1 run continues at the next `archon up`: {handle.run_id[:12]}"]
+        assert (await run_in_thread(terminal, *up)).code == 0
+        async with Client(terminal.state().address("orchestrator")) as client:
+            events = [event async for event in client.watch(handle.run_id, durable_only=True)]
+            run = await client.get(handle.run_id)
+        assert run.state == common_pb2.TASK_STATE_COMPLETED
+        assert [task.attempt for task in run.tasks] == [3]
+        kinds = [event.WhichOneof("event") for event in events]
+        assert (kinds.count("dispatched"), kinds.count("lost")) == (3, 0), kinds
+        idle = await run_in_thread(terminal, "down")
+        assert idle.out.count("\n") == 1, "no run was in progress"
 
 
 async def run_in_thread(terminal: Terminal, *arguments: str) -> Result:

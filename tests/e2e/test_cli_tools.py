@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,9 +23,9 @@ from archon_mesh.node import Role, agent_server
 from archon_mesh.tools import tool
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings
+from tests.e2e.terminal import Terminal
 from tests.fixtures.scripted_model import says
 
-ARCHON = Path(sys.executable).parent / "archon"
 LOCAL: dict[str, Any] = {"host": "127.0.0.1", "port": 0}
 
 
@@ -73,13 +72,9 @@ async def registry() -> AsyncIterator[str]:
 
 
 async def archon(*arguments: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ARCHON_")}
-    process = await asyncio.create_subprocess_exec(
-        ARCHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, err.decode()
-    return out.decode()
+    result = await asyncio.to_thread(Terminal(Path(os.devnull)).archon, *arguments)
+    assert result.code == 0, result.err
+    return result.out
 
 
 async def test_calls_and_failures_of_each_tool_are_listed(registry: str) -> None:

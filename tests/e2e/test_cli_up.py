@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.terminal import ARCHON, Terminal
+from tests.e2e.terminal import Terminal
 from tests.fixtures.waiting import wait_until
 
 
@@ -27,7 +29,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_demo_runs_both_strategies_and_leaves_no_process(terminal: Terminal) -> None:
-    result = terminal.archon("demo")
+    result = terminal.program("demo")
     assert result.code == 0, result.err
     assert "starting a temporary one" in result.error_lines[0]
     pipeline, agent = result.out.split("\n2. Agent: ")
@@ -40,6 +42,7 @@ def test_demo_runs_both_strategies_and_leaves_no_process(terminal: Terminal) -> 
     assert not terminal.processes()
 
 
+@pytest.mark.slow
 def test_down_stops_the_mesh_of_demo_keep(terminal: Terminal) -> None:
     assert terminal.archon("demo", "--keep").code == 0
     pids = [process.pid for process in terminal.state().processes]
@@ -51,9 +54,11 @@ def test_down_stops_the_mesh_of_demo_keep(terminal: Terminal) -> None:
     assert (again.code, "No mesh is running" in again.out) == (0, True)
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.slow)]
+)
 def test_signal_stops_up_and_all_its_processes(terminal: Terminal, signum: signal.Signals, code: int) -> None:
-    with terminal.start("up", "--only", "registry,orchestrator,designer") as running:
+    with terminal.start("up", "--only", "registry,orchestrator,designer", program=True) as running:
         running.until("Ready after")
         assert {process.name for process in terminal.state().processes} == {
             "etcd",
@@ -68,7 +73,7 @@ def test_signal_stops_up_and_all_its_processes(terminal: Terminal, signum: signa
 
 
 def test_ctrl_c_during_the_start_stops_the_mesh(terminal: Terminal) -> None:
-    with terminal.start("up") as running:
+    with terminal.start("up", program=True) as running:
         running.until("starting")
         running.interrupt()
         assert running.end() == 130
@@ -83,9 +88,13 @@ def test_down_stops_the_mesh_of_another_terminal(terminal: Terminal) -> None:
 
 
 def test_processes_end_with_a_killed_supervisor(terminal: Terminal) -> None:
-    assert terminal.archon("up", "--only", "registry,orchestrator", "--detach").code == 0
+    assert terminal.archon("up", "--only", "registry,memory", "--detach").code == 0
+    assert len(terminal.processes()) == 4, "the supervisor, etcd, and two forks"
     os.kill(terminal.state().pid, signal.SIGKILL)
     wait_until(lambda: not terminal.processes())
+    findings = {finding["check"]: finding for finding in json.loads(terminal.archon("doctor", "--json").out)}
+    assert findings["state"]["level"] == "warning"
+    assert "left over from a mesh that is not running" in findings["state"]["message"]
     assert "No mesh is running" in terminal.archon("down").out
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
 
@@ -147,8 +156,9 @@ def test_unreachable_etcd_fails_the_mesh_at_once(terminal: Terminal) -> None:
     assert result.err == "error: no etcd answers at 127.0.0.1:1\n"
 
 
+@pytest.mark.slow
 def test_runs_survive_a_restart_of_the_mesh(terminal: Terminal) -> None:
-    assert terminal.archon("run", "It must be blue.", "--quiet").code == 0
+    assert terminal.fork("run", "It must be blue.", "--quiet").code == 0
     assert not terminal.processes()
     assert terminal.archon("up", "--only", "registry,orchestrator", "--detach").code == 0
     assert "It must be blue." in terminal.archon("prompts", "last", "--role", "designer").out
@@ -162,24 +172,18 @@ def test_commands_without_a_mesh_print_how_to_start_one(terminal: Terminal) -> N
         assert "archon up" in result.error_lines[1]
 
 
-def test_help_lists_exit_codes_and_is_fast(terminal: Terminal) -> None:
-    seconds = []
-    for _ in range(3):
-        began = os.times()
-        result = terminal.archon("--help")
-        ended = os.times()
-        seconds.append(ended.children_user + ended.children_system - began.children_user - began.children_system)
-    assert min(seconds) < 1.0, "commands import their dependencies when they run"
+def test_help_lists_exit_codes(terminal: Terminal) -> None:
+    result = terminal.archon("--help")
     for line in ("2    invalid usage", "3    the mesh is unreachable", "130  interrupted by Ctrl-C"):
         assert line in result.out
     assert terminal.archon("--version").out.startswith("archon 0.")
 
 
-def test_closed_pipe_causes_no_traceback(terminal: Terminal) -> None:
-    assert terminal.archon("up", "--only", "registry", "--detach").code == 0
-    command = " ".join(f"'{part}'" for part in ARCHON) + " graph --format json | true"
-    result = subprocess.run(["sh", "-c", command], env=terminal.environment, capture_output=True, text=True, timeout=30)
-    assert "Traceback" not in result.stderr
+def test_commands_import_their_dependencies_when_they_run() -> None:
+    heavy = ("grpc", "pydantic", "networkx", "openai", "rich.console", "archon_mesh", "yaml")
+    script = f"import sys, archon_services.cli.main; print(*(name for name in {heavy} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def _alive(pid: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,50 +29,60 @@ steps:
 """
 
 
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path / "home")
-    folder = tmp_path / "home" / "workflows"
+ONLY = ("--only", "registry,memory,orchestrator,requirements")
+
+
+def write_workflow(home: Path) -> None:
+    folder = home / "workflows"
     folder.mkdir(parents=True)
     (folder / "check.yaml").write_text(CHECK)
-    try:
-        yield terminal
-    finally:
-        terminal.archon("down")
-        assert not terminal.processes()
 
 
-def test_workflows_run_on_a_mesh_of_this_machine(terminal: Terminal) -> None:
+def names(terminal: Terminal) -> set[str]:
+    return {process.name for process in terminal.state().processes}
+
+
+def test_a_workflow_runs_and_its_role_starts_when_it_is_needed(terminal: Terminal) -> None:
+    write_workflow(terminal.home)
     listed = terminal.archon("workflow", "list")
     assert "check" in listed.out, listed.err
     wrong = terminal.archon("workflow", "run", "check", "-p", "parts=3")
     assert (wrong.code, wrong.out) == (2, "")
     assert "parts: must be a list" in wrong.err
-    up = terminal.archon("up", "--only", "registry,memory,orchestrator,requirements", "--detach")
-    assert up.code == 0, up.err
-    assert "workflow-1" not in {process.name for process in terminal.state().processes}
-
+    assert "workflow-1" not in names(terminal)
     ran = terminal.archon("workflow", "run", "check", "-p", 'parts=["door", "lock"]', "--quiet")
     assert ran.code == 0, ran.err
     assert "2 parts" in ran.out
-    assert "workflow-1" in {process.name for process in terminal.state().processes}
+    assert "workflow-1" in names(terminal)
     shown = terminal.archon("show", "last", "--no-answer")
     assert "requirements (found-2/step-1)" in shown.out, shown.out
     refused = terminal.archon("workflow", "record", "last")
     assert refused.code == 1
     assert "made by the workflow check@1" in refused.err
-
-    started = terminal.archon("workflow", "run", "check", "-p", 'parts=["door"]', "-p", "ask=true", "--detach")
-    assert started.code == 0, started.err
-    run_id = started.out.strip()
-    down = terminal.archon("down")
-    assert down.code == 0, down.err
-    again = terminal.archon("up", "--only", "registry,memory,orchestrator,requirements", "--detach")
-    assert again.code == 0, again.err
-    assert "workflow-1" in {process.name for process in terminal.state().processes}
-    answered = terminal.archon("respond", run_id, "approve")
-    assert answered.code == 0, answered.err
-    ended = terminal.archon("watch", run_id)
-    assert ended.code == 0, ended.err
+    assert Home(terminal.home).workflow_role.exists()
     assert terminal.archon("scale", "workflow=0").code == 0
     assert not Home(terminal.home).workflow_role.exists()
+
+
+@pytest.mark.slow
+def test_a_workflow_waits_for_its_approval_over_down_and_up(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path / "home")
+    write_workflow(terminal.home)
+    try:
+        up = terminal.archon("up", *ONLY, "--detach")
+        assert up.code == 0, up.err
+        started = terminal.archon("workflow", "run", "check", "-p", 'parts=["door"]', "-p", "ask=true", "--detach")
+        assert started.code == 0, started.err
+        run_id = started.out.strip()
+        down = terminal.archon("down")
+        assert down.code == 0, down.err
+        again = terminal.archon("up", *ONLY, "--detach")
+        assert again.code == 0, again.err
+        assert "workflow-1" in names(terminal)
+        answered = terminal.archon("respond", run_id, "approve")
+        assert answered.code == 0, answered.err
+        ended = terminal.archon("watch", run_id)
+        assert ended.code == 0, ended.err
+    finally:
+        terminal.archon("down")
+        assert not terminal.processes()

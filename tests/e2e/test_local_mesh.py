@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,17 @@ from archon_services.testing.mesh import LocalMesh
 from tests.e2e.terminal import PATIENCE, Terminal
 from tests.fixtures.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
-    with LocalMesh(replicas={"designer": 2}) as mesh:
+    previous = os.umask(0)
+    try:
+        mesh = LocalMesh(replicas={"designer": 2})
+        mesh.start()
+    finally:
+        os.umask(previous)
+    with closing(mesh):
         assert set(mesh.pids) == {
             *("supervisor", "etcd", "registry", "memory", "orchestrator"),
             *("requirements-1", "designer-1", "designer-2", "implementer-1", "coordinator-1", "planner-1"),
@@ -32,48 +41,33 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
         async with Client(mesh.orchestrator) as client:
             run = await (await client.submit("It must be blue.")).result(timeout=PATIENCE)
             assert [answer.role for answer in run.answers] == ["implementer"]
+        assert_private(mesh.home)
         pids, home = mesh.pids, mesh.home
         mesh.freeze("implementer-1")
     assert not any(map(_alive, pids.values()))
     assert not home.exists()
 
 
-def modes_of(folder: Path) -> dict[Path, int]:
-    return {path: path.lstat().st_mode for path in [folder, *folder.rglob("*")]}
-
-
-async def test_state_and_logs_are_for_their_owner_alone() -> None:
-    previous = os.umask(0)
-    try:
-        with LocalMesh() as mesh:
-            async with Client(mesh.orchestrator) as client:
-                await (await client.submit("It must be blue.")).result(timeout=PATIENCE)
-            home = mesh.home
-            modes = modes_of(home)
-    finally:
-        os.umask(previous)
+def assert_private(home: Path) -> None:
+    """Asserts that state and logs are for their owner alone, although the mask of the caller was 0."""
+    modes = {path: path.lstat().st_mode for path in [home, *home.rglob("*")]}
     assert {"journal.db", "memory.db", "state.json", "registry.log"} <= {path.name for path in modes}
     assert [str(path) for path, mode in modes.items() if mode & 0o077 and not stat.S_ISLNK(mode)] == []
 
 
-def test_killed_process_without_restarts_needs_resume() -> None:
-    with LocalMesh(only=["registry", "designer"], restarts=False) as mesh:
+def test_a_role_has_its_environment_and_needs_resume_without_restarts() -> None:
+    environment = {"designer": {"ARCHON_MAX_TASKS": "3"}}
+    with LocalMesh(only=["registry", "designer", "requirements"], environment=environment, restarts=False) as mesh:
+        rows = [line.split() for line in Terminal(mesh.home).archon("agents").out.splitlines()[1:]]
+        assert {row[0]: row[4] for row in rows} == {"designer": "0/3", "requirements": "0/8"}
         killed = mesh.kill("designer-1")
         mesh.wait("designer-1", "stopped")
         with pytest.raises(DeadlineExceeded, match="designer-1 is stopped"):
-            mesh.wait("designer-1", "healthy", timeout=1.0)
+            mesh.wait("designer-1", "healthy", timeout=0.1)
         mesh.resume("designer-1")
         assert mesh.pids["designer-1"] != killed
         with pytest.raises(KeyError):
             mesh.pause("designer-7")
-
-
-def test_environment_applies_to_its_role_only() -> None:
-    environment = {"designer": {"ARCHON_MAX_TASKS": "3"}}
-    with LocalMesh(only=["registry", "designer", "requirements"], environment=environment) as mesh:
-        terminal = Terminal(mesh.home)
-        rows = [line.split() for line in terminal.archon("agents").out.splitlines()[1:]]
-        assert {row[0]: row[4] for row in rows} == {"designer": "0/3", "requirements": "0/8"}
 
 
 def test_mesh_ends_with_a_killed_test() -> None:

@@ -12,6 +12,8 @@ from tests.e2e.shell import Shell
 from tests.e2e.shown_output import matches, steps
 from tests.e2e.terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
 SECTIONS = ("archon trace", "archon prompts", "Records")
 

@@ -47,6 +47,7 @@ def prints(shell: Shell, step: Step) -> bool:
     return matches(step.shown, shell.run(step.commands))
 
 
+@pytest.mark.slow
 def test_the_tutorial_prints_what_it_shows(shell: Shell) -> None:
     for step in steps(PAGE.read_text()):
         if step.commands == FOREGROUND:

@@ -180,6 +180,11 @@ def check(load: Load, arena: Arena, *, all_complete: bool) -> int:
     return len(lost)
 
 
+async def hold(seconds: float) -> None:
+    """Holds a fault for so long. The duration is part of the fault: the rows of the table name it."""
+    await asyncio.sleep(seconds)
+
+
 def kill(process: ServiceProcess) -> None:
     """Sends SIGKILL and does not wait."""
     process.send(signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""The fixtures of the failure table, and its short form, which runs unless ARCHON_FAILURES=all."""
+"""The fixtures of the failure table, and its short form, of which `make test-slow` consists: all rows run with
+ARCHON_FAILURES=all."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ from archon.client import Client
 from archon.errors import ArchonError, InvalidArgument, ResourceExhausted
 
 IN_FLIGHT = 8
+RETRY = 0.2
+"""Seconds that a caller waits before it calls another replica."""
 STATES: dict[int, str] = {
     int(number): name.removeprefix("TASK_STATE_").lower() for name, number in common_pb2.TaskState.items()
 }
@@ -112,7 +114,7 @@ class Load:
                 await random.choice(self._clients).cancel(course.run_id)
                 return
             except ArchonError:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(RETRY)
 
     async def _submit(self, order: Order, request_id: str) -> Course:
         """Submits to any replica and retries on another; the request id makes it one run."""
@@ -126,7 +128,7 @@ class Load:
                 self.refused[type(error).__name__] += 1
                 if isinstance(error, ResourceExhausted) and not error.retry_delay:
                     self.wrong.append(f"refused without a delay: {error}")
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(RETRY)
                 client = self._other(client)
             else:
                 return Course(handle.run_id, request_id, began, time.monotonic())
@@ -147,7 +149,7 @@ class Load:
                             course.failure = event.run_state.failure.message
                             return
             except (TimeoutError, ArchonError):
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(RETRY / 2)
                 client = self._other(client)
 
     def _other(self, client: Client) -> Client:

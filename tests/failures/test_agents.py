@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 
 import pytest
 
-from tests.failures.arena import Arena, kill
+from tests.failures.arena import Arena, hold, kill
 from tests.fixtures.waiting import eventually
 
-pytestmark = pytest.mark.liveness
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.short
+@pytest.mark.liveness
 async def test_agent_killed(arena: Arena) -> None:
     victim = arena.by_role["thinker"][0]
     async with arena.row("agent: kill -9 at work", 1) as strike:
@@ -29,23 +29,26 @@ async def test_agent_killed(arena: Arena) -> None:
     assert strike.lost, "the agent was killed at work, and no attempt was journaled as lost"
 
 
+@pytest.mark.liveness
 async def test_agent_frozen(arena: Arena) -> None:
     async with arena.row("agent: SIGSTOP, thawed after 6 s", 2) as strike:
         strike.begins()
         arena.by_role["thinker"][0].send(signal.SIGSTOP)
-        await asyncio.sleep(6)
+        await hold(6)
         arena.by_role["thinker"][0].send(signal.SIGCONT)
         strike.ends()
 
 
+@pytest.mark.liveness
 async def test_agent_stuck(arena: Arena) -> None:
     async with arena.row("agent: its event loop stuck for 6 s", 3) as strike:
         strike.begins()
         arena.by_role["thinker"][0].send(signal.SIGUSR1)
-        await asyncio.sleep(6)
+        await hold(6)
         strike.ends()
 
 
+@pytest.mark.liveness
 async def test_agent_slow(arena: Arena) -> None:
     async with arena.row("agent: 16 times as slow as the others", 4) as strike:
         strike.begins()

@@ -13,9 +13,12 @@ import pytest
 
 from archon.errors import Unavailable
 from archon.memory import LongTermMemoryClient
+from tests.failures.arena import hold
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import Eventually, until
 from tests.fixtures.weaviate import running_weaviate
+
+pytestmark = pytest.mark.slow
 
 FROZEN = 30.0
 """Seconds for which Weaviate is frozen."""
@@ -51,7 +54,7 @@ async def test_weaviate_killed_and_frozen_under_writes(tmp_path: Path, eventuall
                     await asyncio.to_thread(weaviate.start)
                     await written(20)
                     os.kill(weaviate.pid, signal.SIGSTOP)
-                    await asyncio.sleep(FROZEN)
+                    await hold(FROZEN)
                     await written(5)
                     os.kill(weaviate.pid, signal.SIGCONT)
                     await written(20)

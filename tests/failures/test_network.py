@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from tests.failures.arena import Arena
+from tests.failures.arena import Arena, hold
 
-pytestmark = pytest.mark.liveness
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.short
@@ -21,11 +19,12 @@ pytestmark = pytest.mark.liveness
     ],
     ids=["to-the-agent", "from-the-agent", "both"],
 )
+@pytest.mark.liveness
 async def test_partition(valved_arena: Arena, ways: tuple[str, ...], name: str, order: float) -> None:
     arena = valved_arena
     async with arena.row(name, order) as strike:
         strike.begins()
         arena.valves[2].shut(*ways)  # the valve before a thinker
-        await asyncio.sleep(6)
+        await hold(6)
         arena.valves[2].open()
         strike.ends()

@@ -7,36 +7,39 @@ import asyncio
 import pytest
 
 from archon.errors import ArchonError, ResourceExhausted
-from tests.failures.arena import ROLES, Arena
+from tests.failures.arena import ROLES, Arena, hold
 from tests.fixtures.etcd_cluster import EtcdCluster
 from tests.fixtures.small_disk import SmallDisk
 from tests.fixtures.waiting import eventually
 
-pytestmark = pytest.mark.liveness
+pytestmark = pytest.mark.slow
 
 
+@pytest.mark.liveness
 async def test_leader_of_etcd_killed(clustered_arena: tuple[Arena, EtcdCluster]) -> None:
     arena, cluster = clustered_arena
     leader = await asyncio.to_thread(cluster.leader)
     async with arena.row("etcd: the leader of three killed, back after 5 s", 11) as strike:
         strike.begins()
         leader.kill()
-        await asyncio.sleep(5)
+        await hold(5)
         await asyncio.to_thread(leader.start)
         strike.ends()
 
 
+@pytest.mark.liveness
 async def test_leader_of_etcd_frozen(clustered_arena: tuple[Arena, EtcdCluster]) -> None:
     arena, cluster = clustered_arena
     leader = await asyncio.to_thread(cluster.leader)
     async with arena.row("etcd: the leader of three frozen for 6 s", 11.5) as strike:
         strike.begins()
         leader.freeze()
-        await asyncio.sleep(6)
+        await hold(6)
         leader.thaw()
         strike.ends()
 
 
+@pytest.mark.liveness
 async def test_quorum_of_etcd_lost(clustered_arena: tuple[Arena, EtcdCluster]) -> None:
     arena, cluster = clustered_arena
     down = cluster.members[:2]
@@ -44,11 +47,12 @@ async def test_quorum_of_etcd_lost(clustered_arena: tuple[Arena, EtcdCluster]) -
         strike.begins()
         for member in down:
             member.kill()
-        await asyncio.sleep(10)
+        await hold(10)
         await asyncio.to_thread(cluster.start)
         strike.ends()
 
 
+@pytest.mark.liveness
 async def test_journals_disk_full(small_disk_arena: Arena, small_disk: SmallDisk) -> None:
     arena = small_disk_arena
     async with arena.row("PostgreSQL: the journal's disk full for 5 s", 16) as strike:
@@ -66,6 +70,6 @@ async def test_journals_disk_full(small_disk_arena: Arena, small_disk: SmallDisk
             return False
 
         await eventually(refused, 20)
-        await asyncio.sleep(5)
+        await hold(5)
         small_disk.make_room()
         strike.ends()

@@ -18,7 +18,7 @@ from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
 from tests.interop.go_agent import GoAgent, StartGo
 
-pytestmark = pytest.mark.timeout(300)  # the first test may have to build the agent
+pytestmark = pytest.mark.slow
 
 REQUIREMENTS = "R1. It must be blue.\nR2. It must be round."
 FEATURES = ["adopt", "cancel", "credit", "drain", "park", "progress", "record"]

@@ -42,6 +42,9 @@ def _as_in_the_contract(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {re.sub(r"(?<=[a-z])([A-Z])", lambda match: "_" + match[1].lower(), key): value for key, value in pairs}
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def program() -> Path:
     return require("grpcurl")

@@ -24,7 +24,10 @@ from tests.fixtures.waiting import eventually
 from tests.interop.go_agent import StartGo, registered
 from tests.interop.test_go_in_a_mesh import DELAY, GOAL, PYTHON
 
-pytestmark = [pytest.mark.liveness, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
+
+BATCH: Final = 0.5
+"""Seconds, longer than a batch of spans stays with its process."""
 
 CALLER: Final = "b7ad6b7169203331"
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
@@ -54,7 +57,7 @@ async def trace_of(jaeger: JaegerQuery, trace_id: str, services: set[str]) -> li
 
     async def complete() -> bool:
         nonlocal seen
-        await asyncio.sleep(0.5)  # longer than a batch of spans stays with its process
+        await asyncio.sleep(BATCH)
         before, spans = seen, jaeger.spans(trace_id)
         seen = len(spans)
         is_whole = {span["parent"] for span in spans} <= {"", CALLER, *(span["spanID"] for span in spans)}
@@ -121,6 +124,7 @@ async def newest(client: Client) -> str:
     return (await client.get((await client.list_runs())[0].run_id)).trace_id
 
 
+@pytest.mark.liveness
 async def test_a_pipeline_of_the_command_line_is_one_trace(
     mesh: LocalMesh, client: Client, jaeger: JaegerQuery
 ) -> None:
@@ -133,6 +137,7 @@ async def test_a_pipeline_of_the_command_line_is_one_trace(
     assert set(jaeger.traces_of("archon-orchestrator")) - before == {trace_id}, "exactly one trace"
 
 
+@pytest.mark.liveness
 async def test_a_coordinators_delegations_are_in_its_trace(
     mesh: LocalMesh, client: Client, jaeger: JaegerQuery
 ) -> None:
@@ -144,6 +149,7 @@ async def test_a_coordinators_delegations_are_in_its_trace(
     assert delegated == {f"invoke_agent {role}" for role in ROLES}
 
 
+@pytest.mark.liveness
 async def test_a_run_of_grpcurl_joins_the_trace_of_its_caller(
     mesh: LocalMesh, client: Client, jaeger: JaegerQuery
 ) -> None:
@@ -159,6 +165,7 @@ async def test_a_run_of_grpcurl_joins_the_trace_of_its_caller(
     assert [parent_of(spans, span) for span in spans if span["operationName"] == submit] == [CALLER]
 
 
+@pytest.mark.liveness
 async def test_an_agent_in_go_is_in_the_trace_of_its_run(
     mesh: LocalMesh, client: Client, jaeger: JaegerQuery, start_go: StartGo
 ) -> None:
@@ -172,6 +179,7 @@ async def test_an_agent_in_go_is_in_the_trace_of_its_run(
         assert parent_of(spans, designer) == "archon-orchestrator: invoke_agent designer"
 
 
+@pytest.mark.liveness
 async def test_a_killed_orchestrator_breaks_no_trace(
     mesh: LocalMesh, client: Client, jaeger: JaegerQuery, start_go: StartGo
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.interop import builds
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(600)  # Maven may have to fetch its plugins
 def test_the_stubs_and_their_users_compile() -> None:

@@ -15,7 +15,7 @@ from archon_services.testing.mesh import LocalMesh
 from tests.fixtures.require import find
 from tests.interop import builds
 
-pytestmark = pytest.mark.timeout(300)  # the first test may have to build the client
+pytestmark = pytest.mark.slow
 
 PATIENCE = 60.0
 

@@ -14,9 +14,9 @@ from archon.errors import Unavailable
 
 _SINGLE_MEMBER: Final = (
     "--heartbeat-interval",
-    "20",
+    "50",
     "--election-timeout",
-    "200",
+    "250",
     "--grpc-keepalive-min-time",
     "500ms",
 )

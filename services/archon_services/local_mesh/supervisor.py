@@ -196,3 +196,6 @@ class Supervisor:
             if (state := self.state()) != written:
                 write_state(self.home, state)
                 written = state
+            else:
+                self._changed.clear()  # others that wait for it look at the state before they wait
+                await self._changed.wait()

@@ -24,6 +24,7 @@ ANSWERS_WITHIN: Final = 60.0
 """Seconds for an answer of the server: the first ones wait for its imports."""
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_PYTHON: Final = (sys.executable, "-P", "-m")
 _SERVER: Final = "archon_services.local_mesh.forks.server"
 
 
@@ -55,7 +56,7 @@ class ForkServer:
         if self._server is not None:
             self._server.kill()
             await asyncio.to_thread(self._server.wait)
-            _become_subreaper(on=False)
+            become_subreaper(on=False)
 
     async def fork(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> ForkedProcess | None:
         """Runs `python -P -m MODULE ARGUMENTS` with this environment, and its output in `log`. None if it cannot: then
@@ -63,10 +64,10 @@ class ForkServer:
         module = module_of(command)
         if self._connection is None or not module:
             return None
-        request = {"command": command, "arguments": module, "environment": dict(environment), "log": str(log)}
+        request = request_of(module, environment, {1: log, 2: log})
         try:
             async with asyncio.timeout(ANSWERS_WITHIN), self._lock:
-                return await self._exchange(json.dumps(request).encode())
+                return await self._exchange(request)
         except (OSError, TimeoutError, ValueError) as error:
             self._give_up(error)
             return None
@@ -80,22 +81,9 @@ class ForkServer:
 
     def _start(self) -> None:
         os.close(os.pidfd_open(os.getpid()))
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_REQUEST)
-        ours.setblocking(False)
-        arguments = [str(theirs.fileno()), str(os.getpid()), ",".join(self._modules)]
-        room = " " * 256  # for longer command lines of the processes
-        with theirs:
-            self._server = subprocess.Popen(
-                [sys.executable, "-P", "-m", _SERVER, *arguments, room],
-                env=dict(self._environment),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # what keeps it from starting is in the log of each process, too
-                start_new_session=True,
-            )
-        _become_subreaper(on=True)
-        self._connection = ours
+        self._server, self._connection = start_server(self._modules, self._environment)
+        self._connection.setblocking(False)
+        become_subreaper(on=True)
 
     def _give_up(self, error: Exception) -> None:
         _log.info("processes are started without the server of forks: %s", error or type(error).__name__)
@@ -106,8 +94,41 @@ class ForkServer:
 
 def module_of(command: Sequence[str]) -> list[str]:
     """Returns the module that a command runs by this Python, and its arguments; empty if it is another command."""
-    return list(command[3:]) if tuple(command[:3]) == (sys.executable, "-P", "-m") else []
+    return list(command[len(_PYTHON) :]) if tuple(command[: len(_PYTHON)]) == _PYTHON else []
 
 
-def _become_subreaper(*, on: bool) -> None:
+def request_of(module: Sequence[str], environment: Mapping[str, str], files: Mapping[int, Path]) -> bytes:
+    """Returns the request to run a module with these arguments. `files` are opened as its file descriptors."""
+    request = {
+        "command": [*_PYTHON, *module],
+        "arguments": list(module),
+        "environment": dict(environment),
+        "files": {descriptor: str(file) for descriptor, file in files.items()},
+    }
+    return json.dumps(request).encode()
+
+
+def start_server(
+    modules: Sequence[str], environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Starts a server that imports the modules; its forks become children of this process if this is a subreaper when
+    they start. Returns the server and the connection to it: it answers a request with a process id, and ends when the
+    connection is closed. Raises OSError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_REQUEST)
+    room = " " * 256  # for longer command lines of the processes
+    with theirs:
+        server = subprocess.Popen(
+            [*_PYTHON, _SERVER, str(theirs.fileno()), str(os.getpid()), ",".join(modules), room],
+            env=dict(environment),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # what keeps it from starting is in the log of each process, too
+            start_new_session=True,
+        )
+    return server, ours
+
+
+def become_subreaper(*, on: bool) -> None:
+    """Makes this process the parent of descendants whose own parent ends (prctl(2)), or no longer."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)

@@ -6,6 +6,7 @@ PARENT, a child subreaper (prctl(2)): the process in between, which forked it, e
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import json
@@ -16,6 +17,9 @@ import socket
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -37,7 +41,7 @@ def main() -> None:
     gc.freeze()
     request = _serve(connection, parent)
     if request is not None:
-        _run(request)
+        os._exit(_run(request))
 
 
 def _serve(connection: socket.socket, parent: int) -> dict[str, Any] | None:
@@ -52,7 +56,7 @@ def _serve(connection: socket.socket, parent: int) -> dict[str, Any] | None:
             connection.close()
             os.close(reading)
             _become_child(parent)
-            _redirect(request["log"])
+            _redirect(request["files"])
             os.write(writing, str(os.getpid()).encode())
             os.close(writing)
             return request
@@ -74,20 +78,37 @@ def _become_child(parent: int) -> None:
     os.setsid()
 
 
-def _redirect(log: str) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    for standard in (1, 2):
-        os.dup2(file, standard)
-    os.close(file)
+def _redirect(files: Mapping[str, str]) -> None:
+    for descriptor, path in files.items():
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(file, int(descriptor))
+        os.close(file)
 
 
-def _run(request: dict[str, Any]) -> None:
+def _run(request: dict[str, Any]) -> int:
+    """Returns the exit code. Does at the end what Python does, except that it does not free the memory: that copies
+    what this process shares with the others, and takes longer than many commands."""
     os.environ.clear()
     os.environ.update(request["environment"])
     module, *arguments = request["arguments"]
     sys.argv = [module, *arguments]
     set_command_line(request["command"])
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    code = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - as Python does
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # it is closed, or a pipe without a reader
+            stream.flush()
+    return code
 
 
 if __name__ == "__main__":

@@ -52,6 +52,16 @@ async def test_an_exception_is_in_its_log(forks: ForkServer, tmp_path: Path) -> 
     assert "RuntimeError: as asked" in (tmp_path / "log").read_text()
 
 
+async def test_a_fork_awaits_its_threads_and_runs_its_exit_functions(forks: ForkServer, tmp_path: Path) -> None:
+    assert await ended(await fork(forks, tmp_path / "log", "leave")) == 0
+    assert (tmp_path / "log").read_text().splitlines() == ["leaving", "the thread has ended", "at exit"]
+
+
+async def test_a_text_given_to_exit_is_in_the_log(forks: ForkServer, tmp_path: Path) -> None:
+    assert await ended(await fork(forks, tmp_path / "log", "echo")) == 1
+    assert (tmp_path / "log").read_text() == "__main__\nthe message at the end\n"
+
+
 async def test_random_numbers_of_two_forks_differ(forks: ForkServer, tmp_path: Path) -> None:
     for name in ("1", "2"):
         assert await ended(await fork(forks, tmp_path / name, "random")) == 0
@@ -99,7 +109,7 @@ async def main():
     async with ForkServer(["json"], os.environ) as server:
         process = await server.fork({list(command("sleep"))!r}, dict(os.environ), pathlib.Path({str(tmp_path / "log")!r}))
     print(process.pid, flush=True)
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
 asyncio.run(main())
 """
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
