@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
+.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words sleeps drift buf \
         buf-baseline gates mutants protos hooks clean
 
 help: ## this list
@@ -57,29 +57,29 @@ down: $(VENV)/.runtime ## end a mesh that was started with --detach
 
 # Tests ---------------------------------------------------------------------------------------------------------
 
-# Most tests wait for other processes, so that more workers than cores pay; `make test WORKERS=0` runs them in this process.
+# Some tests wait for other processes, so that more workers than cores pay; `make test WORKERS=0` runs them in this process.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 16))')
 PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
 
-test: $(VENV)/.dev ## set up and pass the tests that each change must pass: the same inputs at each run, minutes
+test: $(VENV)/.dev ## set up and pass the tests of each change: quick, and the same inputs at each run (7 minutes)
 	@$(PYTEST) -m "not slow" tests
 
-test-slow: $(VENV)/.dev ## the others: seeds by the hundred, random inputs, kills, floods, programs in other languages
+test-slow: $(VENV)/.dev ## tests that search, flood, kill, or need programs in other languages (`make interop`)
 	@$(PYTEST) -m slow --hypothesis-profile=search tests
 
-test-all: test test-slow ## both
+test-all: test test-slow ## both; then `make failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
 
 test-failed: $(VENV)/.dev ## the tests that failed last, one after the other
 	@$(RUN) -m pytest -q --last-failed --last-failed-no-failures none tests
 
-test-unit: $(VENV)/.dev ## the pure parts only: seconds
-	@$(PYTEST) tests/unit
+test-unit: $(VENV)/.dev ## of `make test` the pure parts only: a minute
+	@$(PYTEST) -m "not slow" tests/unit
 
-test-integration: $(VENV)/.dev ## over real processes, etcd and files
-	@$(PYTEST) tests/integration
+test-integration: $(VENV)/.dev ## of `make test` the services over gRPC, databases and files
+	@$(PYTEST) -m "not slow" tests/integration
 
-test-e2e: $(VENV)/.dev ## the command line and whole meshes
-	@$(PYTEST) tests/e2e
+test-e2e: $(VENV)/.dev ## of `make test` the command line and whole meshes
+	@$(PYTEST) -m "not slow" tests/e2e
 
 SEEDS ?= 1000
 simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make simulate SEEDS=100000
@@ -135,7 +135,7 @@ test-interop: tools ## members and clients in Go, TypeScript and Java, and the R
 
 # What must hold ------------------------------------------------------------------------------------------------
 
-check: format lint types floors words drift buf ## everything below that is not a test
+check: format lint types floors words sleeps drift buf ## everything below that is not a test
 
 format: $(VENV)/.dev ## formatted as ruff does it
 	@$(BIN)/ruff format --check --quiet . || { echo "hint: $(BIN)/ruff format ."; exit 1; }
@@ -151,6 +151,9 @@ floors: $(VENV)/.dev ## imports go down the layers, without circles
 
 words: $(VENV)/.dev ## names and prose use the words of docs/glossary.md
 	@$(RUN) .ci/glossary.py
+
+sleeps: $(VENV)/.dev ## tests wait for a state, not for a time
+	@$(RUN) .ci/sleeps.py
 
 drift: $(VENV)/.dev ## the committed stubs are what the contract gives
 	@$(RUN) protos/generate.py --check

@@ -37,6 +37,7 @@ class Break:
         """Breaks the tree for as long as the block lasts."""
         path = tree / self.file
         original = path.read_text() if path.exists() else None
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.edit(original or ""))
         try:
             yield
@@ -125,6 +126,11 @@ CHECKS = [
             Break("a phrase that newcomers do not know", CORE, append("\n# The role is told what it needs.\n")),
             Break("a class by a name that was given up", CONTEXT, append("\n\nclass HeldTask:\n    pass\n")),
         ],
+    ),
+    Check(
+        "sleeps",
+        ["python", ".ci/sleeps.py"],
+        [Break("a test that sleeps", "tests/test_sleepy.py", append("import time\n\ntime.sleep(0.1)\n"))],
     ),
     Check(
         "stub drift",

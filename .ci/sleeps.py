@@ -14,7 +14,12 @@ TESTS = "tests"
 MODULES = ("asyncio", "time")
 ALLOWED = {
     "tests/bench/": "measurements of a load, not tests",
-    "tests/fixtures/waiting.py": "the polls of the waiting fixtures",
+    "tests/fixtures/etcd_cluster.py": "polls a server that is starting",
+    "tests/fixtures/fork_server.py": "polls a process that is being stopped",
+    "tests/fixtures/jaeger.py": "polls a server that is starting",
+    "tests/fixtures/postgres.py": "polls a server that is starting",
+    "tests/fixtures/services.py": "polls a process that is starting",
+    "tests/fixtures/weaviate.py": "polls a server that is starting",
     "tests/simulation/": "virtual time: no process waits",
 }
 """Files and folders that may sleep, and the reason."""

@@ -37,6 +37,7 @@ from archon.api.tool.v1 import tool_service_pb2
 from archon.client import Client, answer_text
 from archon.interceptors.stream_status import StreamStatus
 from tests.bench.processes import Processes
+from tests.fixtures.waiting import hold
 
 INPUTS: Final = 20_000
 CONCURRENCY: Final = 32
@@ -259,7 +260,7 @@ async def honest_run(orchestrator: str) -> str:
             except Exception:
                 if time.monotonic() > deadline:
                     raise
-                await asyncio.sleep(0.2)
+                await hold(0.2)
                 continue
             assert answer_text(run), run
             return run.run_id

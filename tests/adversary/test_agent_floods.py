@@ -20,7 +20,7 @@ from archon_services.testing import EtcdProcess
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.waiting import eventually, until
+from tests.fixtures.waiting import eventually, hold, until
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ async def test_an_agent_that_outpaces_the_store_is_not_read(
             await until(lambda before=before: grown(mesh, before) > MAX_SESSION_BYTES / 2, within=20)  # type: ignore[misc]
             largest = 0
             for _ in range(12):
-                await asyncio.sleep(0.25)
+                await hold(0.25)
                 largest = max(largest, grown(mesh, before))
             assert largest < GROWTH
             fresh_postgres.thaw()

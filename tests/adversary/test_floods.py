@@ -32,7 +32,7 @@ from archon_services.orchestrator.watch.hub import MAX_BACKLOG_BYTES
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.troupe import Troupe
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
@@ -242,7 +242,7 @@ async def test_readers_of_a_large_run_that_do_not_read_are_bounded(
     largest = 0
     for _ in range(6):
         await honest_run(mesh)
-        await asyncio.sleep(0.2)  # the streams fill meanwhile: their server does not say when they are full
+        await hold(0.2)  # the streams fill meanwhile: their server does not say when they are full
         largest = max(largest, rss(mesh.orchestrator) - before)
     print(f"grew by {largest / MB:.0f} MB")
     assert largest < MAX_GROWTH

@@ -52,7 +52,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 async def mesh(etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mesh]:
     """Shared by this module: the agents of a test have a name of their own."""
-    mesh = Mesh(tmp_path_factory.mktemp("mesh"), etcd.address)
+    mesh = Mesh(tmp_path_factory.mktemp("mesh"))
     await mesh.start()
     yield mesh
     await mesh.stop()

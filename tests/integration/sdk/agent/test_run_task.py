@@ -71,7 +71,7 @@ async def test_above_capacity_a_call_is_refused_until_a_slot_is_free(
     async def hold(task: TaskContext) -> str:
         begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             stopped.set()
         return "never"
@@ -92,7 +92,7 @@ async def test_above_capacity_a_call_is_refused_until_a_slot_is_free(
 
 async def test_the_deadline_of_a_call_is_the_deadline_of_its_task(serve: Serve) -> None:
     async def slow(task: TaskContext) -> str:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "never"
 
     (result,) = await answers(await serve(slow), run_task_request(), timeout=0.6)

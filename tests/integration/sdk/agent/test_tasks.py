@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -69,9 +70,11 @@ async def test_contract_rule_3_a_heartbeat_is_echoed_during_a_handler(serve: Ser
 
 
 async def test_a_plain_function_runs_on_a_thread_and_may_write_from_it(serve: Serve, dial: Dial) -> None:
+    threads: list[threading.Thread] = []
+
     def work(task: TaskContext) -> str:
         task.write("from a thread")
-        time.sleep(0.02)  # would block the event loop
+        threads.append(threading.current_thread())
         return f"{task.task_id} in {context.current().run_id}"
 
     peer = await dial(await serve(work))
@@ -79,6 +82,7 @@ async def test_a_plain_function_runs_on_a_thread_and_may_write_from_it(serve: Se
     await peer.assign(ref)
     assert (await peer.result(ref)).output[0].text == "one in run-1"
     assert [frame.WhichOneof("frame") for frame in peer.frames[-2:]] == ["progress", "result"]
+    assert threads != [threading.main_thread()]
 
 
 async def test_cancel_gives_canceled_quickly(serve: Serve, dial: Dial, gate: Gate) -> None:
@@ -89,7 +93,7 @@ async def test_cancel_gives_canceled_quickly(serve: Serve, dial: Dial, gate: Gat
     began = time.monotonic()
     await peer.send(peer.cancellation(ref))
     assert (await peer.result(ref)).state == S.TASK_STATE_CANCELED
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 2.0
 
 
 async def test_a_cancel_in_the_same_message_as_the_task_gives_canceled(serve: Serve, dial: Dial, gate: Gate) -> None:
@@ -108,7 +112,7 @@ async def test_a_cancelled_handler_may_return_a_partial_answer(serve: Serve, dia
     async def collect(task: TaskContext) -> str:
         try:
             begun.set()
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             return "half of it"
         return "all of it"

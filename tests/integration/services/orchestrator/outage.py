@@ -16,6 +16,7 @@ from archon.memory import MemoryGraphClient
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
+from tests.fixtures.waiting import hold
 
 ROLES = {"requirements": [], "designer": ["requirements"], "implementer": ["requirements", "designer"]}
 SESSION = "session"
@@ -130,7 +131,7 @@ class Pulse:
             handle = await self._mesh.client.submit(self.goal, roles=list(ROLES), session_id=SESSION, wait=30)
             check_completed(handle, self.goal)
             self.completed += 1
-            await asyncio.sleep(0.15)
+            await hold(0.15)
 
     def check(self) -> None:
         """Raises the error of a failed run, if there is one."""

@@ -24,7 +24,7 @@ from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry import RegistrySettings, registry_app
 from tests.fixtures.mesh import Mesh, ProcessMesh
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, hold
 
 MB = 1024 * 1024
 DELTA = "d" * 16_000
@@ -245,7 +245,7 @@ async def test_a_watcher_that_never_reads_loses_deltas_only(process_mesh: Proces
         for _ in range(60):  # as fast as the agent's queue accepts them
             for _ in range(100):
                 task.write(DELTA)
-            await asyncio.sleep(0.02)
+            await hold(0.02)
         return "done"
 
     async with FakeAgent("chatty", [chatty], registry=mesh.registry.address) as agent:

@@ -235,7 +235,7 @@ async def test_contract_rule_9_usage_of_stopped_work_is_counted(
     async def cook(task: TaskContext) -> str:
         spend(task, 40, 4)
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "never"
 
     async def chef(task: TaskContext) -> str:

@@ -13,6 +13,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import DelegationTimeout
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import hold
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 pytestmark = pytest.mark.liveness
@@ -34,7 +35,7 @@ class Sleeper:
     async def __call__(self, task: TaskContext) -> str:
         self.begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             self.stopped_at = time.monotonic()
             await self.may_end.wait()
@@ -196,7 +197,7 @@ async def test_a_late_result_against_a_stop_has_one_winner(mesh: Mesh, troupe: T
     """Delegations time out at the moment of their result, ten times."""
 
     async def cook(task: TaskContext) -> str:
-        await asyncio.sleep(0.1)
+        await hold(0.1)
         return "just in time"
 
     async def chef(task: TaskContext) -> str:

@@ -200,7 +200,7 @@ async def test_contract_rule_2_waiting_tasks_free_max_waiting_slots(mesh: Mesh, 
             return sum("the answer of slow" in run.tasks[0].waiting_for for run in runs) == 3
 
         await eventually(three)  # two tasks wait beside the only slot
-        await asyncio.sleep(0.3)
+        await mesh.advance(1.0)
         assert await three()
         release.set()
         assert {answer_text(await handle.result(timeout=10)) for handle in handles} == {"slow"}

@@ -15,7 +15,7 @@ from archon.errors import ArchonError, DeadlineExceeded, Unavailable, UnknownRol
 from archon.memory import MemoryGraphClient
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import ProcessMesh
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.outage import ROLES, SESSION, Crew, Outage, Pulse, check_completed, started
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ async def through(mesh: ProcessMesh, crew: Crew, memory: MemoryGraphClient, outa
     gates["ends after it"].set()
     across.run = await across.result(timeout=15)
     check_completed(across, "ends after it")
-    await asyncio.sleep(3.0)  # a lease, after which an instance without renewal would be gone
+    await hold(3.0)  # a lease, after which an instance without renewal would be gone
     assert await registered(mesh, crew)
 
 

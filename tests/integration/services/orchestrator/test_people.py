@@ -166,7 +166,7 @@ async def test_a_paused_run_dispatches_nothing_until_it_is_resumed(mesh: Mesh, t
         return (await mesh.client.get(handle.run_id)).tasks[0].state == common_pb2.TASK_STATE_COMPLETED
 
     await eventually(first_done)
-    await asyncio.sleep(0.3)
+    await mesh.advance(1.0)
     assert not began
     assert not (await mesh.client.resume(handle.run_id)).paused
     assert answer_text(await handle.result(timeout=10)) == "closed"

@@ -14,6 +14,7 @@ from archon.errors import RequestIdReused
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.postgres import PASSWORD, PostgresServer
+from tests.fixtures.waiting import hold
 from tests.integration.services.orchestrator.test_outages import WHOLE, begun, three
 
 pytestmark = pytest.mark.slow
@@ -61,7 +62,7 @@ async def test_runs_wait_for_the_database_and_execute_tasks_once(
             await asyncio.to_thread(fresh_postgres.kill)
         else:
             fresh_postgres.freeze()
-        await asyncio.sleep(3.0)
+        await hold(3.0)
         if how == "killed":
             await asyncio.to_thread(fresh_postgres.start)
         else:

@@ -21,7 +21,7 @@ from archon_mesh.node.handler import agent_handler
 from archon_mesh.tools import tool
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.scripted_model import says
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 TOOLS, HISTORY = PropagationPolicy.TOOL_RESULTS, PropagationPolicy.FULL_HISTORY
@@ -216,7 +216,7 @@ async def test_thinking_reaches_the_watchers_of_a_run(mesh: Mesh, troupe: Troupe
         async with asyncio.timeout(20):
             while not heard.is_set():  # a watcher that has fallen behind does not receive what passes
                 task.think("Hmm. ")
-                await asyncio.sleep(0.1)
+                await hold(0.1)
         task.write("Yes.")
         return "Yes."
 

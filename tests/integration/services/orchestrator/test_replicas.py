@@ -17,7 +17,7 @@ from archon.errors import RequestIdReused, Unavailable
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import ProcessReplicas, Replicas
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.troupe import Troupe, of
 
 pytestmark = pytest.mark.liveness
@@ -70,16 +70,17 @@ async def test_durability_30_a_forwarded_watch_gives_transient_events(
     replicas: Replicas,
 ) -> None:
     async with AsyncExitStack() as stack:
-        troupe, go = Troupe(replicas, stack), asyncio.Event()
+        troupe, heard = Troupe(replicas, stack), asyncio.Event()
 
         async def poet(task: TaskContext) -> str:
-            await go.wait()
+            while not heard.is_set():  # the other replica learns the owner's address from a heartbeat
+                task.write(".")
+                await hold(0.05)
             for word in ("roses ", "are ", "red"):
                 task.write(word)
             return "roses are red"
 
         await troupe("poet", poet)
-        await asyncio.sleep(1.5)  # until each replica knows the other's address
         handle = await replicas.client.submit("x", roles=["poet"])
         words: list[str] = []
         seqs: list[int] = []
@@ -90,12 +91,10 @@ async def test_durability_30_a_forwarded_watch_gives_transient_events(
                     seqs.append(event.seq)
                 elif event.HasField("text_delta"):
                     words.append(event.text_delta.text)
+                    heard.set()
 
-        watching = asyncio.create_task(watch())
-        await asyncio.sleep(1.0)
-        go.set()
-        await asyncio.wait_for(watching, 10)
-        assert "".join(words) == "roses are red"
+        await asyncio.wait_for(watch(), 20)
+        assert "".join(words).lstrip(".") == "roses are red"
         assert seqs == list(range(1, len(seqs) + 1))
 
 
@@ -162,7 +161,7 @@ async def test_durability_11_a_frozen_owner_is_replaced_without_harm(process_rep
     events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
     assert events[-1].run_state.state == COMPLETED
     replicas.orchestrator.send(signal.SIGCONT)
-    await asyncio.sleep(2.5)
+    await hold(2.5)
     after = [event.seq async for event in replicas.other.watch(handle.run_id) if event.seq]
     assert len(after) == len(events), "the zombie has appended nothing"
     assert sorted(replicas.executions()) == [("cook", 1), ("waiter", 1)]

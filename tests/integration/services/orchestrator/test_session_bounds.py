@@ -94,7 +94,7 @@ async def test_remembered_lost_attempts_are_bounded(monkeypatch: pytest.MonkeyPa
 
 async def test_a_lost_instance_is_forgotten_after_its_registration() -> None:
     async def wait(task: TaskContext) -> str:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "never"
 
     inbox = RecordingInbox()

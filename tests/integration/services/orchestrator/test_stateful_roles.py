@@ -15,7 +15,7 @@ from archon.client import Client, answer_text
 from archon.errors import ArchonError
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
@@ -91,7 +91,7 @@ async def test_durability_17_concurrent_runs_of_a_session_take_turns(mesh: Mesh,
 
     async def slow(task: TaskContext) -> str:
         attempts.append(task.attempt)
-        await asyncio.sleep(0.05)
+        await hold(0.05)
         return await clerk(task)
 
     await troupe("slow", slow, stateful=True)
@@ -156,7 +156,7 @@ async def test_a_takeover_between_two_turns_loses_none_of_them(replicas: Replica
         handle = await replicas.client.submit("wait", roles=["clerk"], strategy="agent", session_id=session)
         await asyncio.wait_for(begun.wait(), 10)
         await replicas.orchestrator.kill()
-        await asyncio.sleep(0.5)
+        await hold(0.5)
         go.set()
 
         async def ended() -> bool:
