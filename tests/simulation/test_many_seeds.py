@@ -10,7 +10,7 @@ from tests.simulation.played import assert_seeds_hold
 pytestmark = pytest.mark.slow
 
 FIRST = 1000
-SEEDS = {"plain": 100, "plans with people": 30, "stateful": 40, "plans": 40, "forks and stops": 30}
+SEEDS = {"plain": 80, "plans with people": 25, "stateful": 30, "plans": 30, "forks and stops": 25}
 """The number of seeds by course."""
 
 
