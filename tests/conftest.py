@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import archon_services.testing.movable_clock  # noqa: F401, I001 - before modules that keep a reference to the clock
+
 from pathlib import Path
 from typing import Any, Final
 

@@ -19,12 +19,10 @@ STEP: Final = 0.25
 
 class MovableClock:
     """The monotonic clock of this process. It never goes back: it stays ahead when a test has ended, and all instances
-    move the same clock."""
+    move the same clock. The clock is replaced when this module is imported: import it before modules that keep a
+    reference to `time.monotonic`, for example as a default."""
 
     _ahead: float = 0.0
-
-    def __init__(self) -> None:
-        time.monotonic = _moved
 
     @property
     def ahead(self) -> float:
@@ -44,3 +42,6 @@ class MovableClock:
 
 def _moved() -> float:
     return _real() + MovableClock._ahead
+
+
+time.monotonic = _moved

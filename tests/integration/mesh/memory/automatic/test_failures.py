@@ -127,7 +127,7 @@ async def test_an_agent_with_its_own_loops_opens_and_closes_its_memory(tmp_path:
     assert any(WINDOW_SEATS in message.content for message in model.requests[0].messages)
 
 
-def test_the_memory_is_a_file_or_the_service(tmp_path: Path) -> None:
+async def test_the_memory_is_a_file_or_the_service(tmp_path: Path) -> None:
     assert isinstance(open_memory(environment(tmp_path, ARCHON_MEMORY="127.0.0.1:9")), LongTermMemoryClient)
     local = open_memory(environment(tmp_path), half_life=5.0)
     assert isinstance(local, LongTermMemory)
