@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import archon_services.testing.movable_clock  # noqa: F401, I001 - before modules that keep a reference to the clock
+# isort: off
+import archon_services.testing.movable_clock  # noqa: F401 - before modules that keep a reference to the clock
 
+# isort: on
 from pathlib import Path
 from typing import Any, Final
 

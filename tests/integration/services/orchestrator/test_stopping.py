@@ -103,6 +103,7 @@ async def test_an_agent_that_is_killed_while_it_drains_loses_nothing(own_mesh: M
         await begun(mesh, attempt)
         agent.send(signal.SIGTERM)
         await mesh.seen(agent.address, gone=True, within=WITHIN)  # it deregisters after it has announced its drain
+        await mesh.advance(0.5)  # the orchestrator has read it: a killed process may take with it what was not read
         await agent.kill()
         await restarted(agent, ECHO_DELAY="300" if attempt <= LOSSES else "0")
     await completes(mesh, handle, attempts=LOSSES + 2)
