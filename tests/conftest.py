@@ -46,8 +46,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if SLOW_FILE in collection_path.read_text() else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sorts slow files to the front."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sorts slow files to the front. With the profile `search`, property tests are slow tests too: they try examples
+    that no run before has tried."""
+    if config.getoption("--hypothesis-profile") == "search":
+        for item in items:
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+                item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: place(item.nodeid))
 
 
