@@ -80,7 +80,8 @@ async def reason_of(call: Any) -> str:
     try:
         await call
     except grpc.aio.AioRpcError as error:
-        return status.from_rpc_error(error).reason
+        reason = status.from_rpc_error(error).reason
+        return f"{reason}: {error.details()}" if reason == "UNAVAILABLE" else reason
     return ""
 
 
@@ -172,6 +173,7 @@ async def test_streams_to_an_agent_that_say_nothing_leave_it_to_others(mesh: Pro
     before = rss(process)
     async with grpc.aio.insecure_channel(process.address) as channel:
         stub: Any = agent_service_pb2_grpc.AgentServiceStub(channel)
+        await asyncio.wait_for(channel.channel_ready(), 30.0)
         calls = [stub.Session() for _ in range(2_000)]
         reasons = await asyncio.gather(*(reason_of(call.read()) for call in calls[:1_500]))
         assert set(reasons) == {"RESOURCE_EXHAUSTED"}, "a further stream ends the oldest that was not opened"
