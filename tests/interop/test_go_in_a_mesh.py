@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ GOAL = "Readers must be able to reserve a book. The clerk must see overdue books
 DELAY = "dev.archon.interop/delay"
 FIRST_DELAY = "dev.archon.interop/first-delay"
 PYTHON = "designer-1"
+
+NOTICED_WITHIN = 3.0
+BUSY_MACHINE = 3.0
+"""Seconds by which a busy machine may delay what the contract bounds."""
 
 
 @pytest.fixture(scope="module")
@@ -133,18 +138,18 @@ async def test_contract_rule_5_a_result_in_an_outage_is_parked(
 
 
 @pytest.mark.liveness
-async def test_contract_rule_3_its_death_is_noticed_before_its_lease_ends(
+async def test_contract_rule_3_its_death_is_noticed_in_time(
     mesh: LocalMesh, client: Client, designer: GoAgent, python_paused_after: None
 ) -> None:
     handle = await submit(client, delay=30.0)
     await designer.until_logged("begin", within=10.0)
     mesh.resume(PYTHON)
+    killed = time.monotonic()
     designer.send(signal.SIGKILL)
     async for event in handle.events():
         if event.dispatched.role == "designer" and event.task.attempt == 2:
             break
-    async with RegistryClient(mesh.registry) as registry:
-        assert designer.address in [instance.address for instance in await registry.list_instances()]
+    assert time.monotonic() - killed < NOTICED_WITHIN + BUSY_MACHINE
     run = await handle.result(timeout=15)
     assert run.state == common_pb2.TASK_STATE_COMPLETED
     assert "GoComponent" not in answer_text(run)
