@@ -46,6 +46,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
     error it gives up nothing, like a process that was killed: its lease has to expire.
     """
     rules = load_mesh_rules(settings.rules)
+    gives_up = True
     async with AsyncExitStack() as stack:
         journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
@@ -95,7 +96,12 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         server = GrpcServer([service], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)
         runs.start(pool)
-        stack.push_async_exit(partial(_leave, ownership))
+
+        async def leave() -> None:
+            if gives_up:
+                await ownership.leave()
+
+        stack.push_async_callback(leave)
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
         if claimed := await ownership.start():
@@ -105,12 +111,11 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         runs.claimed()
         address = await server.start()
         ownership.address = settings.advertised(address)
-        yield address
-
-
-async def _leave(ownership: Ownership, kind: type[BaseException] | None, *_: object) -> None:
-    if kind is None:
-        await ownership.leave()
+        try:
+            yield address
+        except BaseException:
+            gives_up = False
+            raise
 
 
 async def _open(journal: Journal) -> None:

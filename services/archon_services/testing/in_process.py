@@ -14,14 +14,15 @@ SIGKILL, SIGSTOP, its log, its memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 from archon.agent import AgentSettings
 from archon.client import Client
+from archon.errors import DeadlineExceeded
 from archon.registry import RegistryClient
 from archon_services.local_mesh.probe import Probe
 from archon_services.memory.app import memory_app
@@ -62,15 +63,18 @@ class LocalService:
         return self._serving is not None and not self._serving.done()
 
     async def start(self) -> str:
-        """Starts the service and returns its address. Raises the error with which it fails to start."""
+        """Starts the service and returns its address. Raises the error with which it fails to start, DeadlineExceeded
+        after STARTED_WITHIN seconds."""
         assert not self.running, "the service is running"
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._ending = asyncio.Event()
         self._serving = asyncio.create_task(self._serve(ready, self._ending), name="service in process")
         started: list[asyncio.Future[Any]] = [self._serving, ready]
-        async with asyncio.timeout(STARTED_WITHIN):
-            await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(started, timeout=STARTED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
+            if not self._serving.done():
+                await self.kill()
+                raise DeadlineExceeded(f"the service does not start within {STARTED_WITHIN:g} s")
             await self._serving
         self.address = await ready
         return self.address
@@ -114,7 +118,7 @@ class InProcessMesh:
         self.registry = LocalService(_registry, etcd=etcd, prefix=prefix)
         self.memory = LocalService(_memory, db=str(home / "memory.db"), sync="normal")
         self.orchestrator = LocalService(
-            _orchestrator, **{"journal": str(home / "journal.db"), "journal_sync": "normal", **settings}
+            open_orchestrator, **{"journal": str(home / "journal.db"), "journal_sync": "normal", **settings}
         )
         self.client: Client
         self.directory: RegistryClient
@@ -174,13 +178,10 @@ def _registry(**settings: Any) -> AbstractAsyncContextManager[str]:
     return registry_app(RegistrySettings(**settings))
 
 
-@asynccontextmanager
-async def _memory(**settings: Any) -> AsyncIterator[str]:
-    async with memory_app(MemorySettings(**settings)) as address:
-        yield address
+def _memory(**settings: Any) -> AbstractAsyncContextManager[str]:
+    return memory_app(MemorySettings(**settings))
 
 
-@asynccontextmanager
-async def _orchestrator(**settings: Any) -> AsyncIterator[str]:
-    async with orchestrator_app(OrchestratorSettings(**settings)) as address:
-        yield address
+def open_orchestrator(**settings: Any) -> AbstractAsyncContextManager[str]:
+    """Opens an orchestrator with these settings: what a further LocalService of a mesh serves."""
+    return orchestrator_app(OrchestratorSettings(**settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from pathlib import Path
 
@@ -47,7 +48,7 @@ async def test_an_orchestrator_continues_its_runs_at_its_address(tmp_path: Path,
         assert of(await durable(handle), "lost") == []
 
 
-@pytest.mark.parametrize(("how", "losses"), [("stop", 0), ("kill", 1)])
+@pytest.mark.parametrize(("how", "losses"), [("stop", 0), ("kill", 1), ("failed start", 0)])
 async def test_a_killed_orchestrator_does_not_release_its_runs(tmp_path: Path, how: str, losses: int) -> None:
     """An attempt whose instance is gone at the next start is lost only if its run was not released."""
     begun = asyncio.Event()
@@ -63,7 +64,11 @@ async def test_a_killed_orchestrator_does_not_release_its_runs(tmp_path: Path, h
         await agent.start()
         handle = await mesh.client.submit("x", roles=["w"])
         await begun.wait()
-        await getattr(mesh.orchestrator, how)()
+        await (mesh.orchestrator.kill() if how == "kill" else mesh.orchestrator.stop())
+        if how == "failed start":  # it has claimed the run before it listens
+            host, _, port = mesh.orchestrator.address.partition(":")
+            with socket.create_server((host, int(port))), pytest.raises(Unavailable):
+                await mesh.orchestrator.start()
         await agent.stop(0.0)
         await mesh.orchestrator.start()
         async with AgentServer("w", handler=work, settings=mesh.agent_settings()):
