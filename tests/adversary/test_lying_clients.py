@@ -281,8 +281,8 @@ async def test_an_absurd_deadline_is_a_typed_error_or_harmless(stubs: Stubs, tim
         stubs.items.PullItems(graph_pb2.PullItemsRequest(scope="s", role="requirements"), timeout=timeout),
         stubs.agent.RunTask(agent_service_pb2.RunTaskRequest(task=agent_pb2.AssignTask(input=goal())), timeout=timeout),
     ]
-    # A call may end before its connection is ready.
-    expected = {""} if timeout > 1 else {"DEADLINE_EXCEEDED", "UNAVAILABLE"}
+    # A call may end before its connection is ready; gRPC counts deadlines in milliseconds, and some calls take less.
+    expected = {""} if timeout > 1 else {"", "DEADLINE_EXCEEDED", "UNAVAILABLE"}
     assert {await refused(call) for call in calls} <= expected
 
 

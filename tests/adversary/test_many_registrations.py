@@ -22,6 +22,7 @@ from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.sessions import Session, SessionPool
 from archon_services.orchestrator.sessions.dials import FIRST_GREETING_PLACE, MAX_GREETINGS, Dials, Place, Turn
 from tests.fixtures.many_registrations import register_all
+from tests.fixtures.ports import free_ports
 from tests.fixtures.recording_inbox import RecordingInbox
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually, until
@@ -215,7 +216,7 @@ async def test_connections_to_instances_that_never_answer_are_bounded(
 
     monkeypatch.setattr(Dials, "take", recorded)
     mute = Mute()
-    server = await asyncio.start_server(mute.connected, "127.0.0.1", 0, backlog=4_096)
+    server = await asyncio.start_server(mute.connected, "127.0.0.1", *free_ports(1), backlog=4_096)
     host, port = server.sockets[0].getsockname()
     began = asyncio.get_running_loop().time()
     pool.update([Registration("worker", instance_id=f"m{number}", address=f"{host}:{port}") for number in range(2_000)])

@@ -19,6 +19,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
 
 from archon.testing import FakeOrchestrator
+from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import until
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -89,7 +90,7 @@ async def over_http(collector: Collector) -> AsyncIterator[str]:
         def log_message(self, *_: object) -> None:
             """Prints nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", *free_ports(1)), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

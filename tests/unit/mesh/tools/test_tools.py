@@ -12,6 +12,7 @@ import pytest
 
 from archon.errors import InvalidArgument
 from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, tool
+from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import until
 
 
@@ -300,7 +301,7 @@ async def test_a_schema_of_another_document_is_not_fetched() -> None:
         asked.append(await reader.read(100))
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", *free_ports(1))
     port = server.sockets[0].getsockname()[1]
 
     class Remote(Tool):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from archon_services.cli.checks.finding import Finding
+from tests.fixtures.ports import free_ports
 
 
 def levels(findings: Sequence[Finding]) -> list[str]:
@@ -38,7 +39,7 @@ def http_server(status: int, body: bytes, headers: Mapping[str, str]) -> Iterato
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", *free_ports(1)), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
