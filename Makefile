@@ -25,8 +25,8 @@ $(VENV)/.created:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# In a terminal, one line shows what pip does.
-PIP := $(BIN)/pip install --disable-pip-version-check
+# In a terminal, one line shows what pip does. Python compiles what is imported: a part of what is installed.
+PIP := $(BIN)/pip install --disable-pip-version-check --no-compile
 define install
 @if [ -t 1 ]; then set -o pipefail; $(PIP) -e '$(1)' | awk ' \
     /^Collecting/ { printf "\r\033[K  %s", $$2 } /^Installing/ { printf "\r\033[K  unpacking ..." } \
@@ -43,6 +43,12 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@echo "installing Archon and what it is developed with ..."
 	$(call install,.[dev])
 	@touch $@ $(VENV)/.runtime
+
+# Each worker of pytest would compile all that it imports: two processes share the work before.
+$(VENV)/.compiled: $(VENV)/.dev
+	@echo "compiling the tests and what they import ..."
+	@printf '%s\n' tests/unit 'tests --ignore=tests/unit' | xargs -P 2 -L 1 $(RUN) -m pytest -qq --collect-only > /dev/null || true
+	@touch $@
 
 # Using it ------------------------------------------------------------------------------------------------------
 
@@ -61,10 +67,10 @@ down: $(VENV)/.runtime ## end a mesh that was started with --detach
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 16))')
 PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
 
-test: $(VENV)/.dev ## set up and pass the tests of each change: quick, and the same inputs at each run (7 minutes)
+test: $(VENV)/.compiled ## set up and pass the tests of each change: quick, and the same inputs at each run (7 minutes)
 	@$(PYTEST) -m "not slow" tests
 
-test-slow: $(VENV)/.dev ## tests that search, flood, kill, or need programs in other languages (`make interop`)
+test-slow: $(VENV)/.compiled ## tests that search, flood, kill, or need programs in other languages (`make interop`)
 	@$(PYTEST) -m slow --hypothesis-profile=search tests
 
 test-all: test test-slow ## both; then `make failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further

@@ -6,6 +6,7 @@ from __future__ import annotations
 import archon_services.testing.movable_clock  # noqa: F401 - before modules that keep a reference to the clock
 
 # isort: on
+import gc
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ __all__ = ["etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgr
 
 
 # No deadline: a slow machine is not an error.
-hypothesis.settings.register_profile("archon", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("archon", deadline=None, max_examples=50, derandomize=True, database=None)
 hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.register_profile("mutants", deadline=None, max_examples=20, derandomize=True, database=None)
 
@@ -32,6 +33,17 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("archon")
     if not config.option.numprocesses:
         clear_environment()
+        gc.disable()  # until the tests are collected
+
+
+OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what exists now, hundreds of thousands of objects of the tests, out of all collections of garbage."""
+    gc.freeze()
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    gc.enable()
 
 
 SLOW_FILE: Final = "\npytestmark = pytest.mark.slow\n"

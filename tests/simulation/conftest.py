@@ -13,11 +13,10 @@ import pytest
 def _tidy() -> Iterator[None]:
     """Collects garbage after each test. The remains of an abandoned course log tracebacks when they are collected;
     while Python 3.11 parses source text that becomes a SystemError. What existed before the test is left out: a
-    collection of all that a session of tests has imported takes longer than a course."""
+    collection of all that earlier tests have imported takes longer than a course."""
     gc.freeze()
     yield
     gc.collect()
-    gc.unfreeze()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ UNSUPERVISED = {
 
 def bare_loops(source: str) -> Iterator[str]:
     """Yields the names of functions that loop for ever and are started as a bare task."""
+    if not re.search(r"\b(create_task|ensure_future)\(", source):
+        return
     tree = ast.parse(source)
     endless = {
         node.name

@@ -270,7 +270,7 @@ def abstract() -> Iterator[str]:
         yield name
 
 
-LOOK = 0.02
+LOOK = 0.1
 """Seconds between two looks at the processes."""
 
 
