@@ -253,7 +253,7 @@ pytestmark = pytest.mark.usefixtures("sandbox")
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
     """A TCP server that must not see a connection."""
-    with socket.create_server(("127.0.0.1", *free_ports(1))) as listening:
+    with socket.create_server(("127.0.0.1", free_ports(1)[0])) as listening:
         listening.setblocking(False)
         yield listening
         with pytest.raises(BlockingIOError):
