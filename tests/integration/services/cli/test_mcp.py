@@ -67,6 +67,10 @@ agent = Agent(
 )
 '''
 
+IMPORTED = (
+    *("archon_services.cli.main", "archon_mesh.agent", "archon_mesh.declared", "archon_mesh.tools.builtin"),
+    *("archon_mesh.tools.mcp.server", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn"),
+)
 MAIN = "from archon_services.cli.main import main; main()"
 
 
@@ -89,7 +93,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
     """A fork server with the package `mcp`, which takes longer to import than all else."""
-    server = ForkServer(("archon_services.cli.main", "archon_services.cli.commands.mcp", "mcp.server.mcpserver"))
+    server = ForkServer(IMPORTED)
     yield server
     server.close()
 
