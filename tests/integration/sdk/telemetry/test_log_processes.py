@@ -76,18 +76,13 @@ sys.exit(agent.run())
 
 
 @asynccontextmanager
-async def agent(code: str, ready_file: Path, stderr: int | IO[Any], **environment: str) -> AsyncIterator[Any]:
-    """Starts an agent in a process of its own; yields the process and its address."""
+async def agent(code: str, ready_file: Path, log: Path, **environment: str) -> AsyncIterator[tuple[Program, str]]:
+    """Starts an agent in a process of its own, which logs to a file, a pipe or a terminal; yields it and its address."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OTEL_"))}
     variables = {**inherited, "ARCHON_READY_FILE": str(ready_file), **environment}
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, env=variables, stderr=stderr)
-    try:
+    async with program(["-c", code], variables, Path(os.devnull), log) as child:
         await until(lambda: ready_file.exists() or child.returncode is not None, 20.0)
         yield child, await asyncio.to_thread(ready_file.read_text)
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
 
 
 def fields_of(text: str) -> list[dict[str, Any]]:
