@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -45,12 +44,12 @@ sys.exit(agent.run())
 
 @asynccontextmanager
 async def process(
-    arguments: list[str], folder: Path, **environment: str
+    arguments: list[str], folder: Path, forked: bool = True, **environment: str
 ) -> AsyncIterator[tuple[Program, str]]:
     """Starts a program; yields it and the address that it serves on."""
     ready_file = folder / "ready"
     variables = {**inherited(), "ARCHON_READY_FILE": str(ready_file), **environment}
-    async with program(arguments, variables, folder / "log") as child:
+    async with program(arguments, variables, folder / "log", forked=forked) as child:
         await until(lambda: bool(_content(ready_file)) or child.returncode is not None)
         assert child.returncode is None, child.errors
         yield child, _content(ready_file)
@@ -66,7 +65,7 @@ def _content(file: Path) -> str:
 
 async def test_a_reference_role_answers_as_its_own_process(tmp_path: Path) -> None:
     arguments = [*DESIGNER, "--max-tasks", "3", "--depends-on", "requirements,critic"]
-    async with process(arguments, tmp_path, ARCHON_MAX_TASKS="9") as (child, address):
+    async with process(arguments, tmp_path, forked=False, ARCHON_MAX_TASKS="9") as (child, address):
         async with FakeOrchestrator(address) as peer:
             assert (await peer.open()).max_tasks == 3  # a flag takes precedence over the environment
             ref = peer.ref("one")
@@ -124,22 +123,18 @@ async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "environment", "code", "message"),
     [
-        pytest.param([*DESIGNER, "--port", "many"], {}, 2, b"flag --port is 'many'", marks=pytest.mark.slow),
+        pytest.param([*DESIGNER, "--port", "many"], {}, 2, "flag --port is 'many'", marks=pytest.mark.slow),
         pytest.param(
-            DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"unknown model 'crystal-ball'", marks=pytest.mark.slow
+            DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, "unknown model 'crystal-ball'", marks=pytest.mark.slow
         ),
-        pytest.param(["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, b"ARCHON_PORT is 'many'", marks=pytest.mark.slow),
-        (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, b"no API key for OpenAI"),
-        (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, b"unknown model 'crystal-ball'"),
+        pytest.param(["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, "ARCHON_PORT is 'many'", marks=pytest.mark.slow),
+        (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, "no API key for OpenAI"),
+        (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, "unknown model 'crystal-ball'"),
     ],
 )
 async def test_a_process_that_cannot_start_exits_with_a_message(
-    arguments: list[str], environment: dict[str, str], code: int, message: bytes
+    tmp_path: Path, arguments: list[str], environment: dict[str, str], code: int, message: str
 ) -> None:
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, env={**inherited(), **environment}, stderr=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(15.0):
-        _, errors = await child.communicate()
-    assert (child.returncode, message in errors) == (code, True), errors.decode()
-    assert b"Traceback" not in errors
+    async with program(arguments, {**inherited(), **environment}, tmp_path / "log") as child:
+        assert (await child.wait(15), message in child.errors) == (code, True), child.errors
+    assert "Traceback" not in child.errors
