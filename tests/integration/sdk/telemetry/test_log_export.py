@@ -90,7 +90,7 @@ async def over_http(collector: Collector) -> AsyncIterator[str]:
         def log_message(self, *_: object) -> None:
             """Prints nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", *free_ports(1)), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", free_ports(1)[0]), Handler)
     thread = threading.Thread(target=server.serve_forever, args=[0.01])
     thread.start()
     try:

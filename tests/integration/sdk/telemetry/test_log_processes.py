@@ -82,6 +82,7 @@ async def agent(
     """Starts an agent in a process of its own, which logs to a file, a pipe or a terminal; yields it and its address."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OTEL_"))}
     variables = {**inherited, "ARCHON_READY_FILE": str(ready_file), **environment}
+    forked = not environment.get("PYTHONUNBUFFERED")  # Python reads its own variables when it starts
     async with program(["-c", code], variables, Path(os.devnull), log, forked=forked) as child:
         await until(lambda: ready_file.exists() or child.returncode is not None, 20.0)
         yield child, await asyncio.to_thread(ready_file.read_text)
@@ -176,9 +177,9 @@ async def test_a_terminal_gets_text(tmp_path: Path, environment: dict[str, str],
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 async def test_a_pipe_that_no_one_reads_stops_no_agent(tmp_path: Path, unbuffered: str) -> None:
     reader, writer = os.pipe()
-    log, forked = descriptor_path(writer), not unbuffered  # Python reads its variables when it starts
+    log = descriptor_path(writer)
     try:
-        async with agent(TALKER, tmp_path / "ready", log, forked, PYTHONUNBUFFERED=unbuffered) as (child, address):
+        async with agent(TALKER, tmp_path / "ready", log, PYTHONUNBUFFERED=unbuffered) as (child, address):
             async with FakeOrchestrator(address) as peer:
                 await peer.open()
                 ref = peer.ref("one")

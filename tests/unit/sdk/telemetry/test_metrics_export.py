@@ -136,7 +136,7 @@ class HttpCollector(ThreadingHTTPServer):
                 self.end_headers()
                 self.wfile.write(collector.Export(request, None).SerializeToString())
 
-        super().__init__(("127.0.0.1", *free_ports(1)), Handler)
+        super().__init__(("127.0.0.1", free_ports(1)[0]), Handler)
 
 
 def test_the_last_values_are_exported_at_the_end_over_http(environment: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def http_server(status: int, body: bytes, headers: Mapping[str, str]) -> Iterato
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", *free_ports(1)), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", free_ports(1)[0]), Handler)
     thread = threading.Thread(target=server.serve_forever, args=[0.01])
     thread.start()
     try:
