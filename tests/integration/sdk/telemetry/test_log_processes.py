@@ -76,9 +76,7 @@ sys.exit(agent.run())
 
 
 @asynccontextmanager
-async def agent(
-    code: str, ready_file: Path, log: Path, forked: bool = True, **environment: str
-) -> AsyncIterator[tuple[Program, str]]:
+async def agent(code: str, ready_file: Path, log: Path, **environment: str) -> AsyncIterator[tuple[Program, str]]:
     """Starts an agent in a process of its own, which logs to a file, a pipe or a terminal; yields it and its address."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OTEL_"))}
     variables = {**inherited, "ARCHON_READY_FILE": str(ready_file), **environment}
