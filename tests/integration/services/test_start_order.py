@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.postgres import PASSWORD, PostgresServer
+from tests.fixtures.servers import stopped_postgres
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
+
+__all__ = ["stopped_postgres"]
 
 pytestmark = pytest.mark.liveness
 
@@ -20,11 +23,12 @@ NOWHERE = "127.0.0.1:1"
 
 @pytest.fixture(params=["orchestrator", "memory"])
 async def service(
-    request: pytest.FixtureRequest, fresh_postgres: PostgresServer, tmp_path: Path
+    request: pytest.FixtureRequest, stopped_postgres: PostgresServer, tmp_path: Path
 ) -> AsyncIterator[ServiceProcess]:
     """A service whose database is down; not started."""
-    database = fresh_postgres.dsn(fresh_postgres.create_database())
-    await asyncio.to_thread(fresh_postgres.stop)
+    await asyncio.to_thread(stopped_postgres.start)
+    database = stopped_postgres.dsn(stopped_postgres.create_database())
+    await asyncio.to_thread(stopped_postgres.stop)
     store = "ARCHON_JOURNAL" if request.param == "orchestrator" else "ARCHON_DB"
     environment = {store: database, "ARCHON_REGISTRY": NOWHERE, "ARCHON_MEMORY": ""}
     async with AsyncExitStack() as stack:
@@ -42,11 +46,11 @@ async def waits(service: ServiceProcess) -> None:
     await eventually(logged, 15.0)
 
 
-async def test_a_service_waits_for_its_database(service: ServiceProcess, fresh_postgres: PostgresServer) -> None:
+async def test_a_service_waits_for_its_database(service: ServiceProcess, stopped_postgres: PostgresServer) -> None:
     starting = asyncio.create_task(service.start())
     await waits(service)
     assert not starting.done()
-    await asyncio.to_thread(fresh_postgres.start)
+    await asyncio.to_thread(stopped_postgres.start)
     await asyncio.wait_for(starting, 15)
     log = service.log.read_text()
     assert "Traceback" not in log

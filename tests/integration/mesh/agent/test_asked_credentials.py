@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -28,11 +27,12 @@ from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings
+from tests.fixtures.fork_server import fork_server
 from tests.fixtures.waiting import eventually
 
 SECRET = "hunter22-correct-horse"
 LOCAL: dict[str, Any] = {"host": "127.0.0.1", "port": 0}
-ARCHON = Path(sys.executable).parent / "archon"
+COMMAND = "archon_services.cli"
 USED: list[str] = []
 
 
@@ -136,10 +136,6 @@ async def test_archon_respond_encrypts_the_answer(mesh: Asking) -> None:
 
 async def archon(*arguments: str, stdin: str = "") -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ARCHON_")}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        ARCHON, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
-    )
-    out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
-    assert process.returncode == 0, err.decode()
-    return out.decode()
+    process = await asyncio.to_thread(fork_server.run, COMMAND, arguments, environment, stdin, 60)
+    assert process.returncode == 0, process.stderr
+    return process.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from archon.testing import FakeOrchestrator
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
+from tests.fixtures.programs import Program, program
 from tests.fixtures.waiting import until
 
 DESIGNER = ["-m", "archon_services.agents", "designer"]
@@ -44,45 +44,28 @@ sys.exit(agent.run())
 
 @asynccontextmanager
 async def process(
-    arguments: list[str], ready_file: Path, **environment: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """Starts a process; yields it and the address that it serves on."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *arguments,
-        env={**inherited, "ARCHON_READY_FILE": str(ready_file), **environment},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(15.0):
-            await until(lambda: bool(_content(ready_file)) or child.returncode is not None)
-            assert child.returncode is None, (await _errors(child)).decode()
-        address = _content(ready_file)
-        yield child, address
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
+    arguments: list[str], folder: Path, forked: bool = True, **environment: str
+) -> AsyncIterator[tuple[Program, str]]:
+    """Starts a program; yields it and the address that it serves on."""
+    ready_file = folder / "ready"
+    variables = {**inherited(), "ARCHON_READY_FILE": str(ready_file), **environment}
+    async with program(arguments, variables, folder / "log", forked=forked) as child:
+        await until(lambda: bool(_content(ready_file)) or child.returncode is not None)
+        assert child.returncode is None, child.errors
+        yield child, _content(ready_file)
+
+
+def inherited() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
 
 
 def _content(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-async def _errors(child: asyncio.subprocess.Process) -> bytes:
-    assert child.stderr is not None
-    return await child.stderr.read()
-
-
-async def exit_code(child: asyncio.subprocess.Process, seconds: float = 10.0) -> int:
-    async with asyncio.timeout(seconds):
-        return await child.wait()
-
-
 async def test_a_reference_role_answers_as_its_own_process(tmp_path: Path) -> None:
     arguments = [*DESIGNER, "--max-tasks", "3", "--depends-on", "requirements,critic"]
-    async with process(arguments, tmp_path / "ready", ARCHON_MAX_TASKS="9") as (child, address):
+    async with process(arguments, tmp_path, forked=False, ARCHON_MAX_TASKS="9") as (child, address):
         async with FakeOrchestrator(address) as peer:
             assert (await peer.open()).max_tasks == 3  # a flag takes precedence over the environment
             ref = peer.ref("one")
@@ -91,7 +74,7 @@ async def test_a_reference_role_answers_as_its_own_process(tmp_path: Path) -> No
             result = await peer.result(ref)
             assert "C1. ExportInvoicesPDFService — covers R1" in result.output[0].text
         child.send_signal(signal.SIGTERM)
-        assert await exit_code(child) == 0
+        assert await child.wait(10) == 0
 
 
 async def test_sigterm_finishes_and_delivers_tasks_in_progress(tmp_path: Path) -> None:
@@ -99,7 +82,7 @@ async def test_sigterm_finishes_and_delivers_tasks_in_progress(tmp_path: Path) -
         model.script(Answer(events=[chunk({"content": "C1. Late"}), chunk(finish="stop")], delay=0.3))
         arguments = [*DESIGNER, "--model", "openai/some"]
         async with (
-            process(arguments, tmp_path / "ready", OPENAI_BASE_URL=model.url) as (child, address),
+            process(arguments, tmp_path, OPENAI_BASE_URL=model.url) as (child, address),
             FakeOrchestrator(address) as peer,
         ):
             await peer.open()
@@ -111,52 +94,47 @@ async def test_sigterm_finishes_and_delivers_tasks_in_progress(tmp_path: Path) -
             assert not any(frame.HasField("result") for frame in peer.frames)
             assert (await peer.result(ref)).output[0].text == "C1. Late"
             assert await peer.ended() is None
-            assert await exit_code(child) == 0
+            assert await child.wait(10) == 0
 
 
 async def test_a_users_role_is_configured_by_the_environment(tmp_path: Path) -> None:
-    async with process(["-c", OWN_ROLE], tmp_path / "ready", OPENAI_API_KEY="never used") as (child, address):
+    async with process(["-c", OWN_ROLE], tmp_path, OPENAI_API_KEY="never used") as (child, address):
         async with FakeOrchestrator(address) as peer:
             await peer.open()
             ref = peer.ref("one")
             await peer.assign(ref, "a poem")
             assert "Offline model" in (await peer.result(ref)).output[0].text
         child.send_signal(signal.SIGINT)
-        assert await exit_code(child) == 0
+        assert await child.wait(10) == 0
 
 
 async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -> None:
     async with (
-        process(["-c", STUBBORN], tmp_path / "ready", ARCHON_DRAIN="0.1") as (child, address),
+        process(["-c", STUBBORN], tmp_path, ARCHON_DRAIN="0.1") as (child, address),
         FakeOrchestrator(address) as peer,
     ):
         await peer.open()
         await peer.assign(peer.ref("one"))
         await peer.receive("progress")
         child.send_signal(signal.SIGTERM)
-        assert await exit_code(child) == 1
+        assert await child.wait(10) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "environment", "code", "message"),
     [
-        pytest.param([*DESIGNER, "--port", "many"], {}, 2, b"flag --port is 'many'", marks=pytest.mark.slow),
+        pytest.param([*DESIGNER, "--port", "many"], {}, 2, "flag --port is 'many'", marks=pytest.mark.slow),
         pytest.param(
-            DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"unknown model 'crystal-ball'", marks=pytest.mark.slow
+            DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, "unknown model 'crystal-ball'", marks=pytest.mark.slow
         ),
-        pytest.param(["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, b"ARCHON_PORT is 'many'", marks=pytest.mark.slow),
-        (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, b"no API key for OpenAI"),
-        (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, b"unknown model 'crystal-ball'"),
+        pytest.param(["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, "ARCHON_PORT is 'many'", marks=pytest.mark.slow),
+        (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, "no API key for OpenAI"),
+        (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, "unknown model 'crystal-ball'"),
     ],
 )
 async def test_a_process_that_cannot_start_exits_with_a_message(
-    arguments: list[str], environment: dict[str, str], code: int, message: bytes
+    tmp_path: Path, arguments: list[str], environment: dict[str, str], code: int, message: str
 ) -> None:
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, env={**inherited, **environment}, stderr=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(15.0):
-        _, errors = await child.communicate()
-    assert (child.returncode, message in errors) == (code, True), errors.decode()
-    assert b"Traceback" not in errors
+    async with program(arguments, {**inherited(), **environment}, tmp_path / "log") as child:
+        assert (await child.wait(15), message in child.errors) == (code, True), child.errors
+    assert "Traceback" not in child.errors

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service
 
 from archon.testing import FakeOrchestrator
 from tests.fixtures.ports import free_ports
+from tests.fixtures.programs import program
 from tests.fixtures.waiting import until
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -91,7 +91,7 @@ async def over_http(collector: Collector) -> AsyncIterator[str]:
             """Prints nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", free_ports(1)[0]), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01])
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1/logs"
@@ -105,9 +105,7 @@ async def run_agent(folder: Path, **environment: str) -> list[dict[str, Any]]:
     """Runs an agent through one task to its end; returns the lines that it has written."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OTEL_"))}
     variables = {**inherited, "ARCHON_READY_FILE": str(folder / "ready"), **environment}
-    with (folder / "log").open("w") as log:
-        child = await asyncio.create_subprocess_exec(sys.executable, "-c", AGENT, env=variables, stderr=log)
-    try:
+    async with program(["-c", AGENT], variables, folder / "log") as child:
         await until(lambda: (folder / "ready").exists() or child.returncode is not None, 20.0)
         address = await asyncio.to_thread((folder / "ready").read_text)
         async with FakeOrchestrator(address) as peer:
@@ -117,10 +115,7 @@ async def run_agent(folder: Path, **environment: str) -> list[dict[str, Any]]:
             await peer.send(assignment)
             assert (await peer.result(peer.ref("one"))).output[0].text == "done"
         child.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(child.wait(), 15) == 0
-    finally:
-        if child.returncode is None:
-            child.kill()
+        assert await child.wait(15) == 0
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
 
 

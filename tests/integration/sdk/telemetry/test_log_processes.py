@@ -8,17 +8,17 @@ import os
 import pty
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
 from archon import context
 from archon.testing import FakeOrchestrator
 from tests.fixtures.mesh import ProcessMesh
+from tests.fixtures.programs import Program, descriptor_path, program
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import until
 
@@ -76,18 +76,14 @@ sys.exit(agent.run())
 
 
 @asynccontextmanager
-async def agent(code: str, ready_file: Path, stderr: int | IO[Any], **environment: str) -> AsyncIterator[Any]:
-    """Starts an agent in a process of its own; yields the process and its address."""
+async def agent(code: str, ready_file: Path, log: Path, **environment: str) -> AsyncIterator[tuple[Program, str]]:
+    """Starts an agent in a process of its own, which logs to a file, a pipe or a terminal; yields it and its address."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OTEL_"))}
     variables = {**inherited, "ARCHON_READY_FILE": str(ready_file), **environment}
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, env=variables, stderr=stderr)
-    try:
+    forked = not environment.get("PYTHONUNBUFFERED")  # Python reads its own variables when it starts
+    async with program(["-c", code], variables, Path(os.devnull), log, forked=forked) as child:
         await until(lambda: ready_file.exists() or child.returncode is not None, 20.0)
         yield child, await asyncio.to_thread(ready_file.read_text)
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
 
 
 def fields_of(text: str) -> list[dict[str, Any]]:
@@ -95,17 +91,17 @@ def fields_of(text: str) -> list[dict[str, Any]]:
 
 
 async def test_the_fields_of_processes_are_those_of_the_page(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w") as log:
-        async with agent(POET, tmp_path / "ready", log) as (child, address), FakeOrchestrator(address) as peer:
-            await peer.open()
-            ref = peer.ref("one")
-            assignment = peer.assignment(ref, "a poem")
-            assignment.assign_task.trace.traceparent = f"00-{TRACE}-b7ad6b7169203331-01"
-            await peer.send(assignment)
-            assert (await peer.result(ref)).output[0].text == "A poem."
-            child.send_signal(signal.SIGTERM)
-            await asyncio.wait_for(child.wait(), 10)
-    lines = fields_of((tmp_path / "log").read_text())
+    log = tmp_path / "log"
+    async with agent(POET, tmp_path / "ready", log) as (child, address), FakeOrchestrator(address) as peer:
+        await peer.open()
+        ref = peer.ref("one")
+        assignment = peer.assignment(ref, "a poem")
+        assignment.assign_task.trace.traceparent = f"00-{TRACE}-b7ad6b7169203331-01"
+        await peer.send(assignment)
+        assert (await peer.result(ref)).output[0].text == "A poem."
+        child.send_signal(signal.SIGTERM)
+        await child.wait(10)
+    lines = fields_of(log.read_text())
     page = PAGE.read_text().partition("\n## Logs\n")[2].partition("\n## ")[0]
     documented = re.findall(r"^\| `(\w+)` \|", page, re.M)
     assert set(documented) == {name for line in lines for name in line}
@@ -139,13 +135,13 @@ async def test_each_agent_of_a_run_has_a_line_with_its_ids(process_mesh: Process
 
 
 async def test_an_exception_of_a_handler_is_logged_with_its_run(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w") as log:
-        async with agent(CRASH, tmp_path / "ready", log) as (_, address), FakeOrchestrator(address) as peer:
-            await peer.open()
-            ref = peer.ref("one")
-            await peer.assign(ref)
-            incident = (await peer.result(ref)).failure.metadata["incident"]
-    (line,) = [line for line in fields_of((tmp_path / "log").read_text()) if line["level"] == "error"]
+    log = tmp_path / "log"
+    async with agent(CRASH, tmp_path / "ready", log) as (_, address), FakeOrchestrator(address) as peer:
+        await peer.open()
+        ref = peer.ref("one")
+        await peer.assign(ref)
+        incident = (await peer.result(ref)).failure.metadata["incident"]
+    (line,) = [line for line in fields_of(log.read_text()) if line["level"] == "error"]
     assert incident in line["message"]
     assert (line["run_id"], line["task_id"], line["attempt"], line["role"]) == (ref.run_id, ref.task_id, 1, "crash")
     assert (line["error"]["type"], line["error"]["message"]) == ("ValueError", "no order 17")
@@ -164,12 +160,12 @@ async def test_a_terminal_gets_text(tmp_path: Path, environment: dict[str, str],
     ours, theirs = pty.openpty()
     variables = {"TERM": "xterm", "NO_COLOR": "", **environment}
     try:
-        async with agent(TALKER, tmp_path / "ready", theirs, **variables) as (child, _):
+        async with agent(TALKER, tmp_path / "ready", descriptor_path(theirs), **variables) as (child, _):
             text = ""
             while "serves on" not in text:
                 text += (await asyncio.wait_for(asyncio.to_thread(os.read, ours, 65536), 10)).decode()
             child.send_signal(signal.SIGTERM)
-            await asyncio.wait_for(child.wait(), 10)
+            await child.wait(10)
     finally:
         os.close(ours)
         os.close(theirs)
@@ -179,16 +175,16 @@ async def test_a_terminal_gets_text(tmp_path: Path, environment: dict[str, str],
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 async def test_a_pipe_that_no_one_reads_stops_no_agent(tmp_path: Path, unbuffered: str) -> None:
     reader, writer = os.pipe()
-    variables = {"PYTHONUNBUFFERED": unbuffered}
+    log = descriptor_path(writer)
     try:
-        async with agent(TALKER, tmp_path / "ready", writer, **variables) as (child, address):
+        async with agent(TALKER, tmp_path / "ready", log, PYTHONUNBUFFERED=unbuffered) as (child, address):
             async with FakeOrchestrator(address) as peer:
                 await peer.open()
                 ref = peer.ref("one")
                 await peer.assign(ref)
                 assert (await peer.result(ref)).output[0].text == "done"
             child.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(child.wait(), 60) == 0, "its end does not wait for the reader"
+            assert await child.wait(60) == 0, "its end does not wait for the reader"
     finally:
         os.close(writer)
         os.close(reader)

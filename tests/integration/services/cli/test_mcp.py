@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, ImageContent, TextContent
+
+from tests.fixtures.fork_server import ForkServer
+from tests.fixtures.programs import Program, program
+from tests.fixtures.waiting import until
 
 MODULE = '''
 from archon_mesh.agent import Agent
@@ -64,6 +67,18 @@ agent = Agent(
 )
 '''
 
+IMPORTED = (
+    *("archon_services.cli.main", "archon_mesh.agent", "archon_mesh.declared", "archon_mesh.tools.builtin"),
+    *("archon_mesh.tools.mcp.server", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn"),
+)
+MAIN = "from archon_services.cli.main import main; main()"
+
+
+class Start(Protocol):
+    """Starts `archon mcp ARGUMENTS`."""
+
+    def __call__(self, *arguments: str, piped: bool = False) -> AbstractAsyncContextManager[Program]: ...
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -75,40 +90,46 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(*args: str) -> list[str]:
-    return ["-c", "from archon_services.cli.main import main; main()", *args]
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    """A fork server with the package `mcp`, which takes longer to import than all else."""
+    server = ForkServer(IMPORTED)
+    yield server
+    server.close()
 
 
-def over_pipes(folder: Path, source: str = "office_tools:agent") -> Client:
+@pytest.fixture
+def started(folder: Path, forks: ForkServer) -> Start:
+    """Starts `archon mcp ARGUMENTS` as a fork in the folder."""
+
+    def start(*arguments: str, piped: bool = False) -> AbstractAsyncContextManager[Program]:
+        out, err = folder / "out", folder / "err"
+        command = ["-c", MAIN, "mcp", *arguments]
+        return program(command, os.environ, out, err, folder=folder, piped=piped, server=forks)
+
+    return start
+
+
+def over_pipes(folder: Path) -> Client:
+    """A client that starts the server by its command."""
     parameters = StdioServerParameters(
-        command=sys.executable, args=command("mcp", source), cwd=folder, env=dict(os.environ)
+        command=sys.executable, args=["-c", MAIN, "mcp", "office_tools:agent"], cwd=folder, env=dict(os.environ)
     )
     return Client(parameters, read_timeout_seconds=60)
 
 
 @asynccontextmanager
-async def over_http(folder: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *command("mcp", "office_tools:agent", "--http", "0"),
-        cwd=folder,
-        env=dict(os.environ),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    try:
-        url = ""
-        async with asyncio.timeout(60):
-            while not url:
-                line = (await process.stderr.readline()).decode()
-                assert line or process.returncode is None, "the server ended"
-                url = (re.findall(r"serving MCP on (http\S+)", line) or [""])[0]
-        yield url, process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+async def over_http(started: Start, source: str = "office_tools:agent") -> AsyncIterator[tuple[str, Program]]:
+    async with started(source, "--http", "0") as process:
+        urls: list[str] = []
+
+        def serves() -> bool:
+            urls[:] = re.findall(r"serving MCP on (http\S+)\s", process.errors)
+            return urls != [] or process.returncode is not None
+
+        await until(serves, 60)
+        assert process.returncode is None, "the server ended"
+        yield urls[0], process
 
 
 def text(result: CallToolResult) -> str:
@@ -145,84 +166,56 @@ async def test_client_calls_the_tools_of_an_agent_over_pipes(folder: Path) -> No
         await check_tools(client)
 
 
-async def test_client_calls_the_tools_of_an_agent_over_http(folder: Path) -> None:
-    async with over_http(folder) as (url, process):
+async def test_client_calls_the_tools_of_an_agent_over_http(started: Start) -> None:
+    async with over_http(started) as (url, process):
         async with Client(url, read_timeout_seconds=60) as client:
             await check_tools(client)
         process.send_signal(signal.SIGINT)
-        output, errors = await asyncio.wait_for(process.communicate(), 60)
-        assert process.returncode == 130
-        assert output == b"printed by the module\nprinted by the tool\n"
-        assert b"KeyboardInterrupt" not in errors
+        assert await process.wait(60) == 130
+        assert process.out.read_text() == "printed by the module\nprinted by the tool\n"
+        assert "KeyboardInterrupt" not in process.errors
 
 
-async def test_agent_of_a_file_offers_what_its_policy_allows(folder: Path) -> None:
-    async with over_pipes(folder, "office.yaml") as client:
+async def test_agent_of_a_file_offers_what_its_policy_allows(started: Start) -> None:
+    async with over_http(started, "office.yaml") as (url, _), Client(url, read_timeout_seconds=60) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"record", "wipe"}
         assert text(await client.call_tool("wipe", {})) == "wiped"
 
 
-async def test_output_has_only_the_protocol_and_ends_with_the_input(folder: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *command("mcp", "office_tools:agent"),
-        cwd=folder,
-        env=dict(os.environ),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(b"this is no message\n"), 60)
-    assert process.returncode == 0
-    assert all(line.startswith(b'{"jsonrpc"') for line in output.splitlines())
-    assert b"printed by the module" in errors
+async def test_output_has_only_the_protocol_and_ends_with_the_input(started: Start) -> None:
+    async with started("office_tools:agent", piped=True) as process:
+        process.write(b"this is no message\n")
+        process.close_input()
+        assert await process.wait(60) == 0
+        assert all(line.startswith('{"jsonrpc"') for line in process.out.read_text().splitlines())
+        assert "printed by the module" in process.errors
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-async def test_signal_ends_the_server_over_pipes(folder: Path, signum: signal.Signals) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *command("mcp", "office_tools:agent"),
-        cwd=folder,
-        env=dict(os.environ),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
-    await asyncio.wait_for(process.stdout.readline(), 60)
-    process.send_signal(signum)
-    assert await asyncio.wait_for(process.wait(), 60) == 130  # the input is still open
-    assert b"Traceback" not in await process.stderr.read()
+async def test_signal_ends_the_server_over_pipes(started: Start, signum: signal.Signals) -> None:
+    async with started("office_tools:agent", piped=True) as process:
+        process.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        await until(lambda: "\n" in process.out.read_text(), 60)
+        process.send_signal(signum)
+        assert await process.wait(60) == 130  # the input is still open
+        assert "Traceback" not in process.errors
 
 
 @pytest.mark.parametrize(
     "headers", [{"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"}, {"Origin": "http://evil.example"}]
 )
-async def test_request_of_another_site_is_refused(folder: Path, headers: dict[str, str]) -> None:
+async def test_request_of_another_site_is_refused(started: Start, headers: dict[str, str]) -> None:
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accept = {"Accept": "application/json, text/event-stream"}
-    async with over_http(folder) as (url, _), httpx2.AsyncClient(trust_env=False) as client:
+    async with over_http(started) as (url, _), httpx2.AsyncClient(trust_env=False) as client:
         response = await client.post(url, json=body, headers={**accept, **headers}, timeout=60)
         assert response.status_code in (403, 421)
         assert "record" not in response.text
 
 
 @pytest.mark.parametrize("source", ["none.yaml", "office_tools:none", "none:agent", "office_tools", "os:sep"])
-async def test_source_that_has_no_tools_is_a_usage_error(folder: Path, source: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *command("mcp", source),
-        cwd=folder,
-        env=dict(os.environ),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode in (2, 4)
-    assert output == b""
-    assert errors.startswith((b"error: ", b"printed by the module\nerror: "))
+async def test_source_that_has_no_tools_is_a_usage_error(started: Start, source: str) -> None:
+    async with started(source) as process:
+        assert await process.wait(60) in (2, 4)
+        assert process.out.read_text() == ""
+        assert process.errors.startswith(("error: ", "printed by the module\nerror: "))

@@ -12,7 +12,7 @@ from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
 from archon_mesh.llm import ScriptedModel
 
-SERVER = Path(__file__).parents[3] / "fixtures" / "mcp_server.py"
+SERVER = Path(__file__).parents[3] / "fixtures" / "plain_mcp_server.py"
 
 
 def write(folder: Path, text: str) -> Path:

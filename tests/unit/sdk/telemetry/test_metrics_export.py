@@ -142,7 +142,7 @@ class HttpCollector(ThreadingHTTPServer):
 def test_the_last_values_are_exported_at_the_end_over_http(environment: pytest.MonkeyPatch) -> None:
     collector = Collector()
     with HttpCollector(collector) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
         environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         environment.setenv("OTEL_METRICS_EXPORTER", "otlp")
         assert metrics_export.start("archon-test") is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,8 +18,10 @@ MODULE = "tests.fixtures.forked_module"
 
 
 @pytest.fixture(scope="module")
-def server() -> ForkServer:
-    return ForkServer()
+def server() -> Iterator[ForkServer]:
+    server = ForkServer(["tests"])  # without the services, which take longer to import than all else
+    yield server
+    server.close()
 
 
 def fork(server: ForkServer, log: Path, *arguments: str) -> ForkedProcess:

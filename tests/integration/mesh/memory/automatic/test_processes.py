@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from archon.client import answer_text
 from archon.memory import LongTermMemoryClient
 from archon_mesh.memory.automatic import USER_KEY
+from tests.fixtures.fork_server import fork_server
 from tests.fixtures.mesh import ProcessMesh, process_mesh
 
 __all__ = ["process_mesh"]
@@ -22,14 +22,10 @@ UNKNOWN = "I do not know whose population you mean."
 
 async def ask(query: str, home: Path, **environment: str) -> str:
     """Returns the answer of an agent in a process of its own."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", AGENT, query),
-        env={**os.environ, "ARCHON_HOME": str(home), "ARCHON_MEMORY": "", **environment},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    output, _ = await asyncio.wait_for(process.communicate(), 120)
+    variables = {**os.environ, "ARCHON_HOME": str(home), "ARCHON_MEMORY": "", **environment}
+    process = await asyncio.to_thread(fork_server.run, AGENT, [query], variables, "", 120)
     assert process.returncode == 0
-    return output.decode().strip()
+    return process.stdout.strip()
 
 
 async def test_a_follow_up_is_answered_in_a_new_process(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,21 +22,24 @@ from archon_mesh.tools.mcp import McpToolSource
 from archon_mesh.tools.mcp import package as mcp_package
 from archon_mesh.tools.mcp import transport as mcp_transport
 from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, MAX_TOOLS
+from tests.fixtures.fork_server import ForkServer
 from tests.fixtures.mcp_server import PNG
 from tests.fixtures.ports import free_ports
+from tests.fixtures.programs import program
 from tests.fixtures.waiting import until
 from tests.fixtures.web_server import Page, WebServer
 
 ROOT = Path(__file__).parents[5]
 SERVER = [str(ROOT / "tests" / "fixtures" / "mcp_server.py")]
+PLAIN_SERVER = [str(ROOT / "tests" / "fixtures" / "plain_mcp_server.py")]
 
 
 async def no_pause(_: float) -> None:
     await asyncio.sleep(0)
 
 
-def over_pipes(**fields: Any) -> McpToolSource:
-    return McpToolSource("testing", command=sys.executable, args=SERVER, random=lambda: 0.0, **fields)
+def over_pipes(args: list[str] = SERVER, **fields: Any) -> McpToolSource:
+    return McpToolSource("testing", command=sys.executable, args=args, random=lambda: 0.0, **fields)
 
 
 def listens(port: int) -> bool:
@@ -43,26 +47,29 @@ def listens(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    """A fork server with the package `mcp`, which takes longer to import than all else."""
+    server = ForkServer(("tests.fixtures.mcp_server", "mcp.server.streamable_http_manager", "uvicorn"))
+    yield server
+    server.close()
+
+
 @asynccontextmanager
-async def over_http(**fields: Any) -> AsyncIterator[McpToolSource]:
+async def serving(forks: ForkServer, log: Path) -> AsyncIterator[str]:
+    """Runs a server over HTTP; yields its URL."""
     (port,) = free_ports(1)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *SERVER, str(port), stderr=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
-    )
-    try:
+    arguments = ["-m", "tests.fixtures.mcp_server", str(port)]
+    async with program(arguments, os.environ, log, server=forks):
         await until(lambda: listens(port), 60)
-        async with McpToolSource("testing", url=f"http://127.0.0.1:{port}/mcp", **fields) as source:
-            yield source
-    finally:
-        process.kill()
-        await process.wait()
+        yield f"http://127.0.0.1:{port}/mcp"
 
 
 @pytest.fixture(params=["pipes", "http"])
-async def source(request: pytest.FixtureRequest) -> AsyncIterator[McpToolSource]:
+async def source(request: pytest.FixtureRequest, forks: ForkServer, tmp_path: Path) -> AsyncIterator[McpToolSource]:
     """A source of each transport."""
     if request.param == "http":
-        async with over_http() as connected:
+        async with serving(forks, tmp_path / "log") as url, McpToolSource("testing", url=url) as connected:
             yield connected
     else:
         async with over_pipes() as connected:
@@ -103,13 +110,20 @@ async def test_tools_of_a_server_are_listed_and_called(source: McpToolSource, tm
     await until(lambda: (tmp_path / "cancelled").exists(), 30)
 
 
-async def test_destructive_tool_must_be_allowed_by_its_name() -> None:
-    async with over_pipes() as source:
+@pytest.fixture
+async def url(forks: ForkServer, tmp_path: Path) -> AsyncIterator[str]:
+    """A server over HTTP."""
+    async with serving(forks, tmp_path / "log") as served:
+        yield served
+
+
+async def test_destructive_tool_must_be_allowed_by_its_name(url: str) -> None:
+    async with McpToolSource("testing", url=url) as source:
         refused = await engine_of(source).execute_tool_call("testing.wipe")
         assert refused.metadata["code"] == "PERMISSION_DENIED"
         allowed = engine_of(source, permissions={"allowed": ["testing.*", "testing.wipe"]})
         assert (await allowed.execute_tool_call("testing.wipe")).content == {"result": "wiped"}
-    async with over_pipes(trusted=True) as source:
+    async with McpToolSource("testing", url=url, trusted=True) as source:
         assert (await engine_of(source).execute_tool_call("testing.wipe")).ok
 
 
@@ -126,15 +140,15 @@ async def test_list_that_changes_is_taken_over(source: McpToolSource) -> None:
 
 async def test_server_gets_no_more_of_the_environment_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    async with over_pipes(env={"GREETING": "hello"}) as source:
-        environment = (await engine_of(source).execute_tool_call("testing.environment")).content
+    async with over_pipes(PLAIN_SERVER, env={"GREETING": "hello"}) as source:
+        environment = {tool.name: tool.description for tool in source.tools if tool.name not in ("add", "die")}
     assert "OPENAI_API_KEY" not in environment
     assert environment["GREETING"] == "hello"
     assert set(environment) <= {"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "GREETING"}
 
 
 async def test_server_that_dies_is_started_again() -> None:
-    async with over_pipes() as source:
+    async with over_pipes(PLAIN_SERVER) as source:
         engine = engine_of(source)
         died = await engine.execute_tool_call("testing.die")
         assert died.metadata["code"] == "UNAVAILABLE"

@@ -40,7 +40,7 @@ def http_server(status: int, body: bytes, headers: Mapping[str, str]) -> Iterato
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", free_ports(1)[0]), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01])
     thread.start()
     try:
         yield f"127.0.0.1:{server.server_address[1]}", requests
