@@ -372,6 +372,7 @@ async def test_an_invented_epoch_leaves_the_answers_of_a_run_right(mesh: Process
 
 
 async def test_pins_that_would_make_a_cycle_are_refused(mesh: ProcessMesh, stubs: Stubs) -> None:
+    await mesh.agent("implementer", "requirements")
     before = (await stubs.registry.GetGraph(registry_pb2.GetGraphRequest())).graph.edges
     for edges in (
         [("implementer", "requirements")],

@@ -274,8 +274,7 @@ async def test_a_malformed_setting_ends_the_start(tmp_path: Path, arguments: tup
 
 
 async def test_weaviate_down_stores_later_exactly_once(tmp_path: Path, eventually: Eventually) -> None:
-    with running_weaviate() as weaviate:
-        weaviate.kill()
+    with running_weaviate(started=False) as weaviate:
         arguments = ("--db", str(tmp_path / "memory.db"), "--long-term", weaviate.url)
         process = ServiceProcess("archon_services.memory", tmp_path, *NO_REGISTRY, *arguments)
         await process.start()

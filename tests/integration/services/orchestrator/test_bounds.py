@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from archon import TaskContext, status
 from archon.agent import Question
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, answer_text, submit_request
 from archon.errors import ArchonError, ResourceExhausted, RunExpired, Unavailable, UnknownRun
 from archon.memory import MemoryGraphClient
@@ -268,43 +270,63 @@ async def test_a_watcher_that_never_reads_loses_deltas_only(process_mesh: Proces
     assert grown < 40, f"{grown:.0f} MB, of deltas of 96 MB"
 
 
-async def test_large_results_are_sent_in_several_messages(mesh: Mesh) -> None:
-    roles = [f"large-{number}" for number in range(20)]
+@dataclass(frozen=True)
+class LargeRun:
+    """A run whose results are together above the limit of a message: the response to its submit, and its events as
+    they came."""
+
+    submitted: run_pb2.Run
+    events: Sequence[run_pb2.RunEvent]
+
+
+@pytest.fixture(scope="module")
+async def large(mesh: Mesh) -> LargeRun:
+    """A run of 17 results of 1 MB, which has ended: submitted with a wait for its end, and watched meanwhile."""
+    roles = [f"large-{number}" for number in range(17)]
     async with AsyncExitStack() as stack:
         for role in roles:
             agent = FakeAgent(role, ["x" * MB], registry=mesh.registry.address)
             await mesh.seen((await stack.enter_async_context(agent)).address)
-        handle = await mesh.client.submit("x", roles=roles)
-        events = [event async for event in handle.events()]
-        results = [event for event in events if event.WhichOneof("event") == "result"]
-        assert len(results) == 20
-        again = [event async for event in handle.events() if event.WhichOneof("event") == "result"]
-        assert again == results, "the journal has the same results"
-        with pytest.raises(ResourceExhausted) as refused:
-            await mesh.client.get(handle.run_id)
-        assert refused.value.reason == "MESSAGE_TOO_LARGE"
-        async with mesh.client.converse() as conversation:
-            await conversation.watch(handle.run_id)
-            await conversation.done()
+        submitting = asyncio.create_task(mesh.client.submit("x", roles=roles, wait=30))
+
+        async def begun() -> bool:
+            return bool(await mesh.client.list_runs())
+
+        await eventually(begun)
+        (listed,) = await mesh.client.list_runs()
+        events = [event async for event in mesh.client.watch(listed.run_id)]
+        return LargeRun((await submitting).run, events)
 
 
-async def test_a_command_for_a_large_run_succeeds_with_a_truncated_run(mesh: Mesh) -> None:
-    roles = [f"huge-{number}" for number in range(17)]
-    async with AsyncExitStack() as stack:
-        for role in roles:
-            agent = FakeAgent(role, ["x" * MB], registry=mesh.registry.address)
-            await mesh.seen((await stack.enter_async_context(agent)).address)
-        run = (await mesh.client.submit("x", roles=roles, wait=30)).run
-        assert (run.state, run.truncated, len(run.tasks)) == (common_pb2.TASK_STATE_COMPLETED, True, 17)
-        with pytest.raises(ResourceExhausted) as missing:
-            answer_text(run)
-        assert missing.value.reason == "MESSAGE_TOO_LARGE"
-        cancelled = (await mesh.client._stub.CancelRun(pb.CancelRunRequest(run_id=run.run_id))).run
-        assert (cancelled.state, cancelled.truncated) == (common_pb2.TASK_STATE_COMPLETED, True)
-        async with mesh.client.converse() as conversation:
-            followed = await conversation.watch(run.run_id)
-            assert followed.truncated
-            await conversation.done()
+def results(events: Iterable[run_pb2.RunEvent]) -> list[run_pb2.RunEvent]:
+    return [event for event in events if event.WhichOneof("event") == "result"]
+
+
+async def test_large_results_are_sent_in_several_messages(mesh: Mesh, large: LargeRun) -> None:
+    run_id = large.submitted.run_id
+    assert len(results(large.events)) == 17
+    again = results([event async for event in mesh.client.watch(run_id)])
+    assert again == results(large.events), "the journal has the same results"
+    with pytest.raises(ResourceExhausted) as refused:
+        await mesh.client.get(run_id)
+    assert refused.value.reason == "MESSAGE_TOO_LARGE"
+    async with mesh.client.converse() as conversation:
+        await conversation.watch(run_id)
+        await conversation.done()
+
+
+async def test_a_command_for_a_large_run_succeeds_with_a_truncated_run(mesh: Mesh, large: LargeRun) -> None:
+    run = large.submitted
+    assert (run.state, run.truncated, len(run.tasks)) == (common_pb2.TASK_STATE_COMPLETED, True, 17)
+    with pytest.raises(ResourceExhausted) as missing:
+        answer_text(run)
+    assert missing.value.reason == "MESSAGE_TOO_LARGE"
+    cancelled = (await mesh.client._stub.CancelRun(pb.CancelRunRequest(run_id=run.run_id))).run
+    assert (cancelled.state, cancelled.truncated) == (common_pb2.TASK_STATE_COMPLETED, True)
+    async with mesh.client.converse() as conversation:
+        followed = await conversation.watch(run.run_id)
+        assert followed.truncated
+        await conversation.done()
 
 
 async def test_a_watch_above_max_watchers_is_refused_with_a_delay(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 from prometheus_client.metrics_core import Metric as Family
 
 from archon.telemetry import metrics
 from archon.telemetry.metrics import METRICS
+from archon_services.testing import EtcdProcess
 from tests.fixtures.bare_agent import BareAgent
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.ports import free_ports
@@ -58,16 +61,13 @@ def scraped() -> Scraped:
 
 
 @pytest.fixture
-async def measured_mesh(process_mesh: ProcessMesh, scraped: Scraped) -> ProcessMesh:
-    """A mesh whose services serve their metrics."""
-    await process_mesh.orchestrator.stop()
-    await process_mesh.memory.stop()
-    await process_mesh.registry.stop()
-    for name in ("registry", "memory", "orchestrator"):
-        service: ServiceProcess = getattr(process_mesh, name)
-        service.environment = {**service.environment, **scraped.environment(name)}
-        await service.start()
-    return process_mesh
+async def measured_mesh(etcd: EtcdProcess, tmp_path: Path, scraped: Scraped) -> AsyncIterator[ProcessMesh]:
+    """A mesh whose services serve their metrics, without agents."""
+    own = {name: scraped.environment(name) for name in ("registry", "memory", "orchestrator")}
+    mesh = ProcessMesh(tmp_path, etcd.address, own)
+    await mesh.start()
+    yield mesh
+    await mesh.stop()
 
 
 async def test_processes_export_the_metrics_of_the_table(measured_mesh: ProcessMesh, scraped: Scraped) -> None:

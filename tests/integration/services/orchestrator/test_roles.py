@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import string
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -52,6 +53,17 @@ async def role(mesh: Mesh, name: str, **environment: str) -> None:
     await mesh.join_process(process)
 
 
+@pytest.fixture(scope="module")
+async def mesh(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mesh]:
+    """Shared by this module: with the three roles as they are by default."""
+    mesh = Mesh(tmp_path_factory.mktemp("mesh"))
+    await mesh.start()
+    for name in ("requirements", "designer", "implementer"):
+        await role(mesh, name)
+    yield mesh
+    await mesh.stop()
+
+
 async def prompts(mesh: Mesh, run: run_pb2.Run, name: str) -> list[dict[str, str]]:
     """Returns the messages in the only model call of a role."""
     (record,) = [record async for record in mesh.client.records(run.run_id, role=name)]
@@ -60,10 +72,7 @@ async def prompts(mesh: Mesh, run: run_pb2.Run, name: str) -> list[dict[str, str
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_nine_of_ten_demands_of_a_random_brief_come_out_verbatim(own_mesh: Mesh, seed: int) -> None:
-    mesh = own_mesh
-    for name in ("requirements", "designer", "implementer"):
-        await role(mesh, name)
+async def test_nine_of_ten_demands_of_a_random_brief_come_out_verbatim(mesh: Mesh, seed: int) -> None:
     text, demanded = brief(seed)
     run = (await mesh.client.submit(text, wait=30)).run
     assert run.state == common_pb2.TASK_STATE_COMPLETED
@@ -76,10 +85,7 @@ async def test_nine_of_ten_demands_of_a_random_brief_come_out_verbatim(own_mesh:
     assert component in answer
 
 
-async def test_a_model_receives_prompt_then_upstream_answers_then_goal(own_mesh: Mesh) -> None:
-    mesh = own_mesh
-    for name in ("requirements", "designer", "implementer"):
-        await role(mesh, name)
+async def test_a_model_receives_prompt_then_upstream_answers_then_goal(mesh: Mesh) -> None:
     run = (await mesh.client.submit("Clerks must see overdue books.", wait=30)).run
     messages = await prompts(mesh, run, "implementer")
     assert [message["role"] for message in messages] == ["system", "system", "system", "user"]
