@@ -29,7 +29,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_demo_runs_both_strategies_and_leaves_no_process(terminal: Terminal) -> None:
-    result = terminal.fork("demo")
+    result = terminal.program("demo")
     assert result.code == 0, result.err
     assert "starting a temporary one" in result.error_lines[0]
     pipeline, agent = result.out.split("\n2. Agent: ")
@@ -58,7 +58,7 @@ def test_down_stops_the_mesh_of_demo_keep(terminal: Terminal) -> None:
     ("signum", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.slow)]
 )
 def test_signal_stops_up_and_all_its_processes(terminal: Terminal, signum: signal.Signals, code: int) -> None:
-    with terminal.start("up", "--only", "registry,orchestrator,designer") as running:
+    with terminal.start("up", "--only", "registry,orchestrator,designer", program=True) as running:
         running.until("Ready after")
         assert {process.name for process in terminal.state().processes} == {
             "etcd",
