@@ -52,32 +52,32 @@ def bug_rows(pool: ProcessPoolExecutor, seeds: range) -> Iterator[str]:
         yield f"| {name} | {bug.line} | {bug.course} | {'none' if seed is None else seed} |"
 
 
-def faults_of(course: str, seed: int) -> frozenset[str]:
-    """Returns the faults of the course that fire in a seed."""
+def faults_of(course: str, seed: int) -> tuple[frozenset[str], int]:
+    """Returns the faults of the course that fire in a seed, and the inputs that its engines took."""
     logging.disable(logging.CRITICAL)
-    fired = run_seed(seed, **COURSES[course]).fired
-    return frozenset(fault for fault in FAULTS[course] if fired[fault])
+    outcome = run_seed(seed, **COURSES[course])
+    return frozenset(fault for fault in FAULTS[course] if outcome.fired[fault]), outcome.inputs
 
 
-def cover(faults: Mapping[int, frozenset[str]]) -> list[int]:
-    """Returns PLAYED seeds that together have every fault: those that add most, then the lowest. Raises ValueError if
-    more seeds are necessary."""
+def cover(seeds: Mapping[int, tuple[frozenset[str], int]]) -> list[int]:
+    """Returns PLAYED seeds that together have every fault: those that add most for their inputs, then those of the fewest
+    inputs, which take the least time. Raises ValueError if more seeds are necessary."""
     chosen: list[int] = []
-    left = frozenset[str]().union(*faults.values())
+    left = frozenset[str]().union(*(faults for faults, _ in seeds.values()))
     while left:
-        best = max(faults, key=lambda seed: (len(faults[seed] & left), -seed))
+        best = max(seeds, key=lambda seed: (len(seeds[seed][0] & left) / seeds[seed][1], -seed))
         chosen.append(best)
-        left -= faults[best]
+        left -= seeds[best][0]
     if len(chosen) > PLAYED:
         raise ValueError(f"{len(chosen)} seeds are necessary for every fault")
-    others = [seed for seed in sorted(faults) if seed not in chosen]
-    return sorted(chosen + others[: PLAYED - len(chosen)])
+    others = sorted((inputs, seed) for seed, (_, inputs) in seeds.items() if seed not in chosen)
+    return sorted([*chosen, *(seed for _, seed in others[: PLAYED - len(chosen)])])
 
 
 def seed_lines(pool: ProcessPoolExecutor, seeds: range) -> Iterator[str]:
     """Yields the items of `SEEDS` in courses.py. Raises ValueError if a fault of a course never fires."""
     for course, faults in FAULTS.items():
         fired = dict(zip(seeds, pool.map(partial(faults_of, course), seeds, chunksize=5), strict=True))
-        if silent := set(faults) - frozenset[str]().union(*fired.values()):
+        if silent := set(faults) - frozenset[str]().union(*(faults for faults, _ in fired.values())):
             raise ValueError(f"these faults never fired in the course {course!r}: {sorted(silent)}")
         yield f'    "{course}": ({", ".join(map(str, cover(fired)))}),'
