@@ -7,6 +7,7 @@ session's heartbeat detects a frozen peer.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +15,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from archon.interceptors.client import client_interceptors
+from archon.interceptors.client import GuardedChannel
 
 MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 """The largest message that gRPC takes. Above it gRPC answers a bare RESOURCE_EXHAUSTED, so that it stands well above
@@ -25,25 +26,24 @@ MAX_AGENT_BYTES: Final = 64 * 1024 * 1024
 
 Option = tuple[str, int | str]
 
-_SERVICE_CONFIG: Final = json.dumps(
-    {
-        # Calls alternate between replicas. gRPC's default, pick_first, stays with the first replica that accepts a
-        # connection, and returns again and again to one that can send but not receive.
-        "loadBalancingConfig": [{"round_robin": {}}],
-        "methodConfig": [
-            {
-                "name": [{}],
-                "retryPolicy": {
-                    "maxAttempts": 4,
-                    "initialBackoff": "0.1s",
-                    "maxBackoff": "1s",
-                    "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"],
-                },
-            }
-        ],
-    }
-)
+_RETRIES: Final = {
+    "name": [{}],
+    "retryPolicy": {
+        "maxAttempts": 4,
+        "initialBackoff": "0.1s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    },
+}
+
+# Calls alternate between the replicas behind a name. gRPC's default, pick_first, stays with the first replica that
+# accepts a connection, and returns again and again to one that can send but not receive.
+_REPLICAS: Final = json.dumps({"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [_RETRIES]})
+
+# With round_robin, a channel goes on connecting to an address where nothing listens any more, also after it was closed,
+# until the last of its streams is collected as garbage.
+_ONE_ADDRESS: Final = json.dumps({"loadBalancingConfig": [{"pick_first": {}}], "methodConfig": [_RETRIES]})
 
 _COMMON: Final[list[Option]] = [
     ("grpc.max_send_message_length", MAX_RECEIVE_BYTES),
@@ -64,10 +64,20 @@ _KEEPALIVE: Final[list[Option]] = [
 ]
 
 
-def service_options() -> list[Option]:
-    """Options of channels to a service of the mesh: full keepalive, and retries while it is unavailable."""
+def service_options(target: str = "") -> list[Option]:
+    """Options of channels to a service of the mesh: full keepalive, and retries while it is unavailable. Calls
+    alternate between replicas unless `target` is one IP address and port."""
     limits: list[Option] = [("grpc.max_receive_message_length", MAX_RECEIVE_BYTES)]
-    return [*_COMMON, *limits, *_KEEPALIVE, ("grpc.enable_retries", 1), ("grpc.service_config", _SERVICE_CONFIG)]
+    config = _ONE_ADDRESS if _is_ip_address(target.rpartition(":")[0].strip("[]")) else _REPLICAS
+    return [*_COMMON, *limits, *_KEEPALIVE, ("grpc.enable_retries", 1), ("grpc.service_config", config)]
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def agent_options(*, fresh: bool = False) -> list[Option]:
@@ -93,8 +103,6 @@ def server_options() -> list[Option]:
 def connect(target: str, options: Sequence[Option] | None = None) -> grpc.aio.Channel:
     """A channel to `host:port`, which connects at the first call; the caller closes it. Calls carry the deadline and
     the identity of the call being served; unary calls raise ArchonErrors."""
-    return grpc.aio.insecure_channel(
-        target,
-        options=list(service_options() if options is None else options),
-        interceptors=client_interceptors(),
+    return GuardedChannel(
+        grpc.aio.insecure_channel(target, options=list(service_options(target) if options is None else options))
     )

@@ -1,6 +1,6 @@
-"""Deadline, identity and errors of every call: interceptors of the client side, the guard of the server side."""
+"""Deadline, identity and errors of every call: the guards of the client side and of the server side."""
 
-from archon.interceptors.client import client_interceptors, translated
+from archon.interceptors.client import GuardedChannel, translated
 from archon.interceptors.guard import GuardedServer, raw_messages
 
-__all__ = ["GuardedServer", "client_interceptors", "raw_messages", "translated"]
+__all__ = ["GuardedChannel", "GuardedServer", "raw_messages", "translated"]

@@ -20,17 +20,15 @@ DEFAULT_TIMEOUT: Final = 30.0
 T = TypeVar("T")
 
 
-def _outgoing(details: Any, default: float | None) -> Any:
-    """The call's details with the deadline, the identity and the trace filled in."""
-    timeout = details.timeout
+def _outgoing(timeout: float | None, metadata: Any, default: float | None) -> tuple[float | None, grpc.aio.Metadata]:
+    """Returns the timeout and the metadata of a call with the deadline, the identity and the trace filled in."""
     left = context.current().remaining()
     if timeout is None:
         timeout = default
     if left is not None:
         timeout = left if timeout is None else min(timeout, left)
-    own = tuple(details.metadata or ())
-    metadata = grpc.aio.Metadata(*own, *identity.outgoing(), *_trace(own))
-    return grpc.aio.ClientCallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)
+    own = tuple(metadata or ())
+    return timeout, grpc.aio.Metadata(*own, *identity.outgoing(), *_trace(own))
 
 
 def _trace(metadata: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
@@ -44,8 +42,7 @@ def _trace(metadata: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
 
 
 class _Translated(grpc.aio.UnaryUnaryCall):  # type: ignore[type-arg]
-    """A call that raises ArchonErrors when it is awaited. If the interceptor raised them, gRPC would raise them again
-    when it finalises the call."""
+    """A call that raises ArchonErrors when it is awaited."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
@@ -107,40 +104,67 @@ class _Traced(_Translated):
             end_rpc_span(self._span, error)
 
 
-def _method(details: Any) -> str:
-    method = details.method
-    return method.decode() if isinstance(method, bytes) else str(method)
+class GuardedChannel(grpc.aio.Channel):
+    """A channel whose calls carry the deadline, the identity and the trace of the call being served. Unary calls raise
+    ArchonErrors and have DEFAULT_TIMEOUT.
+
+    gRPC's own interceptors take a task for each call, and leave a cycle of references to it: a channel that was closed
+    would go on connecting until the garbage is collected.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+
+    async def __aenter__(self) -> GuardedChannel:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self, grace: float | None = None) -> None:
+        await self._channel.close(grace)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        return self._channel.get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        await self._channel.wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        await self._channel.channel_ready()
+
+    def unary_unary(self, method: str, *arguments: Any, **options: Any) -> Any:
+        call = self._channel.unary_unary(method, *arguments, **options)
+
+        def guarded(request: Any, *, timeout: float | None = None, metadata: Any = None, **more: Any) -> _Translated:
+            span = start_rpc_span(method, server=False)
+            if span is None:
+                timeout, metadata = _outgoing(timeout, metadata, DEFAULT_TIMEOUT)
+                return _Translated(call(request, timeout=timeout, metadata=metadata, **more))
+            with within(span):
+                timeout, metadata = _outgoing(timeout, metadata, DEFAULT_TIMEOUT)
+            return _Traced(call(request, timeout=timeout, metadata=metadata, **more), span)
+
+        return guarded
+
+    def unary_stream(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return _stream(self._channel.unary_stream(method, *arguments, **options))
+
+    def stream_unary(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return _stream(self._channel.stream_unary(method, *arguments, **options))
+
+    def stream_stream(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return _stream(self._channel.stream_stream(method, *arguments, **options))
 
 
-class _UnaryUnary(grpc.aio.UnaryUnaryClientInterceptor):
-    async def intercept_unary_unary(
-        self, continuation: Callable[..., Any], client_call_details: Any, request: Any
-    ) -> Any:
-        span = start_rpc_span(_method(client_call_details), server=False)
-        if span is None:
-            return _Translated(await continuation(_outgoing(client_call_details, DEFAULT_TIMEOUT), request))
-        with within(span):
-            outgoing = _outgoing(client_call_details, DEFAULT_TIMEOUT)
-        return _Traced(await continuation(outgoing, request), span)
+def _stream(call: Any) -> Callable[..., Any]:
+    """Returns a call of a stream with the deadline, the identity and the trace. It has no timeout by default."""
 
+    def guarded(requests: Any = None, *, timeout: float | None = None, metadata: Any = None, **more: Any) -> Any:
+        timeout, metadata = _outgoing(timeout, metadata, None)
+        return call(requests, timeout=timeout, metadata=metadata, **more)
 
-class _UnaryStream(grpc.aio.UnaryStreamClientInterceptor):
-    async def intercept_unary_stream(
-        self, continuation: Callable[..., Any], client_call_details: Any, request: Any
-    ) -> Any:
-        return await continuation(_outgoing(client_call_details, None), request)
-
-
-class _StreamStream(grpc.aio.StreamStreamClientInterceptor):
-    async def intercept_stream_stream(
-        self, continuation: Callable[..., Any], client_call_details: Any, request_iterator: Any
-    ) -> Any:
-        return await continuation(_outgoing(client_call_details, None), request_iterator)
-
-
-def client_interceptors() -> list[grpc.aio.ClientInterceptor]:
-    """The interceptors of a channel, outermost first."""
-    return [_UnaryUnary(), _UnaryStream(), _StreamStream()]
+    return guarded
 
 
 async def translated(call: AsyncIterable[T]) -> AsyncIterator[T]:

@@ -40,7 +40,7 @@ class WorkingMemoryClient:
 
     def __init__(self, target: str, scope: str, *, options: Sequence[Option] | None = None) -> None:
         self._scope = text(scope, "scope")
-        self._channel = connect(target, _options() if options is None else options)
+        self._channel = connect(target, _options(target) if options is None else options)
         self._stub = working_memory_service_pb2_grpc.WorkingMemoryServiceStub(self._channel)
 
     async def __aenter__(self) -> WorkingMemoryClient:
@@ -161,12 +161,12 @@ async def _repeated(once: Callable[[float], Awaitable[T]], timeout: float) -> T:
     raise AssertionError("unreachable")
 
 
-def _options() -> list[Option]:
+def _options(target: str) -> list[Option]:
     """The options for services, except that gRPC repeats no write: a repeated write whose first answer was lost would
     conflict with its own version."""
     reads = [{"service": _SERVICE, "method": name} for name in ("GetValue", "ListValues")]
     options: list[Option] = []
-    for name, value in service_options():
+    for name, value in service_options(target):
         if name == _SERVICE_CONFIG:
             config = json.loads(str(value))
             for method in config["methodConfig"]:

@@ -10,7 +10,7 @@ from typing import Final
 from archon import errors
 from archon.api.memory.v1 import long_term_memory_service_pb2 as pb
 from archon.api.memory.v1 import long_term_memory_service_pb2_grpc
-from archon.channel import Option, connect, service_options
+from archon.channel import Option, connect
 from archon.memory.convert import text
 from archon.memory.long_term import entry as limits
 from archon.memory.long_term.context import (
@@ -62,7 +62,7 @@ class LongTermMemoryClient:
         self, target: str, *, metadata: Mapping[str, str] | None = None, options: Sequence[Option] | None = None
     ) -> None:
         self._metadata = limits.check_metadata(metadata)
-        self._channel = connect(target, service_options() if options is None else options)
+        self._channel = connect(target, options)
         self._stub = long_term_memory_service_pb2_grpc.LongTermMemoryServiceStub(self._channel)
 
     async def __aenter__(self) -> LongTermMemoryClient:
