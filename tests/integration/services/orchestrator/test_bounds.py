@@ -254,7 +254,7 @@ async def test_a_watcher_that_never_reads_loses_deltas_only(process_mesh: Proces
         await mesh.seen(agent.address)
         handle = await mesh.client.submit("x", roles=["chatty"])
         idle: Any = mesh.client._stub.WatchRun(pb.WatchRunRequest(run_id=handle.run_id))
-        first = await idle.read()
+        first = await anext(aiter(idle))
         orchestrator = psutil.Process(mesh.orchestrator.pid)
         before = orchestrator.memory_info().rss
         run = await handle.result(timeout=30)

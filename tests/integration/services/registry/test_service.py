@@ -267,7 +267,7 @@ async def test_stopping_the_registry_ends_its_watches(
         async with registry_app(settings(etcd=etcd.address, prefix=prefix)) as address:
             channel = connect(address)
             call = registry_service_pb2_grpc.RegistryServiceStub(channel).Watch(pb.WatchRequest())
-            await call.read()
+            await anext(aiter(call))
     assert isinstance(await error_of(call), Unavailable)
     await channel.close()
 
