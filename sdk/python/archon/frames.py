@@ -44,7 +44,10 @@ SOFT_BATCH_BYTES: Final = 256 * 1024
 MAX_FRAME_OVERHEAD: Final = 64
 """Bytes that a frame may take beside its task and its content: sequence, ack and framing."""
 HOLD: Final = 0.005
-"""Seconds between two messages of a busy stream."""
+"""Seconds between two messages of a stream that is busy with FULL_LOAD tasks or more."""
+
+FULL_LOAD: Final = 4
+"""Tasks in a message from which on the next one waits HOLD. Below, the wait falls with the square of their number."""
 
 F = TypeVar("F", session_pb2.OrchestratorFrame, session_pb2.AgentFrame)
 
@@ -202,14 +205,19 @@ class Channel(Generic[F]):
 
 class FrameQueue:
     """The frames that wait to leave on one stream. One writer drains it, message by message: a frame that is alone
-    leaves at once; on a stream that is busy with several tasks frames wait HOLD seconds for company.
+    leaves at once; on a stream that is busy with several tasks frames wait up to HOLD seconds for further ones.
 
     At most `max_droppable` droppable frames (progress) wait. All others are bounded by their channels and credit; a
     peer that lets `max_waiting` frames wait does not read, and loses the stream, not its tasks.
     """
 
     def __init__(
-        self, *, max_droppable: int = 2_000, max_waiting: int = 50_000, may_send: Callable[[], bool] = lambda: True
+        self,
+        *,
+        max_droppable: int = 2_000,
+        max_waiting: int = 50_000,
+        may_send: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`may_send` is called when a batch is about to leave. While it returns False frames about tasks are held; it
         is called again when the next frame is queued."""
@@ -223,7 +231,8 @@ class FrameQueue:
         self._max_waiting = max_waiting
         self._closed = False
         self._may_send = may_send
-        self._dense = False
+        self._clock = clock
+        self._hold = 0.0
         self._left_at = 0.0
 
     def __len__(self) -> int:
@@ -263,14 +272,15 @@ class FrameQueue:
         empty.
 
         A frame that comes alone is taken at once. After a message with frames of several tasks the next one waits for
-        company: a message costs as much as all frames in it."""
+        further frames, the longer the more tasks there were: a message costs as much as all frames in it. Acks alone
+        do not count."""
         while not self._frames:
             if self._closed:
                 return b""
             self._ready.clear()
             await self._ready.wait()
-        if self._dense and not self._closed:
-            await asyncio.sleep(max(0.0, self._left_at + HOLD - time.monotonic()))
+        if self._hold and not self._closed:
+            await asyncio.sleep(max(0.0, self._left_at + self._hold - self._clock()))
         while not self._may_send():  # last of all: a process may be stopped while it waits
             if frames := self._about_no_task():
                 return _message(frames)
@@ -279,7 +289,7 @@ class FrameQueue:
             self._ready.clear()
             await self._ready.wait()
         message = self._take()
-        self._left_at = time.monotonic()
+        self._left_at = self._clock()
         return message
 
     def _take(self) -> bytes:
@@ -287,15 +297,16 @@ class FrameQueue:
         waiting = self._frames
         if not waiting:
             return b""
-        frame, droppable = waiting.popleft()
-        self._droppable -= droppable
-        task_id, chunks = frame.task_id, [frame.head, frame.content]
-        room = self.batch_bytes - frame.size
-        while waiting and (room := room - waiting[0][0].size) >= 0:
+        chunks: list[bytes] = []
+        tasks: set[str | None] = set()
+        room = self.batch_bytes
+        while waiting and ((room := room - waiting[0][0].size) >= 0 or not chunks):
             frame, droppable = waiting.popleft()
             self._droppable -= droppable
             chunks += frame.head, frame.content
-        self._dense = not waiting and task_id != frame.task_id
+            if frame.content:  # not an ack alone
+                tasks.add(frame.task_id)
+        self._hold = 0.0 if waiting or len(tasks) < 2 else HOLD * min(1.0, len(tasks) / FULL_LOAD) ** 2
         return b"".join(chunks)
 
     def _about_no_task(self) -> list[OutgoingFrame]:

@@ -26,12 +26,19 @@ from archon_services.orchestrator.measuring.commits import CommitMeasurement
 
 _log = logging.getLogger(__name__)
 
-COMPANY: Final = 0.003
-"""Seconds that a busy scheduler waits between turns, if the journal commits at once: a commit costs about as much for
-many steps as for one."""
+LONGEST_WAIT: Final = 0.003
+"""Seconds that turns wait for further runs if FULL_LOAD runs are under way and the journal commits at once: a commit
+costs about as much for many steps as for one."""
 
-BUSY: Final = 2
-"""Runs in a turn above which the scheduler is busy."""
+FULL_LOAD: Final = 16
+"""Runs under way from which on a turn waits LONGEST_WAIT. Below, the wait falls with the square of their number: a run
+that is alone waits for nobody."""
+
+LATELY: Final = 0.1
+"""Seconds within which a run must have had a turn to count as under way."""
+
+SHORTEST_WAIT: Final = 0.0005
+"""Seconds below which a turn does not wait at all: timers of an event loop are no finer than a millisecond."""
 
 MAX_TURN: Final = 256
 """Runs decided in one turn; heartbeats and frames get their share of the loop between turns."""
@@ -57,6 +64,30 @@ class Driver(Protocol):
         ...
 
 
+class _UnderWay:
+    """The runs that had a turn lately: in the current span of LATELY seconds or in the one before."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._runs: set[int] = set()
+        self._before = 0
+
+    def add(self, drivers: Sequence[Driver], now: float) -> None:
+        self._pass(now)
+        self._runs.update(map(id, drivers))
+
+    def count(self, now: float) -> int:
+        self._pass(now)
+        return max(self._before, len(self._runs))
+
+    def _pass(self, now: float) -> None:
+        if now - self._began < LATELY:
+            return
+        self._before = len(self._runs) if now - self._began < 2 * LATELY else 0
+        self._runs.clear()
+        self._began = now
+
+
 class Scheduler:
     """Belongs to one event loop. Turns run in the context in which the scheduler was made, not in that of a caller."""
 
@@ -67,7 +98,7 @@ class Scheduler:
         self._context = copy_context()
         self._ready: list[Driver] = []
         self._armed = False
-        self._busy = False
+        self._under_way = _UnderWay()
         self._stopped = False
 
     def wake(self, driver: Driver) -> None:
@@ -95,17 +126,23 @@ class Scheduler:
     def _arm(self) -> None:
         self._armed = True
         loop = asyncio.get_running_loop()
-        if self._busy:
-            loop.call_later(COMPANY, self._turn, context=self._context)
+        wait = self._wait(loop.time()) if self._journal.inline else 0.0
+        if wait:
+            loop.call_later(wait, self._turn, context=self._context)
         else:
             loop.call_soon(self._turn, context=self._context)
+
+    def _wait(self, now: float) -> float:
+        """Returns the seconds that the next turn waits for further runs."""
+        wait = LONGEST_WAIT * min(1.0, self._under_way.count(now) / FULL_LOAD) ** 2
+        return wait if wait >= SHORTEST_WAIT else 0.0
 
     def _turn(self) -> None:
         self._armed = False
         if self._stopped:
             return
         ready, self._ready = self._ready[:MAX_TURN], self._ready[MAX_TURN:]
-        self._busy = self._journal.inline and len(ready) > BUSY
+        self._under_way.add(ready, asyncio.get_running_loop().time())
         drivers: list[Driver] = []
         steps: list[Step] = []
         for driver in ready:

@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
 from archon.frames import (
+    HOLD,
     SOFT_BATCH_BYTES,
     Channel,
     FrameQueue,
@@ -197,6 +198,32 @@ async def test_frames_of_several_tasks_share_a_message() -> None:
     await asyncio.sleep(0)
     queue.put(of_task(4))
     assert [frame.record.target for frame in up(await batch)] == ["3", "4"]
+
+
+@pytest.mark.parametrize(("tasks", "held"), [(1, 0.0), (2, HOLD / 4), (3, HOLD * 9 / 16), (4, HOLD), (9, HOLD)])
+@in_virtual_time
+async def test_a_message_waits_by_the_tasks_of_the_one_before(tasks: int, held: float) -> None:
+    queue = FrameQueue(clock=asyncio.get_running_loop().time)
+    for number in range(tasks):
+        queue.put(of_task(number))
+    await queue.batch()
+    began = asyncio.get_running_loop().time()
+    queue.put(of_task(0))
+    await queue.batch()
+    assert asyncio.get_running_loop().time() - began == pytest.approx(held)
+
+
+@in_virtual_time
+async def test_acks_alone_are_no_reason_to_wait() -> None:
+    queue = FrameQueue(clock=asyncio.get_running_loop().time)
+    for number in range(9):
+        channel = Channel[session_pb2.AgentFrame](common_pb2.TaskRef(task_id=f"t{number}", run_id="r", attempt=1))
+        queue.put(channel.stamp(session_pb2.AgentFrame(), sequenced=False))
+    queue.put(of_task(1))
+    await queue.batch()
+    queue.put(of_task(2))
+    await queue.batch()
+    assert asyncio.get_running_loop().time() == 0.0
 
 
 async def test_frames_of_one_task_and_full_messages_are_not_held() -> None:
