@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc.aio
@@ -24,6 +25,22 @@ async def floor(target: str, runs: int, concurrency: int) -> Measured:
 
         async def one() -> None:
             await method(GOAL.encode())
+
+        await one()
+        return await drive(one, runs, concurrency)
+
+
+async def calls(targets: str, runs: int, concurrency: int) -> Measured:
+    """The edge of the floor without the hop from client to orchestrator: one call to each of `targets`, after each
+    other."""
+    async with AsyncExitStack() as stack:
+        channels = [await stack.enter_async_context(grpc.aio.insecure_channel(each)) for each in targets.split(",")]
+        methods: list[Any] = [channel.unary_unary(METHOD) for channel in channels]
+
+        async def one() -> None:
+            goal = content = GOAL.encode()
+            for method in methods:
+                content = goal + await method(content)
 
         await one()
         return await drive(one, runs, concurrency)
