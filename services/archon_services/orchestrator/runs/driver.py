@@ -247,7 +247,7 @@ class RunDriver:
 
     def decide(self) -> Step | None:
         """Decides what is queued, and places tasks that are ready."""
-        if self._finished or self._over():
+        if self._finished or self.over:
             self._finish()
             return None
         if self._task is not None:
@@ -359,7 +359,7 @@ class RunDriver:
             self._decider.release(decision)
         else:
             self._execute(decision)
-        if self._over():
+        if self.over:
             self._finish()
 
     def _grown(self, step: Step) -> None:
@@ -414,7 +414,7 @@ class RunDriver:
     async def _recover(self, error: ArchonError) -> None:
         """After a step whose result is unknown or that was refused: it may be stored, and its effects are due then."""
         await self._reload()
-        if not self._over():
+        if not self.over:
             await self._pause(error)
 
     async def _reconsider(self, events: Sequence[ev.Event], *, conflict: bool) -> None:
@@ -448,7 +448,9 @@ class RunDriver:
 
     # The end ----------------------------------------------------------------------------------------------------
 
-    def _over(self) -> bool:
+    @property
+    def over(self) -> bool:
+        """Whether it takes no more turns: the run has ended, or another replica has taken it over."""
         return (self.state.ended and not self.doubtful) or self.deposed
 
     def fail(self, error: Exception) -> None:
@@ -465,7 +467,7 @@ class RunDriver:
         self._timer.cancel()
         self._placement.cancel()
         self._history.cancel()
-        if self._over() and not self.failed:
+        if self.over and not self.failed:
             acknowledge_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
         if self._new is None:

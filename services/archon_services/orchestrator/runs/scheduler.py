@@ -51,6 +51,11 @@ class Driver(Protocol):
     in_flight: bool
     woken: bool
 
+    @property
+    def over(self) -> bool:
+        """Whether it takes no more turns."""
+        ...
+
     def decide(self) -> Step | None:
         """Decides what is queued. Returns the step to store, or None if there is none."""
         ...
@@ -65,26 +70,33 @@ class Driver(Protocol):
 
 
 class _UnderWay:
-    """The runs that had a turn lately: in the current span of LATELY seconds or in the one before."""
+    """The runs that are under way: they had a turn in the current span of LATELY seconds or in the one before, and have
+    not ended. Runs after each other count as one, however fast they are."""
 
     def __init__(self) -> None:
         self._began = 0.0
-        self._runs: set[int] = set()
-        self._before = 0
+        self._now: set[int] = set()
+        self._before: set[int] = set()
 
     def add(self, drivers: Sequence[Driver], now: float) -> None:
         self._pass(now)
-        self._runs.update(map(id, drivers))
+        had_turn = set(map(id, drivers))
+        self._now |= had_turn
+        self._before -= had_turn
+
+    def remove(self, driver: Driver) -> None:
+        self._now.discard(id(driver))
+        self._before.discard(id(driver))
 
     def count(self, now: float) -> int:
         self._pass(now)
-        return max(self._before, len(self._runs))
+        return len(self._now) + len(self._before)
 
     def _pass(self, now: float) -> None:
         if now - self._began < LATELY:
             return
-        self._before = len(self._runs) if now - self._began < 2 * LATELY else 0
-        self._runs.clear()
+        self._before = self._now if now - self._began < 2 * LATELY else set()
+        self._now = set()
         self._began = now
 
 
@@ -155,6 +167,8 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001 - an error in one run harms no other
                 driver.fail(error)
                 continue
+            if step is None and driver.over:
+                self._under_way.remove(driver)
             if step is not None:
                 driver.in_flight = True
                 drivers.append(driver)
@@ -208,6 +222,7 @@ class Scheduler:
     def _failed(self, drivers: Sequence[Driver], error: BaseException) -> None:
         for driver in drivers:
             driver.in_flight = False
+            self._under_way.remove(driver)
             driver.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     def _done(self, drivers: Sequence[Driver], results: Sequence[StepResult]) -> None:
@@ -217,6 +232,8 @@ class Scheduler:
                 driver.done(result)
             except Exception as error:  # noqa: BLE001 - an error in one run harms no other
                 driver.fail(error)
+            if driver.over:
+                self._under_way.remove(driver)
             if driver.woken:
                 driver.woken = False
                 self.wake(driver)

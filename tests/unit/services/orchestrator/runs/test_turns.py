@@ -35,6 +35,7 @@ class Run:
 
     def __init__(self, scheduler: Scheduler, turns: int) -> None:
         self.queued = self.in_flight = self.woken = False
+        self.over = False
         self.ended = asyncio.Event()
         self._scheduler, self._left = scheduler, turns
 
@@ -46,6 +47,7 @@ class Run:
         if self._left:
             asyncio.get_running_loop().call_later(ANSWER, self._scheduler.wake, self)
         else:
+            self.over = True
             self.ended.set()
 
     def fail(self, error: Exception) -> None:
@@ -73,6 +75,14 @@ async def play(number: int, turns: int, scheduler: Scheduler, *, apart: float = 
 async def test_a_few_runs_never_wait_for_further_ones(number: int) -> None:
     journal: Any = Journal()
     assert await play(number, 100, Scheduler(journal), apart=ANSWER / 7) == pytest.approx(0.0)
+
+
+@in_virtual_time
+async def test_runs_after_each_other_do_not_wait_however_fast_they_are() -> None:
+    journal: Any = Journal()
+    scheduler = Scheduler(journal)
+    for _ in range(200):
+        assert await play(1, 4, scheduler) == pytest.approx(0.0)
 
 
 @in_virtual_time
