@@ -32,7 +32,7 @@ costs about as much for many steps as for one."""
 
 FULL_LOAD: Final = 16
 """Runs under way from which on a turn waits LONGEST_WAIT. Below, the wait falls with the square of their number: a run
-that is alone waits for nobody."""
+that is alone does not wait."""
 
 LATELY: Final = 0.1
 """Seconds within which a run must have had a turn to count as under way."""
