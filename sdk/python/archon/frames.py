@@ -217,7 +217,6 @@ class FrameQueue:
         max_droppable: int = 2_000,
         max_waiting: int = 50_000,
         may_send: Callable[[], bool] = lambda: True,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`may_send` is called when a batch is about to leave. While it returns False frames about tasks are held; it
         is called again when the next frame is queued."""
@@ -231,7 +230,6 @@ class FrameQueue:
         self._max_waiting = max_waiting
         self._closed = False
         self._may_send = may_send
-        self._clock = clock
         self._hold = 0.0
         self._left_at = 0.0
 
@@ -280,7 +278,7 @@ class FrameQueue:
             self._ready.clear()
             await self._ready.wait()
         if self._hold and not self._closed:
-            await asyncio.sleep(max(0.0, self._left_at + self._hold - self._clock()))
+            await asyncio.sleep(max(0.0, self._left_at + self._hold - time.monotonic()))
         while not self._may_send():  # last of all: a process may be stopped while it waits
             if frames := self._about_no_task():
                 return _message(frames)
@@ -289,7 +287,7 @@ class FrameQueue:
             self._ready.clear()
             await self._ready.wait()
         message = self._take()
-        self._left_at = self._clock()
+        self._left_at = time.monotonic()
         return message
 
     def _take(self) -> bytes:

@@ -75,18 +75,17 @@ class _UnderWay:
 
     def __init__(self) -> None:
         self._began = 0.0
-        self._now: set[int] = set()
-        self._before: set[int] = set()
+        self._now: set[Driver] = set()
+        self._before: set[Driver] = set()
 
     def add(self, drivers: Sequence[Driver], now: float) -> None:
         self._pass(now)
-        had_turn = set(map(id, drivers))
-        self._now |= had_turn
-        self._before -= had_turn
+        self._now.update(drivers)
+        self._before.difference_update(drivers)
 
     def remove(self, driver: Driver) -> None:
-        self._now.discard(id(driver))
-        self._before.discard(id(driver))
+        self._now.discard(driver)
+        self._before.discard(driver)
 
     def count(self, now: float) -> int:
         self._pass(now)

@@ -202,8 +202,11 @@ async def test_frames_of_several_tasks_share_a_message() -> None:
 
 @pytest.mark.parametrize(("tasks", "held"), [(1, 0.0), (2, HOLD / 4), (3, HOLD * 9 / 16), (4, HOLD), (9, HOLD)])
 @in_virtual_time
-async def test_a_message_waits_by_the_tasks_of_the_one_before(tasks: int, held: float) -> None:
-    queue = FrameQueue(clock=asyncio.get_running_loop().time)
+async def test_a_message_waits_by_the_tasks_of_the_one_before(
+    tasks: int, held: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.frames.time.monotonic", asyncio.get_running_loop().time)
+    queue = FrameQueue()
     for number in range(tasks):
         queue.put(of_task(number))
     await queue.batch()
@@ -214,8 +217,9 @@ async def test_a_message_waits_by_the_tasks_of_the_one_before(tasks: int, held: 
 
 
 @in_virtual_time
-async def test_acks_alone_are_no_reason_to_wait() -> None:
-    queue = FrameQueue(clock=asyncio.get_running_loop().time)
+async def test_acks_alone_are_no_reason_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon.frames.time.monotonic", asyncio.get_running_loop().time)
+    queue = FrameQueue()
     for number in range(9):
         channel = Channel[session_pb2.AgentFrame](common_pb2.TaskRef(task_id=f"t{number}", run_id="r", attempt=1))
         queue.put(channel.stamp(session_pb2.AgentFrame(), sequenced=False))
