@@ -15,7 +15,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from archon.interceptors.client import GuardedChannel
+from archon.interceptors.client import GuardedChannel, StreamStream
 
 MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 """The largest message that gRPC takes. Above it gRPC answers a bare RESOURCE_EXHAUSTED, so that it stands well above
@@ -104,5 +104,9 @@ def connect(target: str, options: Sequence[Option] | None = None) -> grpc.aio.Ch
     """A channel to `host:port`, which connects at the first call; the caller closes it. Calls carry the deadline and
     the identity of the call being served; unary calls raise ArchonErrors."""
     return GuardedChannel(
-        grpc.aio.insecure_channel(target, options=list(service_options(target) if options is None else options))
+        grpc.aio.insecure_channel(
+            target,
+            options=list(service_options(target) if options is None else options),
+            interceptors=[StreamStream()],
+        )
     )
