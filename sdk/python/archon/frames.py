@@ -271,7 +271,7 @@ class FrameQueue:
 
         A frame that comes alone is taken at once. After a message with frames of several tasks the next one waits for
         further frames, the longer the more tasks there were: a message costs as much as all frames in it. Acks alone
-        do not count."""
+        and frames about the session do not count."""
         while not self._frames:
             if self._closed:
                 return b""
@@ -296,13 +296,13 @@ class FrameQueue:
         if not waiting:
             return b""
         chunks: list[bytes] = []
-        tasks: set[str | None] = set()
+        tasks: set[str] = set()
         room = self.batch_bytes
         while waiting and ((room := room - waiting[0][0].size) >= 0 or not chunks):
             frame, droppable = waiting.popleft()
             self._droppable -= droppable
             chunks += frame.head, frame.content
-            if frame.content:  # not an ack alone
+            if frame.content and frame.task_id is not None:  # not an ack alone
                 tasks.add(frame.task_id)
         self._hold = 0.0 if waiting or len(tasks) < 2 else HOLD * min(1.0, len(tasks) / FULL_LOAD) ** 2
         return b"".join(chunks)

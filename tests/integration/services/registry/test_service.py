@@ -117,11 +117,11 @@ async def test_deregistering_an_unknown_instance_succeeds(stub: Any) -> None:
 
 async def test_output_only_fields_of_a_request_are_ignored(stub: Any) -> None:
     message = Message(
-        instance_id="i", role="r", address="h:1", tenant="t", identity="me", revision=99, via_orchestrator="o"
+        instance_id="i", role="r", address="h:1", tenant="t", identity="me", revision=2**62, via_orchestrator="o"
     )
     stored = (await stub.RegisterInstance(pb.RegisterInstanceRequest(registration=message))).registration
     assert (stored.tenant, stored.identity, stored.via_orchestrator) == ("default", "anonymous", "")
-    assert stored.revision != 99
+    assert stored.revision != 2**62
 
 
 async def test_two_registries_never_accept_both_halves_of_a_cycle(etcd: EtcdProcess, prefix: str, make: Make) -> None:

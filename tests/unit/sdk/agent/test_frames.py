@@ -230,6 +230,18 @@ async def test_acks_alone_are_no_reason_to_wait(monkeypatch: pytest.MonkeyPatch)
     assert asyncio.get_running_loop().time() == 0.0
 
 
+@in_virtual_time
+async def test_frames_about_the_session_are_no_reason_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon.frames.time.monotonic", asyncio.get_running_loop().time)
+    queue = FrameQueue()
+    queue.put(session_pb2.AgentFrame(heartbeat=session_pb2.Heartbeat(counter=1)))
+    queue.put(of_task(1))
+    await queue.batch()
+    queue.put(of_task(1))
+    await queue.batch()
+    assert asyncio.get_running_loop().time() == 0.0
+
+
 async def test_frames_of_one_task_and_full_messages_are_not_held() -> None:
     queue = FrameQueue()
     for number in (1, 1):

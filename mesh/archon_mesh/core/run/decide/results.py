@@ -12,8 +12,8 @@ from archon_mesh.core.run.decide.human_input import question_id, refusal
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan, judge
 from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
 from archon_mesh.core.run.decide.task_end import end_with_result
-from archon_mesh.core.run.decide.termination import then_end
-from archon_mesh.core.run.decide.timeouts import delegation_timeout
+from archon_mesh.core.run.decide.termination import ending, then_end
+from archon_mesh.core.run.decide.timeouts import delegation_timeout, run_timeout
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import CONVERSATION_MOVED, PLAN_FAILED, Failure, TaskState
@@ -31,6 +31,10 @@ def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
         return then_end(run, [*recorded, _stopped(run, task, result)], {task.task_id})
     if task.stopping:
         return [*recorded, _stopped(run, task, result)]
+    if _by_the_runs_deadline(run, result, now):
+        failure = run_timeout(run, now)
+        events = [*recorded, ending(failure), _stopped(run, task, result)]
+        return then_end(run, events, {task.task_id}, TaskState.FAILED, failure)
     accepted: AcceptedPlan | None = None
     if run.plan is not None and task.task_id == run.plan.planner and result.state is TaskState.COMPLETED:
         result, accepted = _judged(run, task, result)
@@ -67,6 +71,13 @@ def _repeated(run: RunState, result: inp.ResultIn) -> bool:
         return False
     was_question_or_retry = bool(task.questions or task.retries or task.version_conflicts)
     return bool(task.result_seq) or (was_question_or_retry and not task.live)
+
+
+def _by_the_runs_deadline(run: RunState, result: inp.ResultIn, now: float) -> bool:
+    """Whether the attempt failed because the time of the whole run is over: the agent's timer was first."""
+    failure = result.failure
+    over = failure is not None and failure.code == "DEADLINE_EXCEEDED" and not run.clock_stopped_since
+    return over and now >= run.deadline
 
 
 def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:

@@ -27,11 +27,17 @@ def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
         return question_expired(run, now)
     if now < run.deadline:
         return _stop_expired(run, now)
+    failure = run_timeout(run, now)
+    return then_end(run, [ending(failure)], set(), TaskState.FAILED, failure)
+
+
+def run_timeout(run: RunState, now: float) -> Failure:
+    """The failure of a run that did not end by its deadline. `now` is in wall seconds."""
+    assert run.submission is not None
     reason = f"the run did not end within {run.submission.timeout:g} s"
     spent = now - run.create_time - run.clock_stopped_for
     metadata = (("budget", "time"), ("limit", f"{run.submission.timeout:g}"), ("spent", f"{spent:.3f}"))
-    failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason, metadata)
-    return then_end(run, [ending(failure)], set(), TaskState.FAILED, failure)
+    return Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason, metadata)
 
 
 def _pause_expired(run: RunState) -> list[ev.Event]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from archon_mesh.core.run import Adopt, Assign, CancelAttempt, Place, RunState, Timer, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -236,6 +238,22 @@ def test_durability_23_an_expired_run_fails_with_run_timeout() -> None:
     assert run.state.state is TaskState.FAILED
     assert run.state.failure is not None
     assert run.state.failure.reason == "RUN_TIMEOUT"
+
+
+@pytest.mark.parametrize(("waited", "reason"), [(5.0, "RUN_TIMEOUT"), (4.0, "DEADLINE_EXCEEDED")])
+def test_a_run_out_of_time_is_a_run_timeout_also_if_an_agent_notices_first(waited: float, reason: str) -> None:
+    run = Run("ab", (), timeout=5.0)
+    run.place("a")
+    run.place("b")
+    run.now += waited
+    late = Failure("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", "the time of the task is over")
+    for role in "ab":
+        run.feed(inp.ResultIn(run.task(role), 1, TaskState.FAILED, None, late))
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure is not None and run.state.failure.reason == reason
+    states = {task.role: task.state for task in run.state.tasks.values()}
+    timed_out = reason == "RUN_TIMEOUT"
+    assert states == {"a": TaskState.CANCELED if timed_out else TaskState.FAILED, "b": TaskState.CANCELED}
 
 
 def test_nothing_is_dispatched_once_the_run_is_ending() -> None:
