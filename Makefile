@@ -41,13 +41,18 @@ $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 	$(call install,.)
 	@touch $@
 
+$(VENV)/.test: pyproject.toml | $(VENV)/.created
+	@echo "installing Archon and what its tests need ..."
+	$(call install,.[test])
+	@touch $@ $(VENV)/.runtime
+
 $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@echo "installing Archon and what it is developed with ..."
 	$(call install,.[dev])
-	@touch $@ $(VENV)/.runtime
+	@touch $@ $(VENV)/.test $(VENV)/.runtime
 
 # Each worker of pytest would compile all that it imports: two processes share the work before.
-$(VENV)/.compiled: $(VENV)/.dev
+$(VENV)/.compiled: $(VENV)/.test
 	@echo "compiling the tests and what they import ..."
 	@printf '%s\n' tests/unit 'tests --ignore=tests/unit' | xargs -P 2 -L 1 $(RUN) -m pytest -qq --collect-only > /dev/null || true
 	@touch $@
@@ -65,8 +70,9 @@ down: $(VENV)/.runtime ## end a mesh that was started with --detach
 
 # Tests ---------------------------------------------------------------------------------------------------------
 
-# Some tests wait for other processes, so that more workers than cores pay; `make test WORKERS=0` runs them in this process.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 16))')
+# Some tests wait for other processes, so that more workers than cores pay, but each has servers of its own: with two cores
+# four take as long as three, and a sixth more processor time. `make test WORKERS=0` runs the tests in this process.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(3 * (os.cpu_count() or 1) // 2 or 1, 16))')
 PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
 
 test: $(VENV)/.compiled ## set up and pass the tests of each change: quick, and the same inputs at each run (7 minutes)
@@ -77,24 +83,24 @@ test-slow: $(VENV)/.compiled ## tests that search, flood, kill, or need programs
 
 test-all: test test-slow ## both; then `make failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
 
-test-failed: $(VENV)/.dev ## the tests that failed last, one after the other
+test-failed: $(VENV)/.test ## the tests that failed last, one after the other
 	@$(RUN) -m pytest -q --last-failed --last-failed-no-failures none tests
 
-test-unit: $(VENV)/.dev ## of `make test` the pure parts only: a minute
+test-unit: $(VENV)/.test ## of `make test` the pure parts only: a minute
 	@$(PYTEST) -m "not slow" tests/unit
 
-test-integration: $(VENV)/.dev ## of `make test` the services over gRPC, databases and files
+test-integration: $(VENV)/.test ## of `make test` the services over gRPC, databases and files
 	@$(PYTEST) -m "not slow" tests/integration
 
-test-e2e: $(VENV)/.dev ## of `make test` the command line and whole meshes
+test-e2e: $(VENV)/.test ## of `make test` the command line and whole meshes
 	@$(PYTEST) -m "not slow" tests/e2e
 
 SEEDS ?= 1000
-simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make simulate SEEDS=100000
+simulate: $(VENV)/.test ## engine and driver under faults in virtual time: make simulate SEEDS=100000
 	@$(RUN) -m tests.simulation.run --seeds $(SEEDS)
 
 ROUNDS ?= 5
-fuzz: $(VENV)/.dev ## 20,000 random and mutated inputs for every RPC: no crash, no INTERNAL, no traceback (1 minute)
+fuzz: $(VENV)/.test ## 20,000 random and mutated inputs for every RPC: no crash, no INTERNAL, no traceback (1 minute)
 	@$(RUN) -m tests.adversary.fuzz
 
 bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios, and CPU per run of each process
@@ -118,7 +124,7 @@ bench-peers: $(VENV)/.dev ## the pipeline on AutoGen and LangGraph in the same r
 	@$(RUN) -m tests.bench.peers_compare --rounds $(ROUNDS)
 
 MINUTES ?= 60
-soak: $(VENV)/.dev ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)
+soak: $(VENV)/.test ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)
 	@$(RUN) -m tests.bench.soak --minutes $(MINUTES)
 
 failures: tools ## every row of the failure table over real processes, and its page in docs (10 minutes)

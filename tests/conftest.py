@@ -16,7 +16,7 @@ import pytest
 from tests.fixtures.environment import clear_environment
 from tests.fixtures.servers import etcd, fresh_etcd, fresh_postgres, postgres, postgres_dsn
 from tests.fixtures.waiting import eventually_fixture
-from tests.fixtures.workers import Scheduler, place
+from tests.fixtures.workers import Scheduler, in_order
 
 __all__ = ["etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgres", "postgres_dsn"]
 
@@ -60,13 +60,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sorts slow files to the front. With the profile `search`, property tests are slow tests too: they try examples
+    """Puts tests into the order for workers. With the profile `search`, property tests are slow tests too: they try examples
     that no run before has tried."""
     if config.getoption("--hypothesis-profile") == "search":
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: place(item.nodeid))
+    items[:] = [items[index] for index in in_order([item.nodeid for item in items])]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
