@@ -1,7 +1,8 @@
 """The single writer of a SQLite file: a thread that commits all waiting work in one transaction (group commit).
 
-Work that waits alone commits immediately. With `synchronous=NORMAL`, where a commit costs less than waking a thread,
-such work commits on the caller's thread. A failed fsync ends the process, because the state of the file is unknown.
+Work that waits alone commits immediately. Where a commit costs less than waking a thread, such work commits on the
+caller's thread: with `synchronous=NORMAL` always, with FULL while the disk is quick. A failed fsync ends the process,
+because the state of the file is unknown.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable
@@ -28,6 +31,10 @@ MAX_WAITING: Final = 10_000
 """Work items that may wait; more raise ResourceExhausted."""
 
 MAX_BATCH: Final = 512
+
+
+QUICK: Final = 0.002
+"""Seconds that a commit may take to count as quick: for so long an event loop may wait for the disk."""
 
 
 class Busy(Exception):
@@ -54,6 +61,8 @@ class SqliteWriter:
         self._store_name = store_name
         self._inline = inline
         self._lock = threading.Lock()
+        self.is_quick = True
+        """Whether the last commit took at most QUICK: then the next one may be made on the caller's thread."""
         self._work: deque[tuple[Work, bool, asyncio.Future[Any]]] = deque()
         self._wake = threading.Condition()
         self._closing = False
@@ -81,6 +90,12 @@ class SqliteWriter:
             return cast(T, self._commit_alone(work))
         finally:
             self._lock.release()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While it is entered no work commits: `now` raises Busy, and what is queued waits. Blocks."""
+        with self._lock:
+            yield
 
     def later(self, work: Callable[[sqlite3.Connection], T], *, full: bool = False) -> asyncio.Future[T]:
         """Queues `work` for the writer's thread; the future ends when it is committed. Raises ResourceExhausted if too
@@ -138,8 +153,7 @@ class SqliteWriter:
                     self._db.execute("ROLLBACK TO one")
                 self._db.execute("RELEASE one")
                 results.append(result)
-            self._db.execute("COMMIT")
-            self.exit_if_replaced()
+            self._commit()
         except sqlite3.Error as error:
             self._rollback()
             self.exit_if_replaced()  # which is what the error may come from
@@ -156,8 +170,7 @@ class SqliteWriter:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             result = work(self._db)
-            self._db.execute("COMMIT")
-            self.exit_if_replaced()
+            self._commit()
             return result
         except sqlite3.Error as error:
             self._rollback()
@@ -167,6 +180,12 @@ class SqliteWriter:
         except BaseException:
             self._rollback()
             raise
+
+    def _commit(self) -> None:
+        began = time.perf_counter()
+        self._db.execute("COMMIT")
+        self.is_quick = time.perf_counter() - began <= QUICK
+        self.exit_if_replaced()
 
     def exit_if_replaced(self) -> None:
         """Ends the process if the file is no longer the one that was opened."""

@@ -32,10 +32,9 @@ from archon_services.orchestrator.journal.sqlite.commit import commit_steps
 from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 from archon_services.orchestrator.journal.sqlite.schema import OWN_COLUMNS, RUN_COLUMNS, TABLES, VERSION, upgrade
+from archon_services.orchestrator.journal.sqlite.wal import WriteAheadLog
 
 _log = logging.getLogger(__name__)
-
-CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
 
 UNSTORABLE: Final = (OverflowError, ValueError)
 """What sqlite3 raises for a value that it cannot store: an integer of more than 64 bits, text that is no Unicode."""
@@ -93,11 +92,13 @@ class SqliteJournal(SqliteOwners):
         self.inline = sync == "normal"
         self._lock_file: int | None = None
         self._writer: SqliteWriter | None = None
+        self._wal: WriteAheadLog | None = None
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
         self._checkpoints = BackgroundLoop("journal: checkpoints", self._checkpoint_loop)
         self._retries: set[asyncio.Task[None]] = set()
+        self._turn_taken = False
 
     async def open(self) -> None:
         """Opens the file and upgrades it in place. Raises FailedPrecondition if another process holds it, a newer
@@ -136,6 +137,7 @@ class SqliteJournal(SqliteOwners):
         self._identity.check_content(self._connection)
         self._reader = self._connect()
         self._writer = SqliteWriter(self._connection, inline=self.inline, verify=self._identity.verify)
+        self._wal = WriteAheadLog(self._path, self._writer, self._connect, preextend=self.durability == "full")
         self._checkpoints.start()
 
     def _connect(self) -> sqlite3.Connection:
@@ -156,24 +158,17 @@ class SqliteJournal(SqliteOwners):
                 db.close()
         if self._lock_file is not None:
             os.close(self._lock_file)
-        self._writer = self._reader = self._connection = self._lock_file = None
+        self._writer = self._wal = self._reader = self._connection = self._lock_file = None
 
     async def _checkpoint_loop(self) -> None:
-        wal = Path(f"{self._path}-wal")
         while True:
             await asyncio.sleep(1.0)
-            await asyncio.to_thread(self._checkpoint, wal)
+            await self.checkpoint()
 
-    def _checkpoint(self, wal: Path) -> None:
-        if not wal.exists() or wal.stat().st_size < CHECKPOINT_BYTES:
-            return
-        assert self._writer is not None
-        self._writer.exit_if_replaced()  # a checkpoint would fill the gap of a truncated file, and hide it
-        db = self._connect()
-        try:
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            db.close()
+    async def checkpoint(self) -> None:
+        """Writes the write-ahead log back into the database if it has become large. The journal does it by itself."""
+        if self._wal is not None:
+            await asyncio.to_thread(self._wal.keep)
 
     async def _write(self, work: Any, *, full: bool = False) -> Any:
         assert self._writer is not None, "the journal is not open"
@@ -202,7 +197,7 @@ class SqliteJournal(SqliteOwners):
 
     def commit(self, steps: Sequence[Step]) -> list[StepResult] | asyncio.Future[list[StepResult]]:
         assert self._writer is not None, "the journal is not open"
-        if self.inline:
+        if self.inline or self._takes_its_turn(self._writer, steps):
             try:
                 return self._commit_now(self._writer, steps)
             except Busy:
@@ -215,6 +210,18 @@ class SqliteJournal(SqliteOwners):
             return results
         written.add_done_callback(partial(self._committed, steps, results))
         return results
+
+    def _takes_its_turn(self, writer: SqliteWriter, steps: Sequence[Step]) -> bool:
+        """Whether a commit with an fsync is made on the event loop: of one step, on a quick disk, once in a turn of
+        the loop. Steps that come together are stored together, and the loop waits for one fsync only."""
+        if len(steps) != 1 or not writer.is_quick or self._turn_taken:
+            return False
+        self._turn_taken = True
+        asyncio.get_running_loop().call_soon(self._end_turn)
+        return True
+
+    def _end_turn(self) -> None:
+        self._turn_taken = False
 
     def _commit_now(self, writer: SqliteWriter, steps: Sequence[Step]) -> list[StepResult]:
         """Raises Busy if other work is under way."""
