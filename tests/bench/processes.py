@@ -59,6 +59,7 @@ class Processes:
         log = (self._home / f"{self._number}.log").open("wb")
         self._stack.callback(log.close)
         told = {"BENCH_READY": str(ready), "ARCHON_READY_FILE": str(ready), "ARCHON_HOME": str(self._home)}
+        told["ARCHON_SOCKETS"] = str(self._home / "sockets")  # as `archon up` does
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
         if python:  # an environment of its own, which must hold nothing of this one
             inherited.pop("PYTHONPATH", None)

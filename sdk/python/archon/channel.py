@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 
 from archon.interceptors.client import GuardedChannel, StreamStream
+from archon.local_sockets import nearest
 
 MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 """The largest message that gRPC takes. Above it gRPC answers a bare RESOURCE_EXHAUSTED, so that it stands well above
@@ -105,7 +106,7 @@ def connect(target: str, options: Sequence[Option] | None = None) -> grpc.aio.Ch
     the identity of the call being served; unary calls raise ArchonErrors."""
     return GuardedChannel(
         grpc.aio.insecure_channel(
-            target,
+            nearest(target),
             options=list(service_options(target) if options is None else options),
             interceptors=[StreamStream()],
         )

@@ -19,6 +19,10 @@ from archon import errors
 from archon.background import monitor
 from archon.channel import server_options
 from archon.interceptors.guard import GuardedServer
+from archon.local_sockets import socket_of
+from archon.private_files import private_folder
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -79,12 +83,23 @@ class GrpcServer:
                 f"cannot listen on {self._host}:{self._wanted}: is another process using the port?",
                 metadata={"address": f"{self._host}:{self._wanted}"},
             ) from error
+        self._listen_locally(server)
         await server.start()
         self._server = server
         self._names = ["", *names]
         await self._report_health()
         monitor.subscribers.append(self._loops_changed)
         return self.address
+
+    def _listen_locally(self, server: grpc.aio.Server) -> None:
+        path = socket_of(self.port)
+        if path is None:
+            return
+        try:
+            private_folder(path.parent)
+            server.add_insecure_port(f"unix:{path}")
+        except (OSError, RuntimeError) as error:
+            _log.warning("cannot listen on %s, clients on this machine use the port: %s", path, error)
 
     def _loops_changed(self) -> None:
         self._reporting = asyncio.ensure_future(self._report_health())

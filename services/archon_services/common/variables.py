@@ -116,6 +116,14 @@ VARIABLES: Final = (
         "endpoint of the tool `web_search`, which answers in the JSON of SearXNG",
     ),
     Variable(
+        "ARCHON_SOCKETS",
+        "path",
+        "",
+        (SERVICES, AGENTS),
+        "folder of Unix sockets by which processes on one machine reach each other instead of over TCP; `archon up` "
+        "sets it; empty: none",
+    ),
+    Variable(
         "ARCHON_WORKFLOWS",
         "path",
         "",

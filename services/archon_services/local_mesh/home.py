@@ -77,6 +77,11 @@ class Home:
         """The socket on which the supervisor takes commands."""
         return self.root / "control.sock"
 
+    @property
+    def sockets(self) -> Path:
+        """The folder of the sockets by which its processes reach each other."""
+        return self.root / "sockets"
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Locks the folder, so that no second mesh starts in it. The system releases the lock when the process ends.

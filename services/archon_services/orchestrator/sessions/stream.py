@@ -33,6 +33,7 @@ from archon.frames import (
     task_of,
 )
 from archon.interceptors.stream_status import StreamStatus
+from archon.local_sockets import nearest
 from archon.telemetry import metrics
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
@@ -89,7 +90,7 @@ class Stream:
 
     async def _serve(self, address: str, *, fresh: bool) -> None:
         # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
-        channel = grpc.aio.insecure_channel(address, options=agent_options(fresh=fresh))
+        channel = grpc.aio.insecure_channel(nearest(address), options=agent_options(fresh=fresh))
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
         call = method(self._requests())
         ended = StreamStatus(call)
