@@ -15,9 +15,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
+
+
+ROUNDS: Final = 10
+"""How often the tasks that are left at the end are cancelled: their ends may start others."""
 
 
 class Process:
@@ -174,10 +178,11 @@ def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
     finally:
         for process in loop.processes:
             process.go_on()
-        pending = asyncio.all_tasks(loop)
-        for task in pending:
-            task.cancel()
-        if pending:
+        for _ in range(ROUNDS):
+            if not (pending := asyncio.all_tasks(loop)):
+                break
+            for task in pending:
+                task.cancel()
             loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         loop.close()
         del main, loop, pending

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -52,32 +52,43 @@ def bug_rows(pool: ProcessPoolExecutor, seeds: range) -> Iterator[str]:
         yield f"| {name} | {bug.line} | {bug.course} | {'none' if seed is None else seed} |"
 
 
-def faults_of(course: str, seed: int) -> tuple[frozenset[str], int]:
-    """Returns the faults of the course that fire in a seed, and the inputs that its engines took."""
+class Candidate(NamedTuple):
+    """A seed: the faults of the course that fire in it, the inputs that its engines took, and whether many of its runs
+    fail."""
+
+    faults: frozenset[str]
+    inputs: int
+    fails: bool
+
+
+def candidate(course: str, seed: int) -> Candidate:
+    """Plays a seed of a course."""
     logging.disable(logging.CRITICAL)
     outcome = run_seed(seed, **COURSES[course])
-    return frozenset(fault for fault in FAULTS[course] if outcome.fired[fault]), outcome.inputs
+    fired = frozenset(fault for fault in FAULTS[course] if outcome.fired[fault])
+    return Candidate(fired, outcome.inputs, outcome.states["COMPLETED"] <= 3 * outcome.states["FAILED"])
 
 
-def cover(seeds: Mapping[int, tuple[frozenset[str], int]]) -> list[int]:
-    """Returns PLAYED seeds that together have every fault: those that add most for their inputs, then those of the fewest
-    inputs, which take the least time. Raises ValueError if more seeds are necessary."""
+def cover(seeds: Mapping[int, Candidate]) -> list[int]:
+    """Returns PLAYED seeds that together have every fault: those that add most for their inputs, then those in which most
+    runs complete, of these the ones of the fewest inputs, which take the least time. Raises ValueError if more seeds are
+    necessary."""
     chosen: list[int] = []
-    left = frozenset[str]().union(*(faults for faults, _ in seeds.values()))
+    left = frozenset[str]().union(*(found.faults for found in seeds.values()))
     while left:
-        best = max(seeds, key=lambda seed: (len(seeds[seed][0] & left) / seeds[seed][1], -seed))
+        best = max(seeds, key=lambda seed: (len(seeds[seed].faults & left) / seeds[seed].inputs, -seed))
         chosen.append(best)
-        left -= seeds[best][0]
+        left -= seeds[best].faults
     if len(chosen) > PLAYED:
         raise ValueError(f"{len(chosen)} seeds are necessary for every fault")
-    others = sorted((inputs, seed) for seed, (_, inputs) in seeds.items() if seed not in chosen)
-    return sorted([*chosen, *(seed for _, seed in others[: PLAYED - len(chosen)])])
+    others = sorted((found.fails, found.inputs, seed) for seed, found in seeds.items() if seed not in chosen)
+    return sorted([*chosen, *(seed for _, _, seed in others[: PLAYED - len(chosen)])])
 
 
 def seed_lines(pool: ProcessPoolExecutor, seeds: range) -> Iterator[str]:
     """Yields the items of `SEEDS` in courses.py. Raises ValueError if a fault of a course never fires."""
     for course, faults in FAULTS.items():
-        fired = dict(zip(seeds, pool.map(partial(faults_of, course), seeds, chunksize=5), strict=True))
-        if silent := set(faults) - frozenset[str]().union(*(faults for faults, _ in fired.values())):
+        fired = dict(zip(seeds, pool.map(partial(candidate, course), seeds, chunksize=5), strict=True))
+        if silent := set(faults) - frozenset[str]().union(*(found.faults for found in fired.values())):
             raise ValueError(f"these faults never fired in the course {course!r}: {sorted(silent)}")
         yield f'    "{course}": ({", ".join(map(str, cover(fired)))}),'
