@@ -49,6 +49,9 @@ HOLD: Final = 0.005
 FULL_LOAD: Final = 4
 """Tasks in a message from which on the next one waits HOLD. Below, the wait falls with the square of their number."""
 
+ACK_WAIT: Final = 0.02
+"""Seconds that acks wait for another frame with which they share a message."""
+
 F = TypeVar("F", session_pb2.OrchestratorFrame, session_pb2.AgentFrame)
 
 
@@ -205,7 +208,8 @@ class Channel(Generic[F]):
 
 class FrameQueue:
     """The frames that wait to leave on one stream. One writer drains it, message by message: a frame that is alone
-    leaves at once; on a stream that is busy with several tasks frames wait up to HOLD seconds for further ones.
+    leaves at once, an ack alone after ACK_WAIT seconds at the latest; on a stream that is busy with several tasks
+    frames wait up to HOLD seconds for further ones.
 
     At most `max_droppable` droppable frames (progress) wait. All others are bounded by their channels and credit; a
     peer that lets `max_waiting` frames wait does not read, and loses the stream, not its tasks.
@@ -225,6 +229,8 @@ class FrameQueue:
         self.overflowed = False
         self._frames: deque[tuple[OutgoingFrame, bool]] = deque()
         self._ready = asyncio.Event()
+        """Set if a message may leave: a frame that does not wait is there, or the wait of an ack is over."""
+        self._ack_timer: asyncio.TimerHandle | None = None
         self._droppable = 0
         self._max_droppable = max_droppable
         self._max_waiting = max_waiting
@@ -251,9 +257,17 @@ class FrameQueue:
             self.close()
             return False
         self._droppable += droppable
-        self._frames.append((frame if isinstance(frame, OutgoingFrame) else encode(frame), droppable))
-        self._ready.set()
+        entry = frame if isinstance(frame, OutgoingFrame) else encode(frame)
+        self._frames.append((entry, droppable))
+        if entry.content:
+            self._ready.set()
+        elif self._ack_timer is None:
+            self._ack_timer = asyncio.get_running_loop().call_later(ACK_WAIT, self._acks_due)
         return True
+
+    def _acks_due(self) -> None:
+        self._ack_timer = None
+        self._ready.set()
 
     @property
     def closed(self) -> bool:
@@ -271,10 +285,12 @@ class FrameQueue:
 
         A frame that comes alone is taken at once. After a message with frames of several tasks the next one waits for
         further frames, the longer the more tasks there were: a message costs as much as all frames in it. Acks alone
-        and frames about the session do not count."""
-        while not self._frames:
-            if self._closed:
+        and frames about the session do not count. An ack that comes alone waits up to ACK_WAIT for another frame."""
+        while not (self._frames and self._ready.is_set()):
+            if self._closed and not self._frames:
                 return b""
+            if self._closed:
+                break
             self._ready.clear()
             await self._ready.wait()
         if self._hold and not self._closed:
@@ -304,6 +320,11 @@ class FrameQueue:
             chunks += frame.head, frame.content
             if frame.content and frame.task_id is not None:  # not an ack alone
                 tasks.add(frame.task_id)
+        if not waiting:
+            self._ready.clear()
+            if self._ack_timer is not None:
+                self._ack_timer.cancel()
+                self._ack_timer = None
         self._hold = 0.0 if waiting or len(tasks) < 2 else HOLD * min(1.0, len(tasks) / FULL_LOAD) ** 2
         return b"".join(chunks)
 

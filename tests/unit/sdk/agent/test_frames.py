@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
 from archon.frames import (
+    ACK_WAIT,
     HOLD,
     SOFT_BATCH_BYTES,
     Channel,
@@ -228,6 +229,54 @@ async def test_acks_alone_are_no_reason_to_wait(monkeypatch: pytest.MonkeyPatch)
     queue.put(of_task(2))
     await queue.batch()
     assert asyncio.get_running_loop().time() == 0.0
+
+
+def ack(number: int) -> OutgoingFrame:
+    channel = Channel[session_pb2.AgentFrame](common_pb2.TaskRef(task_id=f"t{number}", run_id="r", attempt=1))
+    return channel.stamp(b"", sequenced=False)
+
+
+@in_virtual_time
+async def test_an_ack_alone_waits_a_moment_for_another_frame() -> None:
+    queue = FrameQueue()
+    for number in range(3):
+        queue.put(ack(number))
+        assert len(up(await queue.batch())) == 1
+        assert asyncio.get_running_loop().time() == pytest.approx((number + 1) * ACK_WAIT)
+
+
+@in_virtual_time
+async def test_an_ack_leaves_with_the_next_frame() -> None:
+    queue = FrameQueue()
+    for number in range(3):
+        queue.put(ack(number))
+        batch = asyncio.create_task(queue.batch())
+        await asyncio.sleep(ACK_WAIT / 2)
+        assert not batch.done()
+        queue.put(of_task(1))
+        assert len(up(await batch)) == 2
+    assert asyncio.get_running_loop().time() == pytest.approx(3 * ACK_WAIT / 2)
+
+
+@in_virtual_time
+async def test_acks_leave_when_the_stream_ends() -> None:
+    queue = FrameQueue()
+    queue.put(ack(1))
+    queue.close()
+    assert len(up(await queue.batch())) == 1
+    assert await queue.batch() == b""
+    assert asyncio.get_running_loop().time() == 0.0
+
+
+@in_virtual_time
+async def test_acks_that_may_not_leave_are_tried_again() -> None:
+    may = [False, True]
+    queue = FrameQueue(may_send=lambda: may.pop(0))
+    queue.put(ack(1))
+    batch = asyncio.create_task(queue.batch())
+    await asyncio.sleep(2 * ACK_WAIT)
+    queue.put(ack(2))
+    assert len(up(await batch)) == 2
 
 
 @in_virtual_time
