@@ -239,7 +239,7 @@ async def test_a_placement_does_not_visit_the_dead_instances_of_its_role(
         async def connected() -> bool:
             return pool.alive("living")
 
-        await eventually(connected, 20.0)
+        await eventually(connected, 60.0)
         before = visited()
         assert pool.reserve(Requirement("worker")) == "living"
         assert visited() - before < 10
