@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import threading
@@ -11,12 +12,14 @@ from typing import Any, Final, TypeVar, get_args, get_type_hints, overload
 import pydantic
 from typing_extensions import Unpack, override
 
-from archon.errors import FieldViolation, InvalidArgument, ResourceExhausted
+from archon.errors import InvalidArgument, ResourceExhausted
 from archon.failure_kinds import TOOL_RESOURCES
 from archon.threads import on_thread
 from archon_mesh.tools.image import Image
+from archon_mesh.tools.plain import to_plain
 from archon_mesh.tools.result import ToolResult
-from archon_mesh.tools.tool import Tool, ToolFields, check_declared, invalid_arguments
+from archon_mesh.tools.signature import Signature
+from archon_mesh.tools.tool import Tool, ToolFields, check_declared
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,11 +56,28 @@ class FunctionTool(Tool):
             raise InvalidArgument(f"tool {self.name}: the credential {missing[0]!r} is not a parameter of the function")
         self._threads = 0
         self._threads_lock = threading.Lock()
-        self._model = _arguments_model(function, self.name, {STATE, *self.credentials})
+        self._describe(())
         self.wants_state = STATE in parameters
-        self.parameters_schema = _schema(self._model)
         self.result_schema = _result_schema(function)
         functools.update_wrapper(self, function)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """The function is a method: its first parameter is the instance, which no caller passes."""
+        first = next(iter(inspect.signature(self.function).parameters), None)
+        if first is not None and not isinstance(self.function, staticmethod):
+            self._describe((first,))
+
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool:
+        """Returns the tool of an instance whose class has a method as a tool."""
+        if instance is None or not hasattr(self.function, "__get__"):
+            return self
+        bound = copy.copy(self)
+        bound.function = self.function.__get__(instance, owner)
+        return bound
+
+    def _describe(self, instance: Collection[str]) -> None:
+        self._signature = Signature(self.function, self.name, {STATE, *self.credentials, *instance})
+        self.parameters_schema = self._signature.schema
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function directly."""
@@ -73,24 +93,18 @@ class FunctionTool(Tool):
 
     @override
     def convert_args(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        # Validates and converts the values to the types of the signature in one pass.
-        try:
-            valid = self._model.model_validate(args)
-        except pydantic.ValidationError as error:
-            violations = [
-                FieldViolation(".".join(map(str, each["loc"])) or "(all)", each["msg"]) for each in error.errors()
-            ]
-            raise invalid_arguments(self.name, violations) from None
-        return {name: getattr(valid, name) for name in valid.model_fields_set}
+        return self._signature.convert(args)
 
     @override
-    async def execute(self, **kwargs: Any) -> Any:
+    async def execute(self, /, **kwargs: Any) -> Any:
+        if inspect.isasyncgenfunction(self.function):
+            return to_plain([each async for each in self.function(**kwargs)])
         if inspect.iscoroutinefunction(self.function):
-            return await self.function(**kwargs)
+            return to_plain(await self.function(**kwargs))
         value, error = await on_thread(functools.partial(self._on_thread, kwargs), f"tool-{self.name}")
         if error is not None:
             raise error
-        return await value if inspect.isawaitable(value) else value
+        return to_plain(await value) if inspect.isawaitable(value) else value
 
     def _on_thread(self, kwargs: dict[str, Any]) -> Any:
         with self._threads_lock:
@@ -99,7 +113,8 @@ class FunctionTool(Tool):
                 raise ResourceExhausted(message, kind=TOOL_RESOURCES)
             self._threads += 1
         try:
-            return self.function(**kwargs)
+            value = self.function(**kwargs)
+            return value if inspect.isawaitable(value) else to_plain(value)
         finally:
             with self._threads_lock:
                 self._threads -= 1
@@ -142,28 +157,3 @@ def _result_schema(function: Callable[..., Any]) -> Mapping[str, Any] | None:
 
 def _classes(annotation: Any) -> list[type]:
     return [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]
-
-
-def _arguments_model(function: Callable[..., Any], name: str, hidden: Collection[str]) -> type[pydantic.BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name in hidden:
-            continue
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise InvalidArgument(f"tool {name}: parameter {parameter.name} cannot be passed by name")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints.get(parameter.name, Any), default)
-    try:
-        return pydantic.create_model(name, __config__=pydantic.ConfigDict(extra="forbid"), **fields)
-    except (pydantic.errors.PydanticUserError, NameError) as error:
-        raise InvalidArgument(f"tool {name}: {error}") from None
-
-
-def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema()
-    schema.pop("title", None)
-    for property_schema in schema.get("properties", {}).values():
-        property_schema.pop("title", None)
-    schema.setdefault("properties", {})
-    return schema

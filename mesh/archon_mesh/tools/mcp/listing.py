@@ -61,24 +61,48 @@ def refusal_of(tool: ListedTool) -> str | None:
         for key, value in _entries(schema, 0):
             if key in ("$ref", "$dynamicRef") and not str(value).startswith("#"):
                 return "its schema refers to another document"
-        from jsonschema import Draft202012Validator, SchemaError  # slow to import
+        from jsonschema import SchemaError  # slow to import
 
-        Draft202012Validator.check_schema(schema)
+        validator_of(schema).check_schema(without_patterns(schema))
     except RecursionError:
         return f"its schema is nested more than {MAX_SCHEMA_DEPTH} levels deep"
     except SchemaError:
         return "its schema is invalid"
-    return None if schema.get("type") == "object" else "its schema is not that of an object"
+    return None if schema.get("type", "object") == "object" else "its schema is not that of an object"
+
+
+def for_models(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a schema as providers of models take it: they refuse one without `type` or `properties`."""
+    return {"type": "object", "properties": {}, **schema}
+
+
+def validator_of(schema: Mapping[str, Any]) -> Any:
+    """Returns the class of jsonschema's validators for the draft that a schema declares, of 2020-12 if it declares
+    none that is known."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+
+    return validator_for(schema, default=Draft202012Validator)
+
+
+_NAMED: Final = ("properties", "$defs", "definitions", "dependentSchemas")
+"""Keys of a schema whose values are schemas by names, which may be any word."""
 
 
 def without_patterns(schema: Any) -> Any:
-    """Returns a schema for checks in this process. The regular expressions of a stranger may take for ever: they are
-    the server's to check."""
-    if isinstance(schema, Mapping):
-        return {
-            key: without_patterns(value) for key, value in schema.items() if key not in ("pattern", "patternProperties")
-        }
-    return [without_patterns(each) for each in schema] if isinstance(schema, list) else schema
+    """Returns a schema for checks in this process. The regular expressions of a stranger may take for ever, and those
+    of ECMA-262 are not Python's: they are the server's to check."""
+    if not isinstance(schema, Mapping):
+        return [without_patterns(each) for each in schema] if isinstance(schema, list) else schema
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, Mapping):
+            kept[key] = {name: without_patterns(each) for name, each in value.items()}
+        elif key in ("const", "enum", "default", "examples"):
+            kept[key] = value
+        elif key not in ("pattern", "patternProperties"):
+            kept[key] = without_patterns(value)
+    return kept
 
 
 def _entries(value: Any, depth: int) -> Iterator[tuple[str, Any]]:

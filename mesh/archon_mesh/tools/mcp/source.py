@@ -15,6 +15,7 @@ from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, Unavai
 from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH, TOOL_NETWORK, TOOL_TIMEOUT
 from archon_mesh.tools.credentials import Secret, redacted
 from archon_mesh.tools.mcp.listing import list_tools
+from archon_mesh.tools.mcp.mending import mend
 from archon_mesh.tools.mcp.package import check_installed
 from archon_mesh.tools.mcp.tool import McpTool
 from archon_mesh.tools.registry import ToolRegistry
@@ -37,6 +38,11 @@ LIST_PAUSE: Final = 1.0
 BACKOFF: Final = 0.5
 MAX_BACKOFF: Final = 30.0
 """Seconds before the server is connected again, doubled up to a maximum, with full jitter."""
+
+
+_CLOSED: Final = "Connection closed"
+_TERMINATED: Final = "Session terminated"
+"""What the package says if the connection is lost."""
 
 
 class McpToolSource:
@@ -202,7 +208,7 @@ class McpToolSource:
             streams = transport.http(self._url, headers, self._connect_seconds)
         async with AsyncExitStack() as stack:
             client = Client(
-                _Noticing(streams, self._broken),
+                _Noticing(self.name, streams, self._broken),
                 message_handler=self._notified,
                 read_timeout_seconds=self._connect_seconds,
                 cache=None,
@@ -278,7 +284,9 @@ class McpToolSource:
                 return DeadlineExceeded(f"MCP server {self.name} does not answer in time", kind=TOOL_TIMEOUT)
             if error.code == INVALID_PARAMS:
                 return InvalidArgument(f"MCP server {self.name}: {message}", kind=INVALID_PARAMETERS)
-            if error.code != CONNECTION_CLOSED and "Session terminated" not in message:
+            # Servers use the code of a closed connection for errors of their own.
+            is_lost = (error.code == CONNECTION_CLOSED and message == _CLOSED) or message == _TERMINATED
+            if not is_lost:
                 return UnknownFailure(f"MCP server {self.name}: {message}", kind=TOOL_CRASH)
         if isinstance(error, TimeoutError):
             return DeadlineExceeded(f"MCP server {self.name} does not answer in time", kind=TOOL_TIMEOUT)
@@ -288,28 +296,37 @@ class McpToolSource:
 
 
 class _Noticing:
-    """A transport that tells when its read side ends: a server may die while nothing is asked of it."""
+    """A transport that tells when its read side ends: a server may die while nothing is asked of it. It mends what
+    comes in."""
 
-    def __init__(self, streams: Any, ended: asyncio.Event) -> None:
+    def __init__(self, server: str, streams: Any, ended: asyncio.Event) -> None:
+        self._server = server
         self._streams = streams
         self._ended = ended
 
     async def __aenter__(self) -> Any:
         read, write = await self._streams.__aenter__()
-        return _NoticingStream(read, self._ended), write
+        return _NoticingStream(self._server, read, self._ended), write
 
     async def __aexit__(self, *error: Any) -> bool | None:
         return bool(await self._streams.__aexit__(*error))
 
 
 class _NoticingStream:
-    def __init__(self, stream: Any, ended: asyncio.Event) -> None:
+    def __init__(self, server: str, stream: Any, ended: asyncio.Event) -> None:
+        self._server = server
         self._stream = stream
         self._ended = ended
 
+    def _mended(self, received: Any) -> Any:
+        result = getattr(getattr(received, "message", None), "result", None)
+        if isinstance(result, dict):
+            mend(self._server, result)
+        return received
+
     async def receive(self) -> Any:
         try:
-            return await self._stream.receive()
+            return self._mended(await self._stream.receive())
         except Exception:
             self._ended.set()
             raise
@@ -322,7 +339,7 @@ class _NoticingStream:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            return self._mended(await self._stream.__anext__())
         except (StopAsyncIteration, Exception):
             self._ended.set()
             raise

@@ -12,7 +12,7 @@ from typing_extensions import override
 from archon.errors import InvalidArgument
 from archon.failure_kinds import INVALID_PARAMETERS
 from archon_mesh.tools.image import Image
-from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, without_patterns
+from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, for_models, validator_of, without_patterns
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import Tool
 
@@ -36,7 +36,7 @@ class McpTool(Tool):
     def __init__(self, caller: Caller, listed: ListedTool, *, seconds: float, trusted: bool) -> None:
         self.name = listed.name
         self.description = (listed.description or listed.title or "")[:MAX_DESCRIPTION]
-        self.parameters_schema = listed.input_schema
+        self.parameters_schema = for_models(listed.input_schema)
         self.result_schema = listed.output_schema
         self.timeout = seconds
         hints = listed.annotations
@@ -51,11 +51,10 @@ class McpTool(Tool):
     @override
     def validate_args(self, args: Mapping[str, Any]) -> str | None:
         if self._own_validator is None:
-            from jsonschema import Draft202012Validator
             from referencing import Registry
 
             registry: Any = Registry()  # no document but the schema is read
-            self._own_validator = Draft202012Validator(self._checked, registry=registry)
+            self._own_validator = validator_of(self._checked)(self._checked, registry=registry)
         problems = [
             f"{'.'.join(map(str, error.absolute_path)) or '(all)'}: {error.message[:500]}"
             for _, error in zip(range(10), self._own_validator.iter_errors(dict(args)), strict=False)

@@ -13,6 +13,8 @@ import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 from typing_extensions import override
@@ -95,7 +97,7 @@ async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any)
         async with to_session:
             while line := await process.stdout.readline():
                 try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    message = jsonrpc_message_adapter.validate_json(_without_banner(line), by_name=False)
                 except (ValueError, RecursionError):
                     _log.warning("MCP server %s sends a line that is no message: %.200r", name, line)
                     bad_lines += 1
@@ -108,6 +110,12 @@ async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any)
         _log.error("MCP server %s sends a message of more than %d bytes; it is ended", name, MAX_MESSAGE_BYTES)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
         pass
+
+
+def _without_banner(line: bytes) -> bytes:
+    """Returns the message of a line. Some servers begin with a byte order mark, or with a greeting that has no end of
+    line."""
+    return line[max(0, line.find(b'{"')) :]
 
 
 async def _write(process: asyncio.subprocess.Process, from_session: Any, to_session: Any) -> None:
@@ -151,13 +159,24 @@ async def http(url: str, headers: Mapping[str, str], seconds: float) -> AsyncIte
     from mcp.client.streamable_http import streamable_http_client
 
     timeout = httpx2.Timeout(seconds, read=300.0)  # a stream of the server may be silent; calls have their own limits
-    transport = _BoundedTransport()
+    transport = _BoundedTransport(proxy=_proxy_of(url))
     fixed = {**headers, "Accept-Encoding": "identity"}
     async with (
         httpx2.AsyncClient(transport=transport, headers=fixed, timeout=timeout) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams
+
+
+def _proxy_of(url: str) -> str | None:
+    """Returns the proxy that the environment names for a URL (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, except NO_PROXY); a
+    server on this machine is reached without one."""
+    parts = urlsplit(url)
+    if parts.hostname in ("localhost", "127.0.0.1", "::1"):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return proxy if proxy and not proxy_bypass(parts.netloc) else None
 
 
 class _BoundedTransport(httpx2.AsyncHTTPTransport):

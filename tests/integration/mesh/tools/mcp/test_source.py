@@ -345,3 +345,98 @@ def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(mcp_package, "find_spec", lambda name: None)
     with pytest.raises(FailedPrecondition, match=r"pip install 'archon-mesh\[mcp\]'"):
         McpToolSource("a", command="x")
+
+
+SCHEMAS = {
+    "pair": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"at": {"type": "array", "items": [{"type": "number"}, {"type": "string"}]}},
+    },
+    "letters": {"type": "object", "properties": {"a": {"type": "string", "pattern": r"^\p{L}+$"}}},
+    "grep": {
+        "type": "object",
+        "properties": {"pattern": {"type": "string"}},
+        "required": ["pattern"],
+        "additionalProperties": False,
+    },
+    "bare": {"type": "object"},
+}
+
+
+async def test_schemas_of_the_world_are_taken() -> None:
+    listed = ", ".join(f"tool({name!r}, inputSchema={schema!r})" for name, schema in SCHEMAS.items())
+    async with hostile(f'{{"tools": [{listed}]}}') as source:
+        tools = {tool.name: tool for tool in source.tools}
+    assert list(tools) == list(SCHEMAS)
+    assert tools["pair"].validate_args({"at": [1, "x"]}) is None
+    assert "at.1" in str(tools["pair"].validate_args({"at": [1, 2]})), "a tuple of draft 7"
+    assert tools["letters"].validate_args({"a": "abc"}) is None, "a pattern of ECMA-262 is the server's to check"
+    assert tools["grep"].validate_args({"pattern": "x"}) is None, "a parameter may have this name"
+    assert tools["bare"].parameters_schema == {"type": "object", "properties": {}}, "as providers of models want it"
+
+
+async def test_an_error_of_a_server_that_lives_is_no_lost_connection() -> None:
+    program = HOSTILE.replace("PAGE", '(lambda n: {"tools": [tool("limited")]})').replace("-32601", "-32000")
+    async with McpToolSource("live", command=sys.executable, args=["-c", program]) as source:
+        for _ in range(2):
+            result = await engine_of(source).execute_tool_call("live.limited", {})
+            assert result.error_message == "MCP server live: no"
+        assert source.is_connected
+
+
+async def test_a_tool_that_breaks_the_protocol_costs_that_tool() -> None:
+    listed = [
+        {"name": "fine", "inputSchema": {"type": "object"}},
+        {"name": "bare"},
+        {"name": "null", "inputSchema": None, "description": None},
+        {"name": "odd", "inputSchema": {}, "annotations": "none", "icons": 7, "description": "kept"},
+        {"name": 7, "inputSchema": {"type": "object"}},
+        "no tool",
+    ]
+    async with hostile(repr({"tools": listed})) as source:
+        assert {tool.name: tool.description for tool in source.tools} == {
+            "fine": "",
+            "bare": "",
+            "null": "",
+            "odd": "kept",
+        }
+
+
+async def test_content_of_an_unknown_kind_is_kept_as_text() -> None:
+    content = [
+        {"type": "hologram", "data": "x"},
+        {"type": "text", "text": None},
+        {"type": "text", "text": "fine"},
+        "bare",
+    ]
+    answer = f'"result": {{"content": {json.dumps(content)}}}'.replace("null", "None")
+    program = HOSTILE.replace("PAGE", '(lambda n: {"tools": [tool("any")]})')
+    program = program.replace('"error": {"code": -32601, "message": "no"}', answer)
+    async with McpToolSource("odd", command=sys.executable, args=["-c", program]) as source:
+        result = await engine_of(source).execute_tool_call("odd.any", {})
+    assert result.text == '{"type": "hologram", "data": "x"}\n\nfine\nbare'
+
+
+@pytest.mark.parametrize("before", ["\\ufeff", "Starting the server ... "], ids=["byte order mark", "greeting"])
+async def test_what_stands_before_a_message_is_passed_over(before: str) -> None:
+    greeting = f'sys.stdout.reconfigure(encoding="utf-8"); print("{before}", end="", flush=True)'
+    program = HOSTILE.replace("PAGE", '(lambda n: {"tools": [tool("any")]})')
+    program = program.replace("import json, sys\n", f"import json, sys\n{greeting}\n")
+    async with McpToolSource("loud", command=sys.executable, args=["-c", program]) as source:
+        assert [tool.name for tool in source.tools] == ["any"]
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("http://mcp.example.test/mcp", "http://proxy:1"),
+        ("http://inside.test/mcp", None),
+        ("http://127.0.0.1:8000/mcp", None),
+        ("http://[::1]:8000/mcp", None),
+    ],
+)
+def test_a_proxy_is_taken_from_the_environment(url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy:1")
+    monkeypatch.setenv("no_proxy", "inside.test")
+    assert mcp_transport._proxy_of(url) == proxy

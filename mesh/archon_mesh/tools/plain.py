@@ -1,0 +1,37 @@
+"""Values that functions return, as the plain values of JSON by their types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.result import ToolResult
+
+_AS_THEY_ARE: Final = (str, int, float, bool, type(None), ToolResult, Image)
+
+
+def to_plain(value: Any) -> Any:
+    """Returns models, dataclasses, enums, sets, times, bytes (as base64 where they are no text) and what a generator
+    yields as plain values, within lists and mappings too. What has no such form stays as it is."""
+    if type(value) in _AS_THEY_ARE or isinstance(value, (ToolResult, Image)):
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(each, (ToolResult, Image)) for each in value):
+        return value
+    if isinstance(value, Mapping) and any(isinstance(each, (ToolResult, Image)) for each in value.values()):
+        return value
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return to_jsonable_python(value, bytes_mode="base64")
+    try:
+        return to_jsonable_python(value, bytes_mode="base64", fallback=_unknown)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return value
+
+
+def _unknown(value: Any) -> Any:
+    raise ValueError(f"{type(value).__name__} has no plain form")
