@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from archon.surrogates import without_surrogates
 from archon_mesh.core.memory_item import MemoryItem
 
 SHARED_CONTEXT_PREFIX = "Shared context from "
@@ -32,7 +33,8 @@ class ToolCall:
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One message of a conversation. `metadata` is for the framework and never sent to a model; only what
-    is under PROVIDER_STATE goes back to the provider that it came from.
+    is under PROVIDER_STATE goes back to the provider that it came from. Lone surrogates of the content become question
+    marks.
 
     `run_id` is the run of the agent that added the message, or empty.
     """
@@ -44,6 +46,11 @@ class ChatMessage:
     name: str | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     run_id: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        content = without_surrogates(self.content)
+        if content is not self.content:
+            object.__setattr__(self, "content", content)
 
 
 def with_shared_context(messages: Sequence[ChatMessage], items: Iterable[MemoryItem]) -> list[ChatMessage]:

@@ -16,6 +16,7 @@ from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.extras import import_extra
+from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.tool_names import ToolNames
 
@@ -52,9 +53,13 @@ class AnthropicModel:
         self.calibration = Calibration()
         self._endpoint = Endpoint(package, "ANTHROPIC", "Anthropic", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url, self._endpoint.key
-        self._client = package.AsyncAnthropic(api_key=key or "none", base_url=address, max_retries=0)
-        # Imports the rest of the package now, instead of in the event loop at the first call.
-        self._messages = self._client.messages
+
+        def create() -> Any:
+            client = package.AsyncAnthropic(api_key=key or "none", base_url=address, max_retries=0)
+            _ = client.messages  # imports the rest of the package now, not in the event loop at the first call
+            return client
+
+        self._clients: PerLoop[Any] = PerLoop(create)
 
     provider = "anthropic"
 
@@ -78,7 +83,7 @@ class AnthropicModel:
         yield ModelChunk(reply=replace(reply, usage=with_cost(reply.usage, self.price)))
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._clients.close()
 
     async def _open(self, call: EndpointCall, request: ModelRequest) -> Any:
         """Starts the stream. If the API refuses the thinking of earlier replies, it is left out.
@@ -87,12 +92,12 @@ class AnthropicModel:
         compaction change what an agent has said before.
         """
         try:
-            return await call.step(self._messages.create(**self._arguments(request, thinking=True)))
+            return await call.step(self._clients.current.messages.create(**self._arguments(request, thinking=True)))
         except InvalidArgument as error:
             if "thinking" not in error.message or not has_thinking(request):
                 raise
             _log.info("%s refuses the thinking of earlier replies; it is left out: %s", self._model, error)
-            return await call.step(self._messages.create(**self._arguments(request, thinking=False)))
+            return await call.step(self._clients.current.messages.create(**self._arguments(request, thinking=False)))
 
     def _arguments(self, request: ModelRequest, *, thinking: bool) -> dict[str, Any]:
         arguments = request_to_wire(request, thinking=thinking)

@@ -19,6 +19,10 @@ DECLINED: Final = "content_filter"
 """The finish reason of a reply that is no answer: the model declined, or its provider withheld the reply."""
 
 
+LENGTH: Final = "length"
+"""The finish reason of a reply that ended at its length limit: it is no whole answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as a model sees it; `parameters_schema` is a JSON Schema of type object."""

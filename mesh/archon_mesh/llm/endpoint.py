@@ -40,7 +40,7 @@ class Endpoint:
         an HTTP header cannot carry.
         """
         self._package = package
-        self.base_url = base_url or os.environ.get(f"{variables}_BASE_URL") or None
+        self.base_url = (base_url or os.environ.get(f"{variables}_BASE_URL") or "").strip() or None
         self.key = (api_key or os.environ.get(f"{variables}_API_KEY") or "").strip()
         if not self.key and self.base_url is None:
             raise Unauthenticated(

@@ -42,6 +42,7 @@ class OfflineModel:
             text, calls = await asyncio.to_thread(_reply, request)
         else:
             text, calls = _reply(request)
+        text = text.removeprefix(_begun(request)) or text
         finish_reason = "tool_calls" if calls else "stop"
         if request.max_tokens is not None and estimate_tokens(text) > request.max_tokens:
             text, finish_reason = text[: 4 * request.max_tokens], "length"
@@ -61,3 +62,14 @@ def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
         return step
     plan = write_plan(request.messages)
     return (write_reply(request.messages) if plan is None else plan), ()
+
+
+def _begun(request: ModelRequest) -> str:
+    """Returns what earlier replies of the same answer said, each of which was cut at its limit."""
+    parts: list[str] = []
+    for message in reversed(request.messages):
+        if message.role == "assistant" and not message.tool_calls:
+            parts.append(message.content)
+        elif message.role != "system":
+            break
+    return "".join(reversed(parts))

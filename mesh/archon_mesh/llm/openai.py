@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from archon.errors import Unavailable, UnknownFailure
-from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm.base import (
-    DECLINED,
-    ModelChunk,
-    ModelReply,
-    ModelRequest,
-    ToolCallDelta,
-    Usage,
-    estimate_usage,
-)
+from archon.errors import ArchonError, InvalidArgument, Unavailable, UnknownFailure
+from archon.failure_kinds import PROVIDER
+from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage
+from archon_mesh.llm.arrange import with_one_system_message
+from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration
-from archon_mesh.llm.endpoint import Endpoint
+from archon_mesh.llm.chat_reply import NO_REPLY, THINKING, ChatReply
+from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.sse import EventReader, ServerEvent
 from archon_mesh.llm.tool_names import ToolNames
-from archon_mesh.llm.wire import message_to_wire, tool_to_wire
+from archon_mesh.llm.wire import message_to_wire, sendable, tool_to_wire
 
 if TYPE_CHECKING:
-    from openai.types import CompletionUsage
-    from openai.types.chat import ChatCompletion, ChatCompletionChunk
-    from openai.types.chat.chat_completion_chunk import ChoiceDelta
+    import httpx2
+    import openai
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+DONE: Final = "[DONE]"
+"""The data of the last event of a stream."""
+
+OPTIONAL: Final = ("stream_options", "temperature", "response_format", THINKING)
+"""Fields of a request without which an answer is as good: those that a server refuses by name are left out."""
+
+MAX_QUOTED: Final = 200
+"""Characters of a response that is no JSON which an error quotes."""
 
 
 class OpenAIModel:
@@ -45,12 +56,12 @@ class OpenAIModel:
         self._model = model
         self.price = find_price(f"openai/{model}")
         self.calibration = Calibration()
+        self._refused: set[str] = set()
+        """Optional fields that the endpoint has refused."""
         self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url, self._endpoint.key
         self._limit = "max_completion_tokens" if address is None else "max_tokens"
-        self._client = openai.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
-        # Imports the rest of the package now, instead of in the event loop at the first call.
-        self._completions = self._client.chat.completions
+        self._clients = PerLoop(lambda: _client(openai, key, address))
 
     provider = "openai"
 
@@ -60,146 +71,118 @@ class OpenAIModel:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        completion = await call.step(self._completions.create(**self._arguments(names.to_provider(request))))
-        return self._reply(completion, names, request)
+        create = self._clients.current.chat.completions.with_raw_response.create
+        response = await self._begin(call, lambda: create(**self._arguments(names.to_provider(request))))
+        reply = ChatReply(names, self._endpoint.key)
+        call.read(reply.add, _decoded(response.http_response.content))
+        return self._accounted(reply.finish(request, self._model, is_ended=True), request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        arguments = self._arguments(names.to_provider(request))
-        start = self._completions.create(**arguments, stream=True, stream_options={"include_usage": True})
-        stream = await call.step(start)
-        reply = _ReplyAssembler(names)
+        named, completions = names.to_provider(request), self._clients.current.chat.completions
+        stream = await self._begin(
+            call, lambda: completions.create(**self._arguments(named), stream=True, **self._stream_options())
+        )
+        reply, is_ended = ChatReply(names, self._endpoint.key), False
         try:
             if "json" in stream.response.headers.get("content-type", ""):  # the server does not stream
-                body = await call.step(stream.response.aread())
-                whole = self._reply(_completion(body), names, request)
-                yield ModelChunk(text_delta=whole.text, reply=whole)
-                return
-            chunks = aiter(stream)
-            while (chunk := await call.step(anext(chunks, None))) is not None:
-                for piece in reply.add(chunk):
+                for piece in call.read(reply.add, _decoded(await call.step(stream.response.aread()))):
                     yield piece
+                is_ended = True
+            else:
+                async for events in self._events(call, stream.response):
+                    if not events:
+                        yield ModelChunk()  # a comment: the server is alive
+                    for event in events:
+                        is_ended |= event.data.strip() == DONE
+                        if not is_ended:
+                            for piece in call.read(reply.add, _decoded(event.data, Unavailable)):
+                                yield piece
+                    if is_ended:
+                        break
         finally:
             await stream.close()
-        yield ModelChunk(reply=self._accounted(reply.finish(request, self._model), request))
+        for piece in reply.rest():
+            yield piece
+        yield ModelChunk(reply=self._accounted(reply.finish(request, self._model, is_ended=is_ended), request))
+
+    async def _events(self, call: EndpointCall, response: httpx2.Response) -> AsyncIterator[list[ServerEvent]]:
+        """Yields the events that each piece of a stream completes."""
+        reader, pieces = EventReader(), response.aiter_bytes()
+        while (piece := await call.step(anext(pieces, None))) is not None:
+            yield reader.feed(piece)
+        if events := reader.end():
+            yield events
+
+    async def _begin(self, call: EndpointCall, create: Callable[[], Awaitable[T]]) -> T:
+        """Sends a request, and again without an optional field if the endpoint refuses it by name."""
+        try:
+            return await call.step(create())
+        except InvalidArgument as error:
+            if (refused := self._optional_in(str(error))) is None:
+                raise
+            _log.info("%s: the endpoint refuses %s; it is not sent any more", self._model, refused)
+            self._refused.add(refused)
+            return await call.step(create())
+
+    def _optional_in(self, words: str) -> str | None:
+        """Returns the optional field that the words of an endpoint name, and that requests still have."""
+        if "missing" in words.lower():
+            return None
+        return next((field for field in OPTIONAL if field in words and field not in self._refused), None)
+
+    def _stream_options(self) -> dict[str, Any]:
+        return {} if "stream_options" in self._refused else {"stream_options": {"include_usage": True}}
 
     async def close(self) -> None:
-        await self._client.close()
-
-    def _reply(self, completion: ChatCompletion, names: ToolNames, request: ModelRequest) -> ModelReply:
-        """Converts a whole reply. Raises UnknownFailure if it has none."""
-        if not getattr(completion, "choices", None):
-            raise UnknownFailure("the model endpoint's response is not a chat completion")
-        choice = completion.choices[0]
-        text = choice.message.content or choice.message.refusal or ""
-        calls = tuple(
-            ToolCall(call.id, names.original(call.function.name), call.function.arguments)
-            for call in choice.message.tool_calls or ()
-            if call.type == "function"
-        )
-        finish_reason: str | None = choice.finish_reason  # some servers send none
-        if choice.message.refusal:
-            finish_reason = DECLINED
-        usage = _usage(completion.usage, request, text, calls)
-        reply = ModelReply(text, calls, usage, completion.model or self._model, finish_reason or "stop")
-        return self._accounted(reply, request)
+        await self._clients.close()
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+        # A server of another maker may have a strict chat template.
+        messages = request.messages if self._endpoint.base_url is None else with_one_system_message(request.messages)
         arguments: dict[str, Any] = {
             "model": self._model,
-            "messages": [message_to_wire(message) for message in request.messages],
+            "messages": [self._to_wire(message) for message in messages],
             "timeout": request.timeout,
         }
         if request.tools:
             arguments["tools"] = [tool_to_wire(tool) for tool in request.tools]
-        if request.temperature is not None:
+        if request.temperature is not None and "temperature" not in self._refused:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:
             arguments[self._limit] = request.max_tokens
-        if request.is_json and self._endpoint.base_url is None:  # other servers may not know it
+        knows_formats = self._endpoint.base_url is None and "response_format" not in self._refused
+        if request.is_json and knows_formats:  # other servers may not know it
             arguments["response_format"] = {"type": "json_object"}
         return arguments
+
+    def _to_wire(self, message: ChatMessage) -> dict[str, Any]:
+        wire = message_to_wire(_sendable(message))
+        state = message.metadata.get(PROVIDER_STATE)
+        if message.tool_calls and isinstance(state, Mapping) and THINKING not in self._refused:
+            wire |= {THINKING: state[THINKING]} if THINKING in state else {}
+        return wire
 
     def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
         self.calibration.observe(request, reply)
         return replace(reply, usage=with_cost(reply.usage, self.price))
 
 
-class _ReplyAssembler:
-    """Assembles a reply from the chunks of a stream."""
-
-    def __init__(self, names: ToolNames) -> None:
-        self._names = names
-        self._text: list[str] = []
-        self._calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
-        self._usage: CompletionUsage | None = None
-        self._model = ""
-        self._finish_reason = ""
-        self._has_declined = False
-
-    def add(self, chunk: ChatCompletionChunk) -> Iterator[ModelChunk]:
-        self._usage = chunk.usage or self._usage
-        self._model = chunk.model or self._model
-        # The chunk with the usage has no choices.
-        for choice in (chunk.choices or [])[:1]:
-            self._finish_reason = choice.finish_reason or self._finish_reason
-            if thinking := _thinking(choice.delta):
-                yield ModelChunk(thinking_delta=thinking)
-            text = choice.delta.content or choice.delta.refusal
-            self._has_declined |= bool(choice.delta.refusal)
-            if text:
-                self._text.append(text)
-                yield ModelChunk(text_delta=text)
-            for part in choice.delta.tool_calls or []:
-                name = self._names.original((part.function and part.function.name) or "")
-                arguments = (part.function and part.function.arguments) or ""
-                call = self._calls.setdefault(part.index, ([], [], []))
-                for pieces, piece in zip(call, (part.id or "", name, arguments), strict=True):
-                    pieces.append(piece)
-                yield ModelChunk(tool_call_delta=ToolCallDelta(part.index, part.id or "", name, arguments))
-
-    def finish(self, request: ModelRequest, model: str) -> ModelReply:
-        """Returns the whole reply. Raises Unavailable if the stream ended before it was complete."""
-        if not self._finish_reason:
-            raise Unavailable("the model's stream ended before the reply was complete")
-        text = "".join(self._text)
-        calls = tuple(
-            ToolCall(next(filter(None, ids), ""), next(filter(None, names), ""), "".join(arguments))
-            for _, (ids, names, arguments) in sorted(self._calls.items())
-        )
-        usage = _usage(self._usage, request, text, calls)
-        finish_reason = DECLINED if self._has_declined else self._finish_reason
-        return ModelReply(text, calls, usage, self._model or model, finish_reason)
+def _client(package: ModuleType, key: str, address: str | None) -> openai.AsyncOpenAI:
+    client: openai.AsyncOpenAI = package.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
+    _ = client.chat.completions  # imports the rest of the package now, not in the event loop at the first call
+    return client
 
 
-def _completion(body: bytes) -> ChatCompletion:
-    """Reads a whole reply. Servers leave out what they have no use for."""
-    from openai.types.chat import ChatCompletion
+def _sendable(message: ChatMessage) -> ChatMessage:
+    calls = tuple(map(sendable, message.tool_calls))
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
+
+def _decoded(data: str | bytes, error: type[ArchonError] = UnknownFailure) -> object:
+    """Decodes what an endpoint sent. Raises `error` with its beginning if it is no JSON."""
     try:
-        data = json.loads(body)
-        choices = [{"index": 0, "finish_reason": "stop", **choice} for choice in data["choices"]]
-        for choice in choices:
-            choice["message"] = {"role": "assistant", **choice["message"]}
-        known = {"id": "", "created": 0, "model": "", "object": "chat.completion", **data, "choices": choices}
-        return ChatCompletion.model_validate(known)
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise UnknownFailure("the model endpoint's response is not a chat completion") from None
-
-
-def _thinking(delta: ChoiceDelta) -> str:
-    """Returns the thinking of a chunk: not part of OpenAI's API, some servers send it under one of two names."""
-    extra = delta.model_extra or {}
-    thinking = extra.get("reasoning_content") or extra.get("reasoning")
-    return thinking if isinstance(thinking, str) else ""
-
-
-def _usage(usage: CompletionUsage | None, request: ModelRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:
-    if usage is None:
-        return estimate_usage(request, text, calls)
-    details = usage.prompt_tokens_details
-    cached = getattr(details, "cached_tokens", None) or 0
-    written = getattr(details, "cache_write_tokens", None) or 0
-    return Usage(
-        usage.prompt_tokens or 0, usage.completion_tokens or 0, cached_input_tokens=cached, cache_write_tokens=written
-    )
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        text = " ".join((data if isinstance(data, str) else data.decode(errors="replace")).split())
+        raise error(f"{NO_REPLY}: {text[:MAX_QUOTED]}" if text else NO_REPLY, kind=PROVIDER) from None

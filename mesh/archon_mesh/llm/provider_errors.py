@@ -28,6 +28,7 @@ from archon.errors import (
     UnknownFailure,
 )
 from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
+from archon_mesh.llm.overflow import is_overflow
 
 _BY_STATUS: dict[int, type[ArchonError]] = {
     401: Unauthenticated,
@@ -39,8 +40,9 @@ _BY_STATUS: dict[int, type[ArchonError]] = {
     429: ResourceExhausted,
 }
 _MAX_CHARS: Final = 300
-_OVERFLOW: Final = ("context_length", "context window", "maximum context", "prompt is too long")
-"""What the messages of providers say if a request is too long for the model."""
+_MAX_ENTRIES: Final = 5
+_MESSAGES: Final = ("message", "error", "detail", "msg", "title")
+"""Where the bodies of errors have their text, the first one that is there."""
 
 _LIMITED: Final = ("rate_limit", "quota", "429")
 _INVALID: Final = ("invalid_request", "invalid_prompt", "context_length")
@@ -102,24 +104,43 @@ def _kind_of_failure(error: type[ArchonError], text: str) -> str:
     """Returns the kind of a failure that the endpoint reported; empty if it is that of the error's class."""
     if error is Unavailable or error is DeadlineExceeded:
         return PROVIDER
-    overflow = any(words in text for words in _OVERFLOW)
-    return CONTEXT_OVERFLOW if error in (InvalidArgument, MessageTooLarge) and overflow else ""
+    return CONTEXT_OVERFLOW if error in (InvalidArgument, MessageTooLarge) and is_overflow(text) else ""
 
 
 def _server_message(body: object, key: str) -> str:
     """Returns the server's message, shortened and without secrets."""
-    if isinstance(body, Mapping):
-        inner = body.get("error")
-        body = body.get("message") or (inner.get("message") if isinstance(inner, Mapping) else inner) or ""
-    text = body if isinstance(body, str) else ""
+    text = _words(body)
     if key:
         text = text.replace(key, "[key]")
     text = " ".join(_LOOKS_LIKE_A_KEY.sub("[key]", text).split())
     return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "..."
 
 
+def _words(body: object, depth: int = 3) -> str:
+    """Returns the text of an error in the forms that servers give it: of OpenAI, of FastAPI (`detail`, with the path of
+    each field), of Gemini (a list)."""
+    if isinstance(body, str):
+        return body
+    if depth == 0:
+        return ""
+    if isinstance(body, list):
+        return "; ".join(filter(None, (_words(entry, depth - 1) for entry in body[:_MAX_ENTRIES])))
+    if not isinstance(body, Mapping):
+        return ""
+    if isinstance(body.get("loc"), list) and isinstance(body.get("msg"), str):
+        return f"{'.'.join(map(str, body['loc']))}: {body['msg']}"
+    return next(filter(None, (_words(body.get(name), depth - 1) for name in _MESSAGES)), "")
+
+
 def _retry_delay(headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds of a Retry-After header, which is a number of seconds or a date; None if there is none."""
+    """Returns the seconds of a Retry-After header, which is a number of seconds or a date, or of Azure's in
+    milliseconds; None if there is none."""
+    try:
+        milliseconds = float(headers.get("retry-after-ms", ""))
+        if isfinite(milliseconds):
+            return max(0.0, milliseconds / 1000)
+    except ValueError:
+        pass
     value = headers.get("retry-after", "")
     try:
         seconds = float(value)

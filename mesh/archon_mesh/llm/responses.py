@@ -13,6 +13,7 @@ from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.responses_reply import ResponseAssembler
 from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
@@ -48,9 +49,13 @@ class ResponsesModel:
         self.calibration = Calibration()
         self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url, self._endpoint.key
-        self._client = openai.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
-        # Imports the rest of the package now, instead of in the event loop at the first call.
-        self._responses: Any = self._client.responses
+
+        def create() -> Any:
+            client = openai.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
+            _ = client.responses  # imports the rest of the package now, not in the event loop at the first call
+            return client
+
+        self._clients: PerLoop[Any] = PerLoop(create)
 
     provider = "openai"
 
@@ -73,19 +78,19 @@ class ResponsesModel:
         yield ModelChunk(reply=replace(reply, usage=with_cost(reply.usage, self.price)))
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._clients.close()
 
     async def _open(self, call: EndpointCall, request: ModelRequest) -> Any:
         """Starts the stream. If the API refuses the reasoning of earlier replies, it is left out: another model or
         account cannot decrypt it."""
         try:
-            return await call.step(self._responses.create(**self._arguments(request, reasoning=True)))
+            return await call.step(self._clients.current.responses.create(**self._arguments(request, reasoning=True)))
         except InvalidArgument as error:
             is_refused = "encrypted" in error.message or "reasoning" in error.message
             if not is_refused or not has_reasoning(request):
                 raise
             _log.info("%s refuses the reasoning of earlier replies; it is left out: %s", self._model, error)
-            return await call.step(self._responses.create(**self._arguments(request, reasoning=False)))
+            return await call.step(self._clients.current.responses.create(**self._arguments(request, reasoning=False)))
 
     def _arguments(self, request: ModelRequest, *, reasoning: bool) -> dict[str, Any]:
         arguments = request_to_wire(request, reasoning=reasoning)

@@ -15,7 +15,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, submit_request
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
-from archon.wire import text_of, without_surrogates
+from archon.surrogates import without_surrogates
+from archon.wire import text_of
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import THINKING, MessageEmitter, emit_tool_call, emit_tool_result
 from archon_mesh.agent.ids import new_id

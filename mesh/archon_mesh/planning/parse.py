@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from archon.wire import without_surrogates
+from archon.surrogates import without_surrogates
 from archon_mesh.core.plan import SubTask, Task
 from archon_mesh.core.plan.templates import MAX_DEPTH, MAX_KEY, as_text
 from archon_mesh.llm.text_format.lenient_json import LenientReader, NotJson

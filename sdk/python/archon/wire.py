@@ -87,11 +87,6 @@ def text_of(parts: Iterable[common_pb2.Part]) -> str:
     return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
 
 
-def without_surrogates(text: str) -> str:
-    """The text with question marks in place of lone surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _utf8(text: str, what: str) -> str:
     try:
         text.encode("utf-8")

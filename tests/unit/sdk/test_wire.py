@@ -14,6 +14,7 @@ from archon import wire
 from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument, MessageTooLarge
 from archon.propagation import PropagationPolicy
+from archon.surrogates import without_surrogates
 
 
 @given(st.integers(-(10**15), 10**15))
@@ -66,7 +67,8 @@ def test_content_larger_than_a_message_is_refused() -> None:
 def test_a_lone_surrogate_is_refused_or_replaced() -> None:
     with pytest.raises(InvalidArgument, match="the answer is not valid UTF-8"):
         wire.to_parts("a\ud800", "the answer")
-    assert wire.without_surrogates("a\ud800b") == "a?b"
+    assert without_surrogates("a\ud800b") == "a?b"
+    assert without_surrogates("\ud83d\ude00") == "\U0001f600", "halves that a stream cut apart"
 
 
 @pytest.mark.parametrize("policy", PropagationPolicy)

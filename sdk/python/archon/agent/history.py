@@ -8,7 +8,8 @@ from typing import Final
 from archon.agent.values import MAX_TURN, HistoryMessage
 from archon.api.agent.v1 import agent_pb2
 from archon.errors import FrameTooLarge
-from archon.wire import text_of, without_surrogates
+from archon.surrogates import without_surrogates
+from archon.wire import text_of
 
 MAX_CHARS: Final = 60_000
 """Characters of a question or an answer that are remembered by default: in any script two are below MAX_TURN."""

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from archon.api.agent.v1 import agent_pb2
-from archon.wire import set_seconds, without_surrogates
+from archon.surrogates import without_surrogates
+from archon.wire import set_seconds
 
 MAX_RECORD_BYTES = 1024 * 1024
 

@@ -8,7 +8,8 @@ from archon.agent.values import Answer, HistoryMessage, Question, checked_checkp
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
-from archon.wire import policy_to_proto, text_of, without_surrogates
+from archon.surrogates import without_surrogates
+from archon.wire import policy_to_proto, text_of
 
 
 def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:

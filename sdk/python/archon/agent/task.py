@@ -29,7 +29,8 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
 from archon.propagation import PropagationPolicy
 from archon.status import from_failure
-from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds, without_surrogates
+from archon.surrogates import without_surrogates
+from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds
 
 MAX_DELTA_CHARS = 16 * 1024
 MAX_INPUT_ID = 256

@@ -9,7 +9,8 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, question_pb2
 from archon.errors import FailedPrecondition, FrameTooLarge
 from archon.propagation import PropagationPolicy
-from archon.wire import policy_from_proto, without_surrogates
+from archon.surrogates import without_surrogates
+from archon.wire import policy_from_proto
 
 MAX_CHECKPOINT = 1024 * 1024
 MAX_TURN = 512 * 1024

@@ -223,6 +223,10 @@ async def test_token_limit_truncates_the_reply() -> None:
     whole = (await create_model().generate(ModelRequest(messages))).text
     cut = await create_model().generate(ModelRequest(messages, max_tokens=25))
     assert (cut.text, cut.finish_reason, cut.usage.output_tokens) == (whole[:100], "length", 25)
+    going_on = [*messages, cut.message(), ChatMessage("system", "Go on.")]
+    assert (await create_model().generate(ModelRequest(going_on))).text == whole[100:]
+    again = [*messages, ChatMessage("assistant", whole)]
+    assert (await create_model().generate(ModelRequest(again))).text == whole, "an answer that was not accepted"
 
 
 @pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])

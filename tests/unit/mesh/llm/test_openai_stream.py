@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -83,12 +84,12 @@ async def test_server_that_does_not_stream_is_read_whole(model: OpenAIModel, ser
         Answer(completion({"content": "whole", "tool_calls": calls})),
         Answer({"choices": [{"message": {"content": "little"}}]}),
     )
-    [step] = await collect(model)
+    steps = await collect(model)
     expected = ModelReply("whole", (ToolCall("call_1", "add", "{}"),), Usage(7, 3), "served-model", "stop")
-    assert (step.text_delta, step.reply) == ("whole", expected)
-    [step] = await collect(model)
-    assert step.reply is not None
-    assert (step.reply.text, step.reply.model) == ("little", "some-model")
+    assert ("".join(step.text_delta for step in steps), steps[-1].reply) == ("whole", expected)
+    reply = (await collect(model))[-1].reply
+    assert reply is not None
+    assert (reply.text, reply.model) == ("little", "some-model")
 
 
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, {"choices": 1}, [], 7, None])
@@ -108,7 +109,14 @@ async def test_missing_usage_is_estimated_and_marked(
     assert reply.usage == Usage(5, 2, estimated=True)
 
 
-@pytest.mark.parametrize("end", ["cut", "silent", "done"])
+async def test_a_stream_that_says_it_is_done_needs_no_reason(model: OpenAIModel, server: OpenAIServer) -> None:
+    server.script(Answer(events=[chunk({"content": "all of it"})], end="done"))
+    reply = (await collect(model))[-1].reply
+    assert reply is not None
+    assert (reply.text, reply.finish_reason) == ("all of it", "stop")
+
+
+@pytest.mark.parametrize("end", ["cut", "silent"])
 async def test_truncated_stream_is_unavailable_and_yields_no_reply(
     model: OpenAIModel, server: OpenAIServer, end: str
 ) -> None:
@@ -179,3 +187,59 @@ async def test_a_refusal_is_a_reply_that_says_so(model: OpenAIModel, server: Ope
     assert streamed is not None
     for reply in (streamed, whole):
         assert (reply.text, reply.finish_reason) == ("I cannot.", DECLINED)
+
+
+async def test_a_field_that_a_server_refuses_by_name_is_left_out_from_then_on(
+    model: OpenAIModel, server: OpenAIServer
+) -> None:
+    detail = [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]
+    server.script(Answer({"detail": detail}, status=422))
+    for _ in range(2):
+        reply = (await collect(model))[-1].reply
+        assert reply is not None
+        assert reply.text == "echo: hello there, mesh"
+    assert ["stream_options" in received.body for received in server.received] == [True, False, False]
+
+
+async def test_a_field_that_requests_need_is_refused_once(model: OpenAIModel, server: OpenAIServer) -> None:
+    server.script(Answer({"error": {"message": "unknown field: messages"}}, status=400))
+    with pytest.raises(InvalidArgument, match="unknown field"):
+        await collect(model)
+    assert len(server.received) == 1
+
+
+async def test_thinking_goes_back_with_the_calls_that_it_led_to(model: OpenAIModel, server: OpenAIServer) -> None:
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    server.script(
+        Answer(events=[chunk({"reasoning_content": "I "}), chunk({"reasoning_content": "add."}),
+                       chunk({"tool_calls": [call]}), chunk(finish="tool_calls")])
+    )  # fmt: skip
+    reply = (await collect(model))[-1].reply
+    assert reply is not None
+    await collect(model, ModelRequest([*HELLO.messages, reply.message(), ChatMessage("tool", "3", tool_call_id="c1")]))
+    said = server.received[-1].body["messages"][1]
+    assert (said["role"], said["reasoning_content"]) == ("assistant", "I add.")
+
+
+async def test_comments_show_that_a_server_is_alive(model: OpenAIModel, server: OpenAIServer) -> None:
+    events = [*[": keep-alive\n\n"] * 3, chunk({"content": "done"}), chunk(finish="stop")]
+    server.script(Answer(events=events, delay=0.01))
+    steps = await collect(model)
+    assert [step for step in steps if step == ModelChunk()], "an empty chunk for each comment"
+    assert steps[-1].reply is not None
+    assert steps[-1].reply.text == "done"
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 1, "b":', "[1]", "", "null"])
+async def test_calls_go_back_with_an_object_as_arguments(
+    model: OpenAIModel, server: OpenAIServer, arguments: str
+) -> None:
+    said = ChatMessage("assistant", tool_calls=(ToolCall("c1", "add", arguments),))
+    await collect(model, ModelRequest([*HELLO.messages, said, ChatMessage("tool", "no", tool_call_id="c1")]))
+    sent = json.loads(server.received[-1].body["messages"][1]["tool_calls"][0]["function"]["arguments"])
+    assert sent == ({"invalid_json": arguments} if arguments else {})
+
+
+async def test_system_messages_are_one_for_servers_of_other_makers(model: OpenAIModel, server: OpenAIServer) -> None:
+    await collect(model, ModelRequest([ChatMessage("system", "A"), ChatMessage("system", "B"), *HELLO.messages]))
+    assert [message["role"] for message in server.received[-1].body["messages"]] == ["system", "user"]

@@ -243,6 +243,6 @@ async def test_the_text_of_a_failed_try_is_apart_from_the_answer(monkeypatch: py
 
 async def test_the_record_of_a_fallback_names_the_model_that_answered() -> None:
     task = Task("Write.")
-    role = replace(POET, retries=0, fallback_model=create_model("offline"))
+    role = replace(POET, retries=0, fallback_model=create_model("offline"), max_tokens=None)
     await role_handler(role, Model(error=Unavailable("model is down")))(task)
     assert [record.target for record in task.take_records()] == ["given", "offline"]
