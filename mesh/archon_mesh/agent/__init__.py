@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
-from archon_mesh.agent.errors import HookError, IterationLimit, ModelRefused, SubAgentNotFoundError
+from archon_mesh.agent.errors import HookError, IterationLimit, ModelRefused, ReplyCut, SubAgentNotFoundError
 from archon_mesh.agent.events.types import AgentEvent
 from archon_mesh.agent.factory import AgentFactory, AgentSpec
 from archon_mesh.agent.hooks.agent_events import AgentEventsMiddleware
@@ -54,6 +54,7 @@ __all__ = [
     "PermissionMiddleware",
     "Phase",
     "RecoveryMiddleware",
+    "ReplyCut",
     "RunningAgent",
     "SharedMemoryGraph",
     "StreamChunk",

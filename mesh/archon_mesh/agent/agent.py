@@ -21,6 +21,7 @@ from archon_mesh.agent.hooks.shared_memory import AwarenessMiddleware, SharedMem
 from archon_mesh.agent.ids import new_id
 from archon_mesh.agent.lazy_model import LazyModel
 from archon_mesh.agent.loop.run import run_query
+from archon_mesh.agent.loop.run_lock import RunLock
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList, Sessions
@@ -105,7 +106,7 @@ class Agent(SubAgentMetadata):
         """State of the current or last run."""
         self.planned_run: PlannedRun | None = None
         """The current or last `run_task`."""
-        self.run_lock = asyncio.Lock()
+        self.run_lock = RunLock()
         self._lazy_model = LazyModel(self.config.model)
         self._lazy_fallback = LazyModel(self.config.fallback_model) if self.config.fallback_model else None
         self._resumed = asyncio.Event()
@@ -228,7 +229,7 @@ class Agent(SubAgentMetadata):
         """
         fork = copy.copy(self)
         fork.history, fork.session_manager = self.history.copy(), None
-        fork.run_lock, fork.state = asyncio.Lock(), None
+        fork.run_lock, fork.state = RunLock(), None
         fork.registered = list(self.registered)
         fork.tools = self.tools.copy()
         fork.engine = self.engine.for_registry(fork.tools)

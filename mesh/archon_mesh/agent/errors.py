@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from archon.errors import FailedPrecondition, Internal, InvalidArgument, IterationLimit, NotFound, ResourceExhausted
-from archon.failure_kinds import REFUSAL, TOOL_PERMISSION
+from archon.failure_kinds import MODEL_FORMAT, REFUSAL, TOOL_PERMISSION
 
 __all__ = [
     "HookError",
     "IterationLimit",
     "ModelRefused",
     "NotAnAgent",
+    "ReplyCut",
     "SubAgentNotFoundError",
     "ToolPolicyViolation",
 ]
@@ -31,6 +32,15 @@ class ModelRefused(FailedPrecondition):
     """
 
     default_kind = REFUSAL
+
+
+class ReplyCut(FailedPrecondition):
+    """The model's replies ended at their length limit again and again, before the answer was complete.
+
+    `metadata["partial_answer"]` is what they said together.
+    """
+
+    default_kind = MODEL_FORMAT
 
 
 class ToolPolicyViolation(ResourceExhausted):

@@ -23,7 +23,7 @@ from archon_mesh.agent.state.agent_state import AgentState, bind_state
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import DECLINED, ModelChunk, ModelReply, ModelRequest, Usage
+from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.chunks import stream_reply
 from archon_mesh.planning.worker import Spending
 from archon_mesh.tools.registry import ToolRegistry
@@ -157,7 +157,7 @@ class RunModel:
             if not turn.retry:
                 break
         message = turn.message
-        finish_reason = DECLINED if turn.refused else "stop"
+        finish_reason = DECLINED if turn.refused else LENGTH if turn.cut else "stop"
         return ModelReply(message.content, message.tool_calls, Usage(0, 0), self.model, finish_reason)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:

@@ -13,14 +13,14 @@ from typing import Final, cast
 from archon.errors import ArchonError
 from archon.failure_kinds import CONTEXT_OVERFLOW
 from archon.telemetry import metrics
-from archon_mesh.agent.errors import IterationLimit, ModelRefused
+from archon_mesh.agent.errors import IterationLimit, ModelRefused, ReplyCut
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import maybe_await
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop.model_call import ModelCaller, ModelTurn
 from archon_mesh.agent.loop.model_request import build_params
-from archon_mesh.agent.loop.notes import EMPTY_REPLY, GOAL_NOT_REACHED, GOAL_REACHED, REFUSED
+from archon_mesh.agent.loop.notes import CUT, EMPTY_REPLY, GOAL_NOT_REACHED, GOAL_REACHED, REFUSED
 from archon_mesh.agent.loop.overflow import compact_history
 from archon_mesh.agent.loop.tool_calls import ToolCaller
 from archon_mesh.agent.state.agent_state import AgentState
@@ -33,6 +33,9 @@ MAX_PARTIAL_ANSWER: Final = 16_000
 
 MAX_WITHOUT_CONTENT: Final = 1
 """How often in a row the model is asked again after a reply that has neither a call nor an answer."""
+
+MAX_CUT: Final = 3
+"""How often in a row the model may continue a reply that was cut at its length limit."""
 
 
 async def run_loop(
@@ -67,6 +70,9 @@ class _Loop:
 
         self._without_content = 0
         """Replies in a row that had neither a call nor an answer."""
+
+        self._begun: list[str] = []
+        """The parts of an answer that was cut so far."""
 
         self._was_compacted = False
 
@@ -107,7 +113,7 @@ class _Loop:
         if message.tool_calls:
             state.history.append(message)
             return await self._act(message.tool_calls), is_last
-        return await self._consider(turn), is_last
+        return await self._consider(turn, is_last=is_last), is_last
 
     async def _think(self, *, is_last: bool) -> ModelTurn:
         """Calls the model; once more with a shorter history, once in a run, if the context window was too small."""
@@ -130,7 +136,7 @@ class _Loop:
     async def _act(self, calls: Sequence[ToolCall], *, resumed: bool = False) -> str | None:
         """Executes the calls. Returns the answer if they end the run."""
         state = self._state
-        self._without_content = 0
+        self._without_content, self._begun = 0, []
         state.phase = Phase.ACTING
         await wait_until_resumed(state)
         text = await self._tool_caller.run(calls, resumed=resumed)
@@ -143,10 +149,15 @@ class _Loop:
             self._must_answer, self._note = True, GOAL_REACHED
         return None
 
-    async def _consider(self, turn: ModelTurn) -> str | None:
-        """Returns the answer of a reply without calls; None if the model has to try again. Raises ModelRefused if it
-        had to, and has again no answer."""
+    async def _consider(self, turn: ModelTurn, *, is_last: bool) -> str | None:
+        """Returns the answer of a reply without calls; None if the model has to go on or to try again. Raises
+        ModelRefused if it had to, and has again no answer, and ReplyCut if its replies are cut again and again."""
         message = turn.message
+        if turn.cut:
+            self._go_on(message, is_last=is_last)
+            return None
+        if self._begun:
+            message, self._begun = replace(message, content="".join([*self._begun, message.content])), []
         is_empty = not message.content.strip()
         if not is_empty and not turn.refused:
             self._without_content = 0
@@ -162,6 +173,18 @@ class _Loop:
             self._state.history.append(message)
         self._note = REFUSED if turn.refused else EMPTY_REPLY
         return None
+
+    def _go_on(self, message: ChatMessage, *, is_last: bool) -> None:
+        """Has the model continue a reply that was cut. Raises ReplyCut if it may not reply again."""
+        self._begun.append(message.content)
+        if is_last or len(self._begun) > MAX_CUT or not message.content.strip():
+            raise ReplyCut(
+                f"{self._state.agent_name}: the model's reply was cut at its length limit "
+                f"{len(self._begun)} times in a row; a higher max_tokens lets it end",
+                metadata=self._found("".join(self._begun)),
+            )
+        self._state.history.append(message)
+        self._note = CUT
 
     async def _offer(self, message: ChatMessage) -> str | None:
         """Returns the answer that hooks and the goal check accept, or None if the model goes on. Both enter the

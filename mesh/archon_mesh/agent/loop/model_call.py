@@ -21,7 +21,7 @@ from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.call_log import log_model_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import DECLINED, ModelClient, ModelReply, ModelRequest
+from archon_mesh.llm.base import DECLINED, LENGTH, ModelClient, ModelReply, ModelRequest
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 
 _log = logging.getLogger(__name__)
@@ -30,12 +30,13 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
     """The model's message. `retry`: a hook wants another reply; `final`: a hook ended the run with this message;
-    `refused`: the model declined, or its provider withheld the reply."""
+    `refused`: the model declined, or its provider withheld the reply; `cut`: the reply ended at its length limit."""
 
     message: ChatMessage
     retry: bool = False
     final: bool = False
     refused: bool = False
+    cut: bool = False
 
 
 class ModelCaller:
@@ -66,7 +67,7 @@ class ModelCaller:
             if outcome.decision is HookDecision.STOP:
                 return ModelTurn(_as_message(outcome.value), final=True)
             message = outcome.value if outcome.value is not None else message
-        return ModelTurn(message, refused=reply.finish_reason == DECLINED)
+        return ModelTurn(message, refused=reply.finish_reason == DECLINED, cut=reply.finish_reason == LENGTH)
 
     async def _generate(self, params: ModelParams) -> ModelReply:
         """Calls the model, again after an error that may pass; if it keeps failing, the fallback model."""

@@ -11,6 +11,10 @@ LAST_STEP: Final = (
 GOAL_REACHED: Final = "The goal is reached. Give your final answer now, from what you know."
 GOAL_NOT_REACHED: Final = "Your answer does not reach the goal yet"
 EMPTY_REPLY: Final = "Your last reply was empty. Call a tool, or give your final answer."
+CUT: Final = (
+    "Your last reply was cut off at its length limit. Continue it exactly where it ends; repeat nothing, and say "
+    "nothing about the cut."
+)
 REFUSED: Final = (
     "You declined the task. Do the part of it that you can do, in a smaller step if that helps, and say what you leave "
     "out and why."

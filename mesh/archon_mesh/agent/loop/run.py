@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
@@ -17,6 +16,7 @@ from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.ids import new_id
 from archon_mesh.agent.loop.executor import run_loop
+from archon_mesh.agent.loop.run_lock import RunLock
 from archon_mesh.agent.state.agent_state import AgentState, bind_state, current_state
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
@@ -35,7 +35,7 @@ class QueryAgent(RunningAgent, Protocol):
     """An agent as `run_query` needs it."""
 
     state: AgentState | None
-    run_lock: asyncio.Lock
+    run_lock: RunLock
 
     def hook_runner(self, inherited: Sequence[Middleware] = ()) -> HookRunner:
         """Returns the hooks of a run: `inherited` middlewares of calling agents first, then the agent's own."""

@@ -9,11 +9,11 @@ import pytest
 from archon.errors import InvalidArgument
 from archon.failure_kinds import CONTEXT_OVERFLOW
 from archon_mesh.agent import Agent, AgentState, ContextCompactionMiddleware, IterationLimit
-from archon_mesh.agent.errors import ModelRefused
-from archon_mesh.agent.loop.notes import EMPTY_REPLY, GOAL_REACHED, LAST_STEP, REFUSED
+from archon_mesh.agent.errors import ModelRefused, ReplyCut
+from archon_mesh.agent.loop.notes import CUT, EMPTY_REPLY, GOAL_REACHED, LAST_STEP, REFUSED
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
-from archon_mesh.llm.base import DECLINED
+from archon_mesh.llm.base import DECLINED, LENGTH
 from archon_mesh.tools import tool
 
 ASKED: list[str] = []
@@ -41,6 +41,33 @@ def last(request: ModelRequest) -> str:
 
 def declined() -> ModelReply:
     return ModelReply("I cannot help with that.", (), Usage(10, 10), "scripted", DECLINED)
+
+
+def cut(text: str) -> ModelReply:
+    return ModelReply(text, (), Usage(10, 10), "scripted", LENGTH)
+
+
+class TestCutReplies:
+    async def test_a_reply_that_is_cut_is_continued(self) -> None:
+        model = ScriptedModel([cut("The steps: 1. Open, "), cut("2. look, "), "3. close."])
+        assert await Agent("a", model=model).run_async("?") == "The steps: 1. Open, 2. look, 3. close."
+        assert [message.content for message in model.requests[1].messages[-2:]] == ["The steps: 1. Open, ", CUT]
+
+    async def test_a_reply_that_is_cut_again_and_again_fails_with_what_there_was(self) -> None:
+        model = ScriptedModel([cut(f"part {number}, ") for number in range(9)])
+        with pytest.raises(ReplyCut, match="cut at its length limit 4 times in a row") as ended:
+            await Agent("a", model=model).run_async("?")
+        assert ended.value.metadata["partial_answer"] == "part 0, part 1, part 2, part 3,"
+
+    @pytest.mark.parametrize(("text", "iterations"), [("half", 1), (" ", 5)], ids=["last iteration", "thinking alone"])
+    async def test_a_cut_reply_is_no_answer_if_it_cannot_be_continued(self, text: str, iterations: int) -> None:
+        agent = Agent("a", model=ScriptedModel([cut(text)]), max_iterations=iterations)
+        with pytest.raises(ReplyCut):
+            await agent.run_async("?")
+
+    async def test_a_call_after_a_cut_reply_begins_another_answer(self) -> None:
+        model = ScriptedModel([cut("I will lo"), call(), "nothing there"])
+        assert await Agent("a", model=model, tools=[look]).run_async("?") == "nothing there"
 
 
 class TestRepeatedCalls:
