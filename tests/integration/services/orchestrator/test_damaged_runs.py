@@ -138,7 +138,7 @@ async def test_a_command_that_cannot_be_read_is_dropped_alone(journal: Journal, 
     await journal.post("r1", b'{"inputs": 3}\n')
     await journal.post("r3", encode_command(inp.Cancel("caller", "enough"), 100.0))
     assert await started(runs, journal, NoInstances()) == 3
-    assert [runs.holds(run_id) for run_id in RUNS] == [True] * 3
+    assert [runs.holds(run_id) for run_id in ("r1", "r2")] == [True] * 2, "r3 may have ended by now"
     async with asyncio.timeout(10):
         await runs.wait_until_finished("r3")
     assert await journal.posted(runs.owner) == []
