@@ -119,6 +119,8 @@ class Home:
             handle.truncate(0)
             handle.write(str(os.getpid()))
             handle.flush()
+            for left in self.sockets.glob("*.sock"):  # of processes that were killed
+                left.unlink(missing_ok=True)
             yield
 
     def check_room(self, needed: int) -> None:

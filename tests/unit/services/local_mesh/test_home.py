@@ -56,3 +56,11 @@ def test_a_used_folder_is_ignored_by_git(tmp_path: Path) -> None:
     home = Home(tmp_path / ".archon")
     with home.hold():
         assert (home.root / ".gitignore").read_text() == "*\n"
+
+
+def test_sockets_of_killed_processes_are_removed_when_a_mesh_starts(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".archon")
+    home.sockets.mkdir(parents=True)
+    (home.sockets / "5000.sock").touch()
+    with home.hold():
+        assert list(home.sockets.iterdir()) == []
