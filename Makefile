@@ -23,7 +23,7 @@ $(VENV)/.created:
 	       echo "hint: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) --quiet --upgrade pip || true
+	@$(PIP) --quiet --upgrade pip || echo "pip stays as it is; installing takes longer with an old one"
 	@touch $@
 
 # In a terminal, one line shows what pip does. Python compiles what is imported: a part of what is installed. The pip of

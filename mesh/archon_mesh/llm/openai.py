@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from types import ModuleType
@@ -36,6 +37,11 @@ DONE: Final = "[DONE]"
 
 OPTIONAL: Final = ("stream_options", "temperature", "response_format", THINKING)
 """Fields of a request without which an answer is as good: those that a server refuses by name are left out."""
+
+_UNKNOWN = re.compile(
+    r"(?i)unsupported|(?:not|n't) support|unrecogni|unknown|unexpected|not permitted|not allowed|extra (?:input|field)"
+)
+"""What servers say of a field that they do not take at all."""
 
 MAX_QUOTED: Final = 200
 """Characters of a response that is no JSON which an error quotes."""
@@ -115,21 +121,23 @@ class OpenAIModel:
             yield events
 
     async def _begin(self, call: EndpointCall, create: Callable[[], Awaitable[T]]) -> T:
-        """Sends a request, and again without an optional field if the endpoint refuses it by name."""
-        try:
-            return await call.step(create())
-        except InvalidArgument as error:
-            if (refused := self._optional_in(str(error))) is None:
-                raise
-            _log.info("%s: the endpoint refuses %s; it is not sent any more", self._model, refused)
-            self._refused.add(refused)
-            return await call.step(create())
+        """Sends a request, and again without each optional field that the endpoint says it does not know."""
+        while True:
+            try:
+                return await call.step(create())
+            except InvalidArgument as error:
+                if (refused := self._optional_in(str(error))) is None:
+                    raise
+                _log.info("%s: the endpoint refuses %s; it is not sent any more", self._model, refused)
+                self._refused.add(refused)
 
     def _optional_in(self, words: str) -> str | None:
-        """Returns the optional field that the words of an endpoint name, and that requests still have."""
+        """Returns the optional field that an endpoint refuses by name, if requests still have it. A temperature that
+        it refuses is the caller's mistake, unless it takes none."""
         if "missing" in words.lower():
             return None
-        return next((field for field in OPTIONAL if field in words and field not in self._refused), None)
+        left = [field for field in OPTIONAL if field in words and field not in self._refused]
+        return next((field for field in left if field != "temperature" or _UNKNOWN.search(words)), None)
 
     def _stream_options(self) -> dict[str, Any]:
         return {} if "stream_options" in self._refused else {"stream_options": {"include_usage": True}}

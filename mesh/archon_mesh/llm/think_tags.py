@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 _TAGS: Final = (("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]"))
 _LONGEST: Final = max(len(opening) for opening, _ in _TAGS)
-_LATE_END = re.compile(r"\A(?:(?!<think>).){0,200000}?</think>\s*", re.S)
+_LATE_END = re.compile(r"\A(?:(?!<think>).){0,200000}?</think>[ \t]*\n\s*", re.S)
+"""A text about the tag has it within a line."""
 
 
 class Split(NamedTuple):

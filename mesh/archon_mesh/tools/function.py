@@ -16,7 +16,7 @@ from archon.errors import InvalidArgument, ResourceExhausted
 from archon.failure_kinds import TOOL_RESOURCES
 from archon.threads import on_thread
 from archon_mesh.tools.image import Image
-from archon_mesh.tools.plain import to_plain
+from archon_mesh.tools.plain import collected, to_plain
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.signature import Signature
 from archon_mesh.tools.tool import Tool, ToolFields, check_declared
@@ -56,20 +56,29 @@ class FunctionTool(Tool):
             raise InvalidArgument(f"tool {self.name}: the credential {missing[0]!r} is not a parameter of the function")
         self._threads = 0
         self._threads_lock = threading.Lock()
+        self._is_method = False
         self._describe(())
         self.wants_state = STATE in parameters
         self.result_schema = _result_schema(function)
         functools.update_wrapper(self, function)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """The function is a method: its first parameter is the instance, which no caller passes."""
+        """If the function was written in the class, it is a method: its first parameter is the instance, which no
+        caller passes. A tool of another place that a class has as an attribute stays as it is."""
+        written = f"{owner.__qualname__}.{getattr(self.function, '__name__', '')}"
         first = next(iter(inspect.signature(self.function).parameters), None)
-        if first is not None and not isinstance(self.function, staticmethod):
-            self._describe((first,))
+        if (
+            first is None
+            or isinstance(self.function, staticmethod)
+            or getattr(self.function, "__qualname__", "") != written
+        ):
+            return
+        self._is_method = True
+        self._describe((first,))
 
     def __get__(self, instance: object, owner: type | None = None) -> FunctionTool:
         """Returns the tool of an instance whose class has a method as a tool."""
-        if instance is None or not hasattr(self.function, "__get__"):
+        if instance is None or not self._is_method:
             return self
         bound = copy.copy(self)
         bound.function = self.function.__get__(instance, owner)
@@ -98,7 +107,7 @@ class FunctionTool(Tool):
     @override
     async def execute(self, /, **kwargs: Any) -> Any:
         if inspect.isasyncgenfunction(self.function):
-            return to_plain([each async for each in self.function(**kwargs)])
+            return to_plain(await collected(self.function(**kwargs)))
         if inspect.iscoroutinefunction(self.function):
             return to_plain(await self.function(**kwargs))
         value, error = await on_thread(functools.partial(self._on_thread, kwargs), f"tool-{self.name}")

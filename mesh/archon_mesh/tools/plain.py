@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import AsyncIterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from archon.errors import ResourceExhausted
+from archon.failure_kinds import TOOL_RESOURCES
 from archon_mesh.tools.image import Image
 from archon_mesh.tools.result import ToolResult
 
 _AS_THEY_ARE: Final = (str, int, float, bool, type(None), ToolResult, Image)
 
 
+MAX_ITEMS: Final = 10_000
+"""Values that a generator may yield."""
+
+
 def to_plain(value: Any) -> Any:
     """Returns models, dataclasses, enums, sets, times, bytes (as base64 where they are no text) and what a generator
-    yields as plain values, within lists and mappings too. What has no such form stays as it is."""
+    yields as plain values, within lists and mappings too. What has no such form stays as it is.
+
+    Raises ResourceExhausted if a generator yields more than MAX_ITEMS values."""
     if type(value) in _AS_THEY_ARE or isinstance(value, (ToolResult, Image)):
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(each, (ToolResult, Image)) for each in value):
         return value
     if isinstance(value, Mapping) and any(isinstance(each, (ToolResult, Image)) for each in value.values()):
         return value
+    if inspect.isgenerator(value):
+        value = list(islice(value, MAX_ITEMS + 1))
+        _check(len(value))
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -31,6 +44,20 @@ def to_plain(value: Any) -> Any:
         return to_jsonable_python(value, bytes_mode="base64", fallback=_unknown)
     except (PydanticSerializationError, ValueError, RecursionError):
         return value
+
+
+async def collected(items: AsyncIterator[Any]) -> list[Any]:
+    """Returns what an asynchronous generator yields. Raises ResourceExhausted above MAX_ITEMS."""
+    found: list[Any] = []
+    async for each in items:
+        found.append(each)
+        _check(len(found))
+    return found
+
+
+def _check(count: int) -> None:
+    if count > MAX_ITEMS:
+        raise ResourceExhausted(f"the tool yields more than {MAX_ITEMS:,} values", kind=TOOL_RESOURCES)
 
 
 def _unknown(value: Any) -> Any:

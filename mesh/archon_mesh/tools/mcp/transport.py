@@ -7,6 +7,7 @@ needs. Otherwise this follows its `stdio_client`.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import logging
 import os
 import signal
@@ -115,7 +116,8 @@ async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any)
 def _without_banner(line: bytes) -> bytes:
     """Returns the message of a line. Some servers begin with a byte order mark, or with a greeting that has no end of
     line."""
-    return line[max(0, line.find(b'{"')) :]
+    line = line.removeprefix(codecs.BOM_UTF8).lstrip()
+    return line if line.startswith((b"{", b"[")) else line[max(0, line.find(b"{")) :]
 
 
 async def _write(process: asyncio.subprocess.Process, from_session: Any, to_session: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -206,6 +207,20 @@ async def test_a_field_that_requests_need_is_refused_once(model: OpenAIModel, se
     with pytest.raises(InvalidArgument, match="unknown field"):
         await collect(model)
     assert len(server.received) == 1
+
+
+async def test_a_temperature_is_left_out_only_if_the_server_takes_none(
+    model: OpenAIModel, server: OpenAIServer
+) -> None:
+    warm = replace(HELLO, temperature=7.0)
+    server.script(Answer({"error": {"message": "temperature must be between 0 and 2"}}, status=400))
+    with pytest.raises(InvalidArgument, match="between 0 and 2"):
+        await collect(model, warm)
+    no_options = Answer({"error": {"message": "stream_options: invalid"}}, status=400)
+    no_temperature = Answer({"error": {"message": "'temperature' does not support 7 with this model"}}, status=400)
+    server.script(no_options, no_temperature)
+    assert (await collect(model, warm))[-1].reply is not None
+    assert not {"temperature", "stream_options"} & set(server.received[-1].body)
 
 
 async def test_thinking_goes_back_with_the_calls_that_it_led_to(model: OpenAIModel, server: OpenAIServer) -> None:

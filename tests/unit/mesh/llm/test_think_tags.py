@@ -44,3 +44,4 @@ def test_thinking_without_its_opening_tag_is_taken_away() -> None:
     assert without_thinking("let me see\n</think>\n\nBlue.") == "Blue."
     assert without_thinking("Blue.") == "Blue."
     assert without_thinking("Write <think> and </think> around it.") == "Write <think> and </think> around it."
+    assert without_thinking("Close it with </think> at the end.") == "Close it with </think> at the end."

@@ -247,3 +247,31 @@ async def test_a_tool_result_is_passed_on() -> None:
         return ToolResult.success({"a": 1}, {"source": "x"})
 
     assert json.loads(await use(tool(find))) == {"a": 1}
+
+
+async def test_a_tool_of_another_place_is_no_method_of_the_class_that_has_it() -> None:
+    @tool
+    def double(a: int) -> int:
+        return 2 * a
+
+    class Kit:
+        twice = double
+
+    assert await use(Kit().twice, a=2) == "4"
+    assert list(double.parameters_schema["properties"]) == ["a"]
+
+
+async def test_a_generator_that_does_not_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_mesh.tools.plain.MAX_ITEMS", 10)
+
+    def forever() -> Iterator[int]:
+        while True:
+            yield 1
+
+    async def forever_later() -> AsyncIterator[int]:
+        while True:
+            yield 1
+
+    for function in (forever, forever_later):
+        result = await ToolExecutionEngine(ToolRegistry([tool(function)])).execute_tool_call(function.__name__, {})
+        assert "more than 10 values" in result.error_message

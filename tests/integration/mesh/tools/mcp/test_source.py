@@ -427,6 +427,15 @@ async def test_what_stands_before_a_message_is_passed_over(before: str) -> None:
         assert [tool.name for tool in source.tools] == ["any"]
 
 
+async def test_spaces_within_a_message_are_no_greeting() -> None:
+    program = HOSTILE.replace("PAGE", '(lambda n: {"tools": [tool("any")]})').replace(
+        "print(json.dumps(", "print(' {' + json.dumps("
+    )
+    program = program.replace("}), flush", "})[1:], flush")
+    async with McpToolSource("spaced", command=sys.executable, args=["-c", program.replace("' {'", "' { '")]) as source:
+        assert [tool.name for tool in source.tools] == ["any"]
+
+
 @pytest.mark.parametrize(
     ("url", "proxy"),
     [
