@@ -50,7 +50,7 @@ def run_seed(
 async def _course(seed: int, stateful: bool, plans: bool, people: bool, forks: int, stops: int) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
     world = World(dice, loop, stateful=stateful, plans=plans, people=people)
-    with machine(dice.random, world.network.stream, world.wall, world.check.executed, world.check.driver_failed):
+    async with machine(dice.random, world.network.stream, world.wall, world.check.executed, world.check.driver_failed):
         inputs, states = await _mesh(world, dice, forks, stops)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 

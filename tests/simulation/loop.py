@@ -23,6 +23,9 @@ PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=No
 ROUNDS: Final = 10
 """How often the tasks that are left at the end are cancelled: their ends may start others."""
 
+ROUND: Final = 60.0
+"""Virtual seconds that tasks have to end after they were cancelled."""
+
 
 class Process:
     """A simulated process of the operating system. All calls scheduled in its `context` belong to it."""
@@ -167,6 +170,21 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                     due.context.run(due.callback, *due.args)  # an exception fails the seed
 
 
+async def end_other_tasks() -> None:
+    """Cancels all tasks of the loop but the caller's, and waits for their ends. Processes that were halted continue."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    for process in loop.processes:
+        process.go_on()
+    for _ in range(ROUNDS):
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if not others:
+            break
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others, timeout=ROUND)
+
+
 def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
     """Runs `main` in virtual time and returns its result. No garbage is collected meanwhile: generators that the
     collector closes would make a course depend on earlier courses."""
@@ -176,15 +194,8 @@ def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
     try:
         return loop.run_until_complete(main)
     finally:
-        for process in loop.processes:
-            process.go_on()
-        for _ in range(ROUNDS):
-            if not (pending := asyncio.all_tasks(loop)):
-                break
-            for task in pending:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.run_until_complete(end_other_tasks())
         loop.close()
-        del main, loop, pending
+        del main, loop
         gc.collect(1)  # now, because objects that are collected log tracebacks
         gc.enable()

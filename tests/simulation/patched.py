@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +17,7 @@ from archon_services.orchestrator.runs.driver import RunDriver
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.sessions import attempts
 from archon_services.orchestrator.sessions import session as sessions
+from tests.simulation.loop import end_other_tasks
 
 MAX_RECORDS = 2
 
@@ -24,17 +25,18 @@ _TIMED: tuple[Any, ...] = (context, frames, attempt, server, session, attempt_ta
 _CHANCY: tuple[Any, ...] = (server, sessions)
 
 
-@contextmanager
-def machine(
+@asynccontextmanager
+async def machine(
     dice: random.Random,
     stream: Any,
     wall: Callable[[], float],
     executed: Callable[..., None],
     failed: Callable[[str, Exception], None],
-) -> Iterator[None]:
+) -> AsyncIterator[None]:
     """Within the block the code of agents and sessions uses virtual time, sessions create their streams with `stream`
     and store records ahead when there are MAX_RECORDS, `executed` is called with the effects of a run that are executed,
-    and `failed` with a run whose driver failed."""
+    and `failed` with a run whose driver failed. All other tasks are ended before the block ends: a session that went on
+    would open a real stream."""
     execute, fail = EffectExecutor.execute, RunDriver.fail
 
     def observed(self: EffectExecutor, effects: Iterable[Effect], run: RunState, now: float) -> None:
@@ -60,6 +62,7 @@ def machine(
         setattr(attempts, "MAX_RECORDS", MAX_RECORDS)  # noqa: B010 - a constant
         yield
     finally:
+        await end_other_tasks()
         setattr(EffectExecutor, "execute", execute)  # noqa: B010
         setattr(RunDriver, "fail", fail)  # noqa: B010
         for module, name, value in before:

@@ -41,7 +41,9 @@ def run_virtual(course: Coroutine[Any, Any, None]) -> None:
         dice.calm = True
         _WORLD.append(World(dice, cast(VirtualLoop, asyncio.get_running_loop())))
         world = _WORLD[-1]
-        with machine(dice.random, world.network.stream, world.wall, world.check.executed, lambda run_id, error: None):
+        async with machine(
+            dice.random, world.network.stream, world.wall, world.check.executed, lambda run_id, error: None
+        ):
             await course
 
     run_loop(within())
