@@ -116,12 +116,19 @@ class ConverseStream:
                 self._error = status.from_rpc_error(error)
         finally:
             call.cancel()
+            self._end_commands()
             for answer in self._answers.values():
                 if not answer.done():
                     answer.set_exception(self._error or Unavailable("the Converse stream has ended"))
             if self._events.full():
                 self._events.get_nowait()  # the reader must see the end
             self._events.put_nowait(None)
+
+    def _end_commands(self) -> None:
+        """Ends the writer of the stream: grpc.aio leaves it behind if the server has ended the call."""
+        while not self._commands.empty():
+            self._commands.get_nowait()
+        self._commands.put_nowait(None)
 
     def _answer(self, reply: pb.ConverseReply) -> None:
         answer = self._answers.get(reply.correlation_id)
