@@ -77,6 +77,7 @@ class Agent(SubAgentMetadata):
         self.max_tokens = self.config.max_tokens
         self.model_timeout = self.config.timeout
         self.idle_timeout = self.config.idle_timeout
+        self.first_token_timeout = self.config.first_token_timeout
         self.retries = self.config.retries
         self.policy = ToolPolicy.of(self.config.tool_policy)
         self.rules = tuple(self.config.rules)

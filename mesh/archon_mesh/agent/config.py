@@ -57,8 +57,9 @@ class AgentConfig:
 
     `model` is a client, or a spec for `create_model`, such as `openai/NAME` or `anthropic/NAME`. `tools` are Tools or
     functions; `tool_sources` provide further ones, and are connected when a run starts. `sub_agents` are agents,
-    optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without a chunk of its reply, and
-    `tool_timeout` one call of a tool without a timeout of its own, all in seconds. `retries` is how often a model call
+    optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without a chunk of its reply,
+    `first_token_timeout` the silence before its first token (None: four times `idle_timeout`), and `tool_timeout` one
+    call of a tool without a timeout of its own, all in seconds. `retries` is how often a model call
     is made again after an error of the provider that may pass, within a minute; then `fallback_model` answers, if
     there is one. `temperature` and `max_tokens` are the model's defaults if None. `tool_quota` limits the calls of all
     tools per minute. `credentials` are values that tools declare by name; `ask_credential` asks a person for a missing
@@ -94,6 +95,7 @@ class AgentConfig:
     max_tokens: int | None = None
     timeout: float = CALL_TIMEOUT
     idle_timeout: float = IDLE_TIMEOUT
+    first_token_timeout: float | None = None
     retries: int = RETRIES
     fallback_model: ModelClient | str | None = None
     tool_timeout: float = TIMEOUT
@@ -111,8 +113,8 @@ class AgentConfig:
         for limit in ("retries", "max_repeats"):
             if getattr(self, limit) < 0:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be at least 0")
-        for limit in ("timeout", "idle_timeout", "tool_timeout"):
-            if getattr(self, limit) <= 0:
+        for limit in ("timeout", "idle_timeout", "first_token_timeout", "tool_timeout"):
+            if (value := getattr(self, limit)) is not None and value <= 0:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be above 0 s")
 
     @classmethod

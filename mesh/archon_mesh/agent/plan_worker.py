@@ -152,6 +152,7 @@ class RunModel:
                 agent.retries,
                 agent.idle_timeout,
                 request.is_json,
+                agent.first_token_timeout,
             )
             turn = await ModelCaller(self._state, self._hooks).call(params)
             if not turn.retry:

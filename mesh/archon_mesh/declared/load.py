@@ -160,7 +160,10 @@ class _Loader:
             temperature=part.temperature,
             max_tokens=part.max_tokens,
             timeout=part.timeout if given.timeout is None else given.timeout,
-            idle_timeout=part.idle_timeout,
+            idle_timeout=part.idle_timeout if given.idle_timeout is None else given.idle_timeout,
+            first_token_timeout=(
+                part.first_token_timeout if given.first_token_timeout is None else given.first_token_timeout
+            ),
             retries=part.retries if given.retries is None else given.retries,
             fallback_model=given.fallback_model or part.fallback_model or None,
             tool_timeout=part.tool_timeout,
@@ -236,7 +239,14 @@ class _Loader:
 def _model_spec(part: ModelPart) -> ModelSpec | str | None:
     """Returns what `create_model` takes; None if the file names no model."""
     first, *others = (name.strip() for name in part.use.split(","))
-    spec = ModelSpec(first, (*others, *part.fallback), part.requests_per_minute, part.tokens_per_minute, part.thinking)
+    spec = ModelSpec(
+        first,
+        (*others, *part.fallback),
+        part.requests_per_minute,
+        part.tokens_per_minute,
+        part.thinking,
+        part.server,
+    )
     return part.use if spec == ModelSpec(part.use) else spec
 
 

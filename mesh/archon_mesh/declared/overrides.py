@@ -11,10 +11,12 @@ from archon_mesh.llm.base import ModelClient
 class ModelOverrides:
     """Settings that win over those of a file, for all of its agents. None keeps what the file says.
 
-    `timeout` is in seconds of one model call; `retries` and `fallback_model` are those of an agent.
+    `timeout` is in seconds of one model call; the others are those of an agent.
     """
 
     model: ModelClient | str | None = None
     timeout: float | None = None
     retries: int | None = None
     fallback_model: ModelClient | str | None = None
+    idle_timeout: float | None = None
+    first_token_timeout: float | None = None

@@ -80,6 +80,11 @@ class ModelPart(OrText):
         description="settings of the thinking of `use`, sent as they are: `thinking` of Anthropic, `reasoning` of "
         "openai-responses",
     )
+    server: str | dict[str, Any] | None = Field(
+        default=None,
+        description="the family of servers that answers for openai/NAME (vllm, mistral, ...), or single keys of its "
+        "profile; by default it follows from the URL and the model",
+    )
 
     @model_validator(mode="after")
     def _check_use(self) -> ModelPart:
@@ -282,6 +287,11 @@ class AgentPart(Part):
     timeout: float = Field(default=CALL_TIMEOUT, gt=0, description="seconds per model call in all")
     idle_timeout: float = Field(
         default=IDLE_TIMEOUT, gt=0, description="seconds without a chunk of the reply after which a model call ends"
+    )
+    first_token_timeout: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds that the model may be silent before its first token; by default four times idle_timeout",
     )
     retries: int = Field(
         default=RETRIES, ge=0, description="how often a model call is made again after an error that may pass"

@@ -15,6 +15,10 @@ CALL_TIMEOUT: Final = 300.0
 IDLE_TIMEOUT: Final = 30.0
 """Seconds without a chunk of the reply after which a model call ends, by default."""
 
+FIRST_TOKEN: Final = 4
+"""How many times as long a model may be silent before its first token, by default: it may be loaded, or read a long
+prompt."""
+
 DECLINED: Final = "content_filter"
 """The finish reason of a reply that is no answer: the model declined, or its provider withheld the reply."""
 
@@ -34,7 +38,8 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call; it ends after `timeout` seconds in all, and after `idle_timeout` seconds without a chunk.
+    """One model call; it ends after `timeout` seconds in all, after `idle_timeout` seconds without a chunk, and before
+    the first token after `first_token_timeout` seconds without one (None: FIRST_TOKEN times the `idle_timeout`).
 
     `temperature` and `max_tokens` (of the reply) are the model's defaults if None. With `is_json` the messages ask for
     one JSON object, which a provider that can enforces.
@@ -47,6 +52,12 @@ class ModelRequest:
     timeout: float = CALL_TIMEOUT
     idle_timeout: float = IDLE_TIMEOUT
     is_json: bool = False
+    first_token_timeout: float | None = None
+
+    @property
+    def silence_at_first(self) -> float:
+        """Seconds that the model may be silent before its first token."""
+        return FIRST_TOKEN * self.idle_timeout if self.first_token_timeout is None else self.first_token_timeout
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,10 @@ from archon.failure_kinds import PROVIDER
 from archon.surrogates import without_surrogates
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import DECLINED, ModelChunk, ModelReply, ModelRequest, ToolCallDelta, Usage, estimate_usage
+from archon_mesh.llm.kept_thinking import EXTRA, KeptThinking
 from archon_mesh.llm.provider_errors import stream_error
 from archon_mesh.llm.think_tags import ThinkTags, without_thinking
 from archon_mesh.llm.tool_names import ToolNames
-
-THINKING: Final = "reasoning_content"
-"""The field with the thinking of a reply. DeepSeek wants it back with the tool calls of the reply."""
 
 NO_REPLY: Final = "the model endpoint's response is not a chat completion"
 
@@ -37,6 +35,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    extra: object = None
 
     @property
     def is_complete(self) -> bool:
@@ -57,7 +56,7 @@ class ChatReply:
         self._text: list[str] = []
         self._tags = ThinkTags()
         self._half = ""
-        self._thinking: list[str] = []
+        self._thinking = KeptThinking()
         self._calls: list[_Call] = []
         self._usage: Mapping[str, Any] | None = None
         self._model = ""
@@ -107,7 +106,7 @@ class ChatReply:
         if self._has_declined:
             finish_reason = DECLINED
         usage = _read_usage(self._usage) or estimate_usage(request, text, calls)
-        state = {THINKING: without_surrogates("".join(self._thinking))} if self._thinking and calls else None
+        state = self._thinking.state([call.extra for call in self._ordered()]) if calls else None
         return ModelReply(text, calls, usage, self._model or model, finish_reason, state)
 
     def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelChunk]:
@@ -115,9 +114,7 @@ class ChatReply:
         delta = choice.get("delta") or choice.get("message") or {}
         if not isinstance(delta, Mapping):
             return
-        if thinking := _text(delta.get(THINKING)):
-            self._thinking.append(thinking)
-        if thinking := without_surrogates(thinking or _text(delta.get("reasoning"))):
+        if thinking := self._thinking.add(delta):
             yield ModelChunk(thinking_delta=thinking)
         for thinking, text in _parts(delta.get("content")):
             if thinking:
@@ -158,6 +155,7 @@ class ChatReply:
         given = self._names.original(name) if name and not call.name else ""
         call.name = call.name or given
         call.id = call.id or call_id
+        call.extra = call.extra or part.get(EXTRA)
         if not (name and arguments and arguments == "".join(call.arguments)):  # else it repeats the call at its end
             call.arguments.append(arguments)
         return ModelChunk(tool_call_delta=ToolCallDelta(self._calls.index(call), call_id, given, arguments))
@@ -186,11 +184,14 @@ class ChatReply:
         """Returns the calls in their order, each with an id of its own: results refer to calls by it."""
         taken: set[str] = set()
         calls: list[ToolCall] = []
-        for call in sorted(self._calls, key=lambda each: each.key if isinstance(each.key, int) else 0):
+        for call in self._ordered():
             call_id = call.id if call.id and call.id not in taken else f"call_{secrets.token_hex(12)}"
             taken.add(call_id)
             calls.append(ToolCall(call_id, call.name, "".join(call.arguments)))
         return tuple(calls)
+
+    def _ordered(self) -> list[_Call]:
+        return sorted(self._calls, key=lambda each: each.key if isinstance(each.key, int) else 0)
 
 
 def _reported(error: object, data: Mapping[str, Any], key: str) -> Exception:

@@ -28,6 +28,11 @@ async def stream_reply(reply: ModelReply) -> AsyncIterator[ModelChunk]:
     yield ModelChunk(reply=reply)
 
 
+def is_visible(chunk: ModelChunk) -> bool:
+    """Whether a front end shows something of a chunk, so that another call cannot take its place any more."""
+    return bool(chunk.text_delta or chunk.thinking_delta or chunk.tool_call_delta)
+
+
 async def whole_reply(chunks: AsyncIterator[ModelChunk]) -> ModelReply:
     """Reads a stream to its end, or closes it. Raises Unavailable if it ends without the whole reply."""
     reply: ModelReply | None = None

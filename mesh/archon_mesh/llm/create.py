@@ -16,7 +16,8 @@ class ModelSpec:
 
     `use` and `fallback` are names for `create_model`. The limits per minute concern the model of `use`: a call that
     would wait for too long is answered by the first fallback, or fails if there is none. `thinking` are settings for
-    the provider of `use`, sent as they are: `thinking` of Anthropic, `reasoning` of OpenAI's responses API.
+    the provider of `use`, sent as they are: `thinking` of Anthropic, `reasoning` of OpenAI's responses API. `server` is
+    the family of servers that answers for `openai/NAME`, or single keys of its profile (`archon_mesh.llm.servers`).
     """
 
     use: str
@@ -24,6 +25,7 @@ class ModelSpec:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     thinking: Mapping[str, Any] | None = None
+    server: str | Mapping[str, Any] | None = None
 
 
 def create_model(
@@ -43,24 +45,28 @@ def create_model(
     is the provider itself and there is no key, and FailedPrecondition if the provider's package is not installed.
     """
     if isinstance(spec, str) and "," not in spec:
-        return _create_one(spec, base_url, api_key, None)
+        return _create_one(spec, base_url, api_key)
     if isinstance(spec, str):
         first, *others = (name.strip() for name in spec.split(","))
         spec = ModelSpec(first, tuple(others))
     from archon_mesh.llm.wrappers import FallbackModel, RateLimitedModel
 
-    client = _create_one(spec.use, base_url, api_key, spec.thinking)
+    client = _create_one(spec.use, base_url, api_key, spec.thinking, spec.server)
     if spec.requests_per_minute is not None or spec.tokens_per_minute is not None:
         client = RateLimitedModel(
             client, requests_per_minute=spec.requests_per_minute, tokens_per_minute=spec.tokens_per_minute
         )
     if not spec.fallback:
         return client
-    return FallbackModel([client, *(_create_one(name, base_url, api_key, None) for name in spec.fallback)])
+    return FallbackModel([client, *(_create_one(name, base_url, api_key) for name in spec.fallback)])
 
 
 def _create_one(
-    name: str, base_url: str | None, api_key: str | None, thinking: Mapping[str, Any] | None
+    name: str,
+    base_url: str | None,
+    api_key: str | None,
+    thinking: Mapping[str, Any] | None = None,
+    server: str | Mapping[str, Any] | None = None,
 ) -> ModelClient:
     provider, _, model = name.partition("/")
     model = model.strip()
@@ -68,10 +74,12 @@ def _create_one(
         raise InvalidArgument(
             f"{name!r} takes no settings of thinking: use 'anthropic/NAME' or 'openai-responses/NAME'"
         )
+    if server is not None and provider not in ("openai", "text"):
+        raise InvalidArgument(f"{name!r} takes no `server`: it is for 'openai/NAME', behind OPENAI_BASE_URL")
     if provider == "text" and "/" in model:
         from archon_mesh.llm.text_format.text_tool_model import TextToolModel
 
-        return TextToolModel(_create_one(model, base_url, api_key, None))
+        return TextToolModel(_create_one(model, base_url, api_key, None, server))
     if name == "offline":
         from archon_mesh.llm.offline import OfflineModel
 
@@ -79,7 +87,7 @@ def _create_one(
     if provider == "openai" and model:
         from archon_mesh.llm.openai import OpenAIModel
 
-        return OpenAIModel(model, base_url=base_url, api_key=api_key)
+        return OpenAIModel(model, base_url=base_url, api_key=api_key, server=server)
     if provider == "openai-responses" and model:
         from archon_mesh.llm.responses import ResponsesModel
 

@@ -14,7 +14,7 @@ from typing import Final
 from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest
-from archon_mesh.llm.chunks import whole_reply
+from archon_mesh.llm.chunks import is_visible, whole_reply
 
 GRACE: Final = 1.0
 """Seconds that a cancelled client has to close its connection; then the caller continues without it."""
@@ -35,8 +35,8 @@ async def generate(model: ModelClient, request: ModelRequest) -> ModelReply:
 async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
     """Yields the reply in chunks. The time between chunks belongs to the consumer and is not counted.
 
-    Raises what the model raises, DeadlineExceeded after the `timeout` or the `idle_timeout` of the request, and
-    ResourceExhausted if too many clients of ended calls still run.
+    Raises what the model raises, DeadlineExceeded after the `timeout`, the `first_token_timeout` or the `idle_timeout`
+    of the request, and ResourceExhausted if too many clients of ended calls still run.
     """
     loop = asyncio.get_running_loop()
     _ending.difference_update([task for task in _ending if task.get_loop().is_closed()])
@@ -46,7 +46,7 @@ async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[Mo
     client = loop.create_task(_consume(model, request, chunks), name=f"model {model.model}")
     client.add_done_callback(lambda _: chunks.put_nowait(None) if chunks.empty() else None)
     client.add_done_callback(_ended)
-    remaining = request.timeout
+    remaining, has_begun = request.timeout, False
     try:
         while True:
             started = loop.time()
@@ -56,10 +56,11 @@ async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[Mo
             elif client.done():
                 break
             else:
-                chunk = await _wait(chunks, model, request, remaining)
+                chunk = await _wait(chunks, model, request, remaining, has_begun)
             if chunk is None:
                 break
             remaining -= loop.time() - started
+            has_begun = has_begun or is_visible(chunk)
             yield chunk
         if client.cancelled():
             raise Unavailable(f"the client of the model {model.model} cancelled its own call", kind=PROVIDER)
@@ -86,18 +87,25 @@ async def _consume(model: ModelClient, request: ModelRequest, chunks: asyncio.Qu
 
 
 async def _wait(
-    chunks: asyncio.Queue[ModelChunk | None], model: ModelClient, request: ModelRequest, remaining: float
+    chunks: asyncio.Queue[ModelChunk | None],
+    model: ModelClient,
+    request: ModelRequest,
+    remaining: float,
+    has_begun: bool,
 ) -> ModelChunk | None:
     """Returns the next chunk, or None if the client has ended."""
+    silence = request.idle_timeout if has_begun else request.silence_at_first
     try:
-        async with asyncio.timeout(min(remaining, request.idle_timeout)):
+        async with asyncio.timeout(min(remaining, silence)):
             return await chunks.get()
     except TimeoutError:
-        if remaining <= request.idle_timeout:
-            raise DeadlineExceeded(f"no reply of the model {model.model} within {request.timeout:g} s") from None
-        raise DeadlineExceeded(
-            f"the model {model.model} sent nothing for {request.idle_timeout:g} s", kind=PROVIDER
-        ) from None
+        if remaining <= silence:
+            raise DeadlineExceeded(
+                f"no reply of the model {model.model} within {request.timeout:g} s (timeout)"
+            ) from None
+        words = "sent nothing for" if has_begun else "sent no first token for"
+        setting = "idle_timeout" if has_begun else "first_token_timeout"
+        raise DeadlineExceeded(f"the model {model.model} {words} {silence:g} s ({setting})", kind=PROVIDER) from None
 
 
 async def _end(client: asyncio.Task[None], model: ModelClient) -> None:

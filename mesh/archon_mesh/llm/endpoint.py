@@ -31,17 +31,25 @@ class Endpoint:
     """The endpoint of a provider: `base_url` is None for the provider itself, `key` is empty if there is none."""
 
     def __init__(
-        self, package: ModuleType, variables: str, provider: str, *, base_url: str | None, api_key: str | None
+        self,
+        package: ModuleType,
+        variables: str,
+        provider: str,
+        *,
+        base_url: str | None,
+        api_key: str | None,
+        has_defaults: bool = True,
     ) -> None:
-        """`variables` is the prefix of the environment variables that have the defaults (X_BASE_URL and X_API_KEY);
-        `provider` is the name for people.
+        """`variables` is the prefix of the environment variables that have the defaults (X_BASE_URL and X_API_KEY), if
+        it `has_defaults`; `provider` is the name for people.
 
         Raises Unauthenticated if the endpoint is the provider's and there is no key, or if the key has characters that
         an HTTP header cannot carry.
         """
         self._package = package
-        self.base_url = (base_url or os.environ.get(f"{variables}_BASE_URL") or "").strip() or None
-        self.key = (api_key or os.environ.get(f"{variables}_API_KEY") or "").strip()
+        defaults = os.environ if has_defaults else {}
+        self.base_url = (base_url or defaults.get(f"{variables}_BASE_URL") or "").strip() or None
+        self.key = (api_key or defaults.get(f"{variables}_API_KEY") or "").strip()
         if not self.key and self.base_url is None:
             raise Unauthenticated(
                 f"no API key for {provider}: set {variables}_API_KEY, or {variables}_BASE_URL for another server"

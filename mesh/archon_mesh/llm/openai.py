@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -12,14 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from archon.errors import ArchonError, InvalidArgument, Unavailable, UnknownFailure
 from archon.failure_kinds import PROVIDER
-from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage
-from archon_mesh.llm.arrange import with_one_system_message
+from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration
-from archon_mesh.llm.chat_reply import NO_REPLY, THINKING, ChatReply
+from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wire
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.servers import find_profile
+from archon_mesh.llm.servers.arrange import arrange
+from archon_mesh.llm.servers.plain_schema import plain_schema
 from archon_mesh.llm.sse import EventReader, ServerEvent
 from archon_mesh.llm.tool_names import ToolNames
 from archon_mesh.llm.wire import message_to_wire, sendable, tool_to_wire
@@ -35,13 +39,19 @@ _log = logging.getLogger(__name__)
 DONE: Final = "[DONE]"
 """The data of the last event of a stream."""
 
-OPTIONAL: Final = ("stream_options", "temperature", "response_format", THINKING)
+OPTIONAL: Final = ("stream_options", "temperature", "response_format", *TEXTS, DETAILS)
 """Fields of a request without which an answer is as good: those that a server refuses by name are left out."""
 
 _UNKNOWN = re.compile(
     r"(?i)unsupported|(?:not|n't) support|unrecogni|unknown|unexpected|not permitted|not allowed|extra (?:input|field)"
 )
 """What servers say of a field that they do not take at all."""
+
+VARIABLE: Final = "OPENAI_SERVER"
+"""The variable with the family of servers that the endpoint belongs to."""
+
+LIMITS: Final = ("max_tokens", "max_completion_tokens")
+"""The older and the newer name of the limit of a reply."""
 
 MAX_QUOTED: Final = 200
 """Characters of a response that is no JSON which an error quotes."""
@@ -51,11 +61,21 @@ class OpenAIModel:
     """A model behind the chat completions API.
 
     `base_url` defaults to OPENAI_BASE_URL, then to OpenAI; `api_key` defaults to OPENAI_API_KEY, which is optional for
-    other servers. Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters
-    that an HTTP header cannot carry.
+    other servers. `server` is the family of servers that the endpoint belongs to, or single keys of its profile
+    (`archon_mesh.llm.servers`); it defaults to OPENAI_SERVER, and what it leaves out follows from URL and model.
+
+    Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
+    header cannot carry, and InvalidArgument for an unknown family or key.
     """
 
-    def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        server: str | Mapping[str, Any] | None = None,
+    ) -> None:
         # Imported here, because it takes half a second and 16 MB.
         import openai
 
@@ -66,7 +86,8 @@ class OpenAIModel:
         """Optional fields that the endpoint has refused."""
         self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url, self._endpoint.key
-        self._limit = "max_completion_tokens" if address is None else "max_tokens"
+        self.profile = find_profile(address, model, server or os.environ.get(VARIABLE) or None)
+        self._limit: str = self.profile.length
         self._clients = PerLoop(lambda: _client(openai, key, address))
 
     provider = "openai"
@@ -126,10 +147,23 @@ class OpenAIModel:
             try:
                 return await call.step(create())
             except InvalidArgument as error:
+                if self._renames_limit(str(error)):
+                    continue
                 if (refused := self._optional_in(str(error))) is None:
                     raise
                 _log.info("%s: the endpoint refuses %s; it is not sent any more", self._model, refused)
                 self._refused.add(refused)
+
+    def _renames_limit(self, words: str) -> bool:
+        """Whether an endpoint refuses the name of the reply's limit and names the other one, which is used from then
+        on."""
+        other = LIMITS[self._limit == LIMITS[0]]
+        if self._limit not in words or other not in words or other in self._refused:
+            return False
+        _log.info("%s: the endpoint takes %s in place of %s", self._model, other, self._limit)
+        self._refused.add(self._limit)
+        self._limit = other
+        return True
 
     def _optional_in(self, words: str) -> str | None:
         """Returns the optional field that an endpoint refuses by name, if requests still have it. A temperature that
@@ -140,40 +174,42 @@ class OpenAIModel:
         return next((field for field in left if field != "temperature" or _UNKNOWN.search(words)), None)
 
     def _stream_options(self) -> dict[str, Any]:
-        return {} if "stream_options" in self._refused else {"stream_options": {"include_usage": True}}
+        is_taken = self.profile.stream_options and "stream_options" not in self._refused
+        return {"stream_options": {"include_usage": True}} if is_taken else {}
 
     async def close(self) -> None:
         await self._clients.close()
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
-        # A server of another maker may have a strict chat template.
-        messages = request.messages if self._endpoint.base_url is None else with_one_system_message(request.messages)
         arguments: dict[str, Any] = {
             "model": self._model,
-            "messages": [self._to_wire(message) for message in messages],
+            "messages": [self._to_wire(message) for message in arrange(request.messages, self.profile)],
             "timeout": request.timeout,
         }
         if request.tools:
-            arguments["tools"] = [tool_to_wire(tool) for tool in request.tools]
-        if request.temperature is not None and "temperature" not in self._refused:
+            tools = [tool_to_wire(tool) for tool in request.tools]
+            if self.profile.schemas == "plain":
+                for tool in tools:
+                    tool["function"]["parameters"] = plain_schema(tool["function"]["parameters"])
+            arguments["tools"] = tools
+        if request.temperature is not None and self.profile.temperature and "temperature" not in self._refused:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:
             arguments[self._limit] = request.max_tokens
-        knows_formats = self._endpoint.base_url is None and "response_format" not in self._refused
-        if request.is_json and knows_formats:  # other servers may not know it
+        if request.is_json and "object" in self.profile.json_replies and "response_format" not in self._refused:
             arguments["response_format"] = {"type": "json_object"}
         return arguments
 
     def _to_wire(self, message: ChatMessage) -> dict[str, Any]:
         wire = message_to_wire(_sendable(message))
-        state = message.metadata.get(PROVIDER_STATE)
-        if message.tool_calls and isinstance(state, Mapping) and THINKING not in self._refused:
-            wire |= {THINKING: state[THINKING]} if THINKING in state else {}
+        if message.tool_calls:
+            thinking_to_wire(message, wire, self.profile, {*self.profile.reasoning} - self._refused)
         return wire
 
     def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
         self.calibration.observe(request, reply)
-        return replace(reply, usage=with_cost(reply.usage, self.price))
+        state = {**reply.provider_state, SERVER: self.profile.family} if reply.provider_state else None
+        return replace(reply, usage=with_cost(reply.usage, self.price), provider_state=state)
 
 
 def _client(package: ModuleType, key: str, address: str | None) -> openai.AsyncOpenAI:

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
-from math import isfinite
 from types import ModuleType
 from typing import Any, Final
 
@@ -29,6 +26,7 @@ from archon.errors import (
 )
 from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
 from archon_mesh.llm.overflow import is_overflow
+from archon_mesh.llm.retry_delay import retry_delay
 
 _BY_STATUS: dict[int, type[ArchonError]] = {
     401: Unauthenticated,
@@ -39,8 +37,12 @@ _BY_STATUS: dict[int, type[ArchonError]] = {
     413: MessageTooLarge,
     429: ResourceExhausted,
 }
+MIN_KEY: Final = 12
+"""Characters of a key that is removed from messages; a shorter one, such as `none`, is found in ordinary words."""
+
 _MAX_CHARS: Final = 300
 _MAX_ENTRIES: Final = 5
+_MAX_CAUSES: Final = 10
 _MESSAGES: Final = ("message", "error", "detail", "msg", "title")
 """Where the bodies of errors have their text, the first one that is there."""
 
@@ -61,14 +63,33 @@ def to_archon_error(error: Exception, package: ModuleType, key: str) -> ArchonEr
     if isinstance(error, package.APIStatusError) and error.response.status_code >= 400:
         return _from_status(error, key)
     if isinstance(error, (package.APITimeoutError, httpx2.TimeoutException)):
-        return DeadlineExceeded("the model endpoint did not answer in time", kind=PROVIDER)
+        return DeadlineExceeded(f"the model endpoint{_address(error)} did not answer in time", kind=PROVIDER)
     if isinstance(error, (package.APIConnectionError, httpx2.HTTPError)):
-        return Unavailable("the model endpoint is unreachable, or closed the connection", kind=PROVIDER)
+        words = f"the model endpoint{_address(error)} is unreachable, or closed the connection{_cause(error)}"
+        return Unavailable(words, kind=PROVIDER)
     if isinstance(error, package.APIError):
         return stream_error(f"{getattr(error, 'type', '')} {getattr(error, 'code', '')}", error.body, key)
     if isinstance(error, (JSONDecodeError, UnicodeDecodeError)):
         return Unavailable("the model endpoint sent invalid JSON", kind=PROVIDER)
     return UnknownFailure(f"the call of the model endpoint failed with {type(error).__name__}")
+
+
+def _address(error: Exception) -> str:
+    """Returns the address that a call went to, without what may be secret in its URL."""
+    try:
+        url = getattr(error, "request").url  # noqa: B009 - raises RuntimeError if there is none
+        return f" {url.scheme}://{url.netloc.decode().rpartition('@')[2]}"
+    except (AttributeError, RuntimeError, UnicodeError):
+        return ""
+
+
+def _cause(error: BaseException) -> str:
+    """Returns the first cause of an error in its own words: the name is unknown, the connection refused."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(causes) < _MAX_CAUSES:
+        causes.append(cause)
+    words = next((text for each in reversed(causes) if (text := str(each).strip())), "")
+    return f": {' '.join(_LOOKS_LIKE_A_KEY.sub('[key]', words).split())[:_MAX_CHARS]}" if words else ""
 
 
 def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
@@ -83,7 +104,12 @@ def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
     metadata = {}
     if kind is ResourceExhausted:
         metadata = {"http_status": "429", "code": type_and_code.split()[-1]}
-    return kind(f"the model endpoint aborted its reply: {message}", kind=failure_kind, metadata=metadata)
+    return kind(
+        f"the model endpoint aborted its reply: {message}",
+        kind=failure_kind,
+        metadata=metadata,
+        retry_delay=retry_delay({}, body) if kind is not InvalidArgument else None,
+    )
 
 
 def _from_status(error: Any, key: str) -> ArchonError:
@@ -95,7 +121,7 @@ def _from_status(error: Any, key: str) -> ArchonError:
     return kind(
         f"the model endpoint answered {status}" + (f": {message}" if message else ""),
         metadata={"http_status": str(status)} | ({"code": str(code)} if code else {}),
-        retry_delay=_retry_delay(error.response.headers) if status in (429, 503, 529) else None,
+        retry_delay=retry_delay(error.response.headers, error.body) if status in (429, 503, 529) else None,
         kind=_kind_of_failure(kind, f"{code} {message}"),
     )
 
@@ -110,7 +136,7 @@ def _kind_of_failure(error: type[ArchonError], text: str) -> str:
 def _server_message(body: object, key: str) -> str:
     """Returns the server's message, shortened and without secrets."""
     text = _words(body)
-    if key:
+    if len(key) >= MIN_KEY:
         text = text.replace(key, "[key]")
     text = " ".join(_LOOKS_LIKE_A_KEY.sub("[key]", text).split())
     return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "..."
@@ -130,24 +156,3 @@ def _words(body: object, depth: int = 3) -> str:
     if isinstance(body.get("loc"), list) and isinstance(body.get("msg"), str):
         return f"{'.'.join(map(str, body['loc']))}: {body['msg']}"
     return next(filter(None, (_words(body.get(name), depth - 1) for name in _MESSAGES)), "")
-
-
-def _retry_delay(headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds of a Retry-After header, which is a number of seconds or a date, or of Azure's in
-    milliseconds; None if there is none."""
-    try:
-        milliseconds = float(headers.get("retry-after-ms", ""))
-        if isfinite(milliseconds):
-            return max(0.0, milliseconds / 1000)
-    except ValueError:
-        pass
-    value = headers.get("retry-after", "")
-    try:
-        seconds = float(value)
-        return max(0.0, seconds) if isfinite(seconds) else None
-    except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return None

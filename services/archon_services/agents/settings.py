@@ -49,6 +49,15 @@ class AgentServiceSettings(ServiceSettings):
     model_timeout: float | None = Field(
         default=None, gt=0, description="seconds of one model call; empty: those of the role"
     )
+    model_idle_timeout: float | None = Field(
+        default=None, gt=0, description="seconds without a piece of the reply; empty: those of the role"
+    )
+    model_first_token_timeout: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds that a model may be silent before its first token, while it loads or reads the prompt; "
+        "empty: those of the role",
+    )
     model_retries: int | None = Field(
         default=None,
         ge=0,
@@ -66,7 +75,14 @@ class AgentServiceSettings(ServiceSettings):
 
     def overrides(self) -> ModelOverrides:
         """Returns what replaces the settings of model calls in a file."""
-        return ModelOverrides(None, self.model_timeout, self.model_retries, self.fallback_model or None)
+        return ModelOverrides(
+            None,
+            self.model_timeout,
+            self.model_retries,
+            self.fallback_model or None,
+            self.model_idle_timeout,
+            self.model_first_token_timeout,
+        )
 
     def agent_settings(self) -> AgentSettings:
         """Converts to the settings of the SDK."""

@@ -20,17 +20,15 @@ from tests.fixtures.waiting import eventually
 class Ending(orchestrator_service_pb2_grpc.OrchestratorServiceServicer):
     """Ends each stream after its first command."""
 
-    async def Converse(  # noqa: N802 - the name of the RPC
-        self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any
-    ) -> None:
-        await anext(request_iterator)
+    async def Converse(self, commands: AsyncIterator[pb.ConverseRequest], context: Any) -> None:  # type: ignore[override]
+        await anext(commands)
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the orchestrator leaves")
 
 
 async def test_a_stream_that_the_orchestrator_ends_leaves_no_task_behind() -> None:
     server = grpc.aio.server(options=server_options())
     port = server.add_insecure_port("127.0.0.1:0")
-    orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server(Ending(), server)
+    orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server(Ending(), server)  # type: ignore[abstract]
     await server.start()
     try:
         before = asyncio.all_tasks()

@@ -35,8 +35,9 @@ class ModelTry:
 class ModelParams:
     """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
 
-    `timeout` and `idle_timeout` are those of the request. `retries` is how often the call is made again after an error
-    that may pass. `is_json` is that of the request. `tries` are the tries that were made, in order.
+    `timeout`, `idle_timeout` and `first_token_timeout` are those of the request. `retries` is how often the call is
+    made again after an error that may pass. `is_json` is that of the request. `tries` are the tries that
+    were made, in order.
     """
 
     messages: list[ChatMessage]
@@ -47,6 +48,7 @@ class ModelParams:
     retries: int = 0
     idle_timeout: float = IDLE_TIMEOUT
     is_json: bool = False
+    first_token_timeout: float | None = None
     tries: list[ModelTry] = field(default_factory=list)
 
     def request(self) -> ModelRequest:
@@ -59,6 +61,7 @@ class ModelParams:
             self.timeout,
             self.idle_timeout,
             self.is_json,
+            self.first_token_timeout,
         )
 
 

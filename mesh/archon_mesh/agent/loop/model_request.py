@@ -30,6 +30,7 @@ def build_params(state: AgentState, *, is_last: bool, note: str = "") -> ModelPa
         agent.model_timeout,
         agent.retries,
         agent.idle_timeout,
+        first_token_timeout=agent.first_token_timeout,
     )
 
 

@@ -44,6 +44,7 @@ class RunningAgent(Protocol):
     max_tokens: int | None
     model_timeout: float
     idle_timeout: float
+    first_token_timeout: float | None
     retries: int
     max_iterations: int
     max_repeats: int

@@ -22,8 +22,9 @@ from archon.errors import (
 from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest
+from archon_mesh.llm.chunks import is_visible
 from archon_mesh.llm.prices import Price, highest, price_of
-from archon_mesh.llm.wrappers.wrapper import ModelWrapper, is_visible
+from archon_mesh.llm.wrappers.wrapper import ModelWrapper
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class FallbackModel(ModelWrapper):
 
     Once a part of a reply was streamed, its error is raised: front ends have shown the part, and a second reply would
     follow it as if it were one. An agent then makes the call again, as a message of its own. All but the last client
-    may be silent for half of the `idle_timeout` only. Name and calibration are those of the first client; the
+    may be silent for half of the time only. Name and calibration are those of the first client; the
     price is an upper bound, so that a budget covers whichever client answers.
     """
 
@@ -66,8 +67,13 @@ class FallbackModel(ModelWrapper):
         end = time.monotonic() + request.timeout
         for number, client in enumerate(self._clients, start=1):
             is_last, has_begun = number == len(self._clients), False
-            idle_timeout = request.idle_timeout if is_last else request.idle_timeout / 2
-            current = replace(request, timeout=max(0.001, end - time.monotonic()), idle_timeout=idle_timeout)
+            share = 1.0 if is_last else 0.5
+            current = replace(
+                request,
+                timeout=max(0.001, end - time.monotonic()),
+                idle_timeout=request.idle_timeout * share,
+                first_token_timeout=request.silence_at_first * share,
+            )
             try:
                 async with aclosing(deadline.stream(client, current)) as chunks:
                     reply = None

@@ -14,8 +14,9 @@ from typing_extensions import override
 
 from archon.errors import ArchonError, InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest
+from archon_mesh.llm.chunks import is_visible
 from archon_mesh.llm.retry import RETRIES, WITHIN, is_transient, pause_before
-from archon_mesh.llm.wrappers.wrapper import ModelWrapper, Sleep, is_visible, pause, stream_of
+from archon_mesh.llm.wrappers.wrapper import ModelWrapper, Sleep, pause, stream_of
 
 _log = logging.getLogger(__name__)
 

@@ -66,11 +66,6 @@ async def stream_of(client: ModelClient, request: ModelRequest) -> AsyncGenerato
         raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
 
 
-def is_visible(chunk: ModelChunk) -> bool:
-    """Whether a front end shows something of a chunk, so that another call cannot take its place any more."""
-    return bool(chunk.text_delta or chunk.thinking_delta or chunk.tool_call_delta)
-
-
 async def pause(seconds: float, request: ModelRequest, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[ModelChunk]:
     """Waits, and yields empty chunks meanwhile: they show that the call is not silent, which would end it."""
     step = request.idle_timeout / 3

@@ -58,6 +58,8 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
     try:
         model = create_model(spec)
     except (InvalidArgument, NotFound) as error:
+        if "of a server" in str(error) or "of servers" in str(error):
+            return [problem("model", f"{spec}: {error}", "Correct OPENAI_SERVER.")]
         if "unknown model" not in str(error):  # of ARCHON_PRICES
             return [problem("model", f"{spec} has no usable prices: {error}", "Correct the file of ARCHON_PRICES.")]
         hint = "Set ARCHON_MODEL to `offline`, `openai/NAME` or `anthropic/NAME`."

@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
@@ -138,10 +139,38 @@ async def test_a_model_that_falls_silent_is_cut_off(streams: bool) -> None:
     model, events = DeafModel(), list[AgentEvent]()
     agent = Agent("a", model=model, idle_timeout=0.05)
     async with asyncio.timeout(60):
-        with pytest.raises(DeadlineExceeded, match=r"the model deaf sent nothing for 0\.05 s") as caught:
+        with pytest.raises(
+            DeadlineExceeded, match=r"the model deaf sent nothing for 0\.05 s \(idle_timeout\)"
+        ) as caught:
             await agent.run_async("?", None, [events.append] if streams else None)
     assert caught.value.kind == "model.provider"
     assert model.cancelled.is_set()
+
+
+class LateModel(DeafModel):
+    """Sends a sign of life, a token after `first` seconds, and the end after another `then` seconds."""
+
+    def __init__(self, first: float, then: float) -> None:
+        super().__init__()
+        self.waits = first, then
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        yield ModelChunk()
+        await asyncio.sleep(self.waits[0])
+        yield ModelChunk(text_delta="late ")
+        await asyncio.sleep(self.waits[1])
+        yield ModelChunk(reply=says("late"))
+
+
+@in_virtual_time
+async def test_a_model_may_take_longer_for_its_first_token_than_between_tokens() -> None:
+    assert (await deadline.generate(LateModel(119, 29), REQUEST)).text == "late"
+    with pytest.raises(DeadlineExceeded, match=r"the model deaf sent nothing for 30 s \(idle_timeout\)"):
+        await deadline.generate(LateModel(119, 31), REQUEST)
+    with pytest.raises(DeadlineExceeded, match="sent no first token for 120 s"):
+        await deadline.generate(LateModel(121, 1), REQUEST)
+    with pytest.raises(DeadlineExceeded, match="sent no first token for 7 s"):
+        await deadline.generate(LateModel(8, 1), replace(REQUEST, first_token_timeout=7))
 
 
 @in_virtual_time

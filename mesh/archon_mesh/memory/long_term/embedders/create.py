@@ -11,7 +11,8 @@ from archon_mesh.memory.long_term.embedders.offline import OfflineEmbedder
 def create_embedder(spec: str = "offline", *, base_url: str | None = None, api_key: str | None = None) -> Embedder:
     """Returns the embedder for `offline` or `openai/NAME`, such as `openai/text-embedding-3-small`.
 
-    `base_url` and `api_key` default to OPENAI_BASE_URL and OPENAI_API_KEY. Raises InvalidArgument for any other spec,
+    `base_url` and `api_key` default to OPENAI_EMBEDDINGS_BASE_URL and OPENAI_EMBEDDINGS_API_KEY; if there is no such
+    URL, to OPENAI_BASE_URL and OPENAI_API_KEY. Raises InvalidArgument for any other spec,
     and Unauthenticated if the endpoint is OpenAI and there is no key.
     """
     provider, _, model = spec.partition("/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 from array import array
@@ -18,6 +19,10 @@ from archon_mesh.llm.provider_errors import to_archon_error
 from archon_mesh.llm.retry import RETRIES, WITHIN, is_transient, pause_before
 from archon_mesh.llm.wrappers.rate_limit import MAX_WAIT, TokenBucket
 from archon_mesh.memory.long_term.port import Vector
+
+BASE_URL: Final = "OPENAI_EMBEDDINGS_BASE_URL"
+API_KEY: Final = "OPENAI_EMBEDDINGS_API_KEY"
+"""Variables of an endpoint that is not that of the chat model."""
 
 BATCH_TEXTS: Final = 128
 BATCH_TOKENS: Final = 100_000
@@ -49,14 +54,20 @@ class OpenAIEmbedder:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """Raises Unauthenticated if the endpoint is OpenAI and there is no key, InvalidArgument for a limit below 1."""
+        """`base_url` and `api_key` default to OPENAI_EMBEDDINGS_BASE_URL and OPENAI_EMBEDDINGS_API_KEY; if there is no
+        such URL, to OPENAI_BASE_URL and OPENAI_API_KEY.
+
+        Raises Unauthenticated if the endpoint is OpenAI and there is no key, InvalidArgument for a limit below 1."""
         import openai  # takes half a second and 16 MB
 
         if min(requests_per_minute, tokens_per_minute) < 1 or retries < 0:
             raise InvalidArgument("requests_per_minute and tokens_per_minute must be at least 1, retries at least 0")
         self._model = model
         self._package = openai
-        endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        own_url = base_url or os.environ.get(BASE_URL, "").strip()
+        own_key = api_key or os.environ.get(API_KEY, "").strip()
+        # A server of its own does not get the key of the chat model.
+        endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=own_url, api_key=own_key, has_defaults=not own_url)
         self._key = endpoint.key
         self._client = openai.AsyncOpenAI(
             api_key=endpoint.key or "none", base_url=endpoint.base_url, max_retries=0, timeout=CALL_TIMEOUT

@@ -1,0 +1,35 @@
+"""The profile of a server: in what its chat completions API differs from that of others."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ServerProfile(BaseModel):
+    """What a server of the chat completions API takes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    family: str = Field(description="the name of the family")
+    system_messages: Literal["one", "first", "any"] = Field(
+        description="one: a single one, at the beginning, and no two messages of a user in a row; first: several, at "
+        "the beginning; any: several, anywhere"
+    )
+    last_role: Literal["user", "any"] = Field(
+        description="user: the last message is a user's or a tool's result; any: an assistant's too"
+    )
+    stream_options: bool = Field(description="whether a stream may be asked for its usage")
+    temperature: bool = Field(description="whether requests may have a temperature")
+    length: Literal["max_tokens", "max_completion_tokens"] = Field(description="the field that limits a reply")
+    json_replies: tuple[Literal["object", "schema"], ...] = Field(
+        alias="json", description="the response formats that are enforced: any JSON object, a JSON Schema"
+    )
+    reasoning: tuple[Literal["reasoning_content", "reasoning", "reasoning_details", "extra_content"], ...] = Field(
+        description="the fields with thinking that go back with the tool calls of their reply"
+    )
+    tool_ids: Literal["any", "nine"] = Field(description="nine: ids of tool calls are nine letters and digits")
+    schemas: Literal["full", "plain"] = Field(
+        description="plain: schemas of tools without references and without the keys that few servers know"
+    )
