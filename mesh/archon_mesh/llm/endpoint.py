@@ -32,7 +32,7 @@ class Endpoint:
 
     def __init__(
         self,
-        package: ModuleType,
+        package: ModuleType | None,
         variables: str,
         provider: str,
         *,
@@ -69,7 +69,7 @@ class EndpointCall:
     not span a yield.
     """
 
-    def __init__(self, package: ModuleType, key: str, request: ModelRequest) -> None:
+    def __init__(self, package: ModuleType | None, key: str, request: ModelRequest) -> None:
         self._package = package
         self._key = key
         self._timeout = request.timeout

@@ -6,16 +6,16 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from archon.errors import ArchonError, InvalidArgument, Unavailable, UnknownFailure
 from archon.failure_kinds import PROVIDER
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration
+from archon_mesh.llm.chat_http import ChatHttp
 from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wire
@@ -30,9 +30,6 @@ from archon_mesh.llm.wire import message_to_wire, sendable, tool_to_wire
 
 if TYPE_CHECKING:
     import httpx2
-    import openai
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -76,19 +73,16 @@ class OpenAIModel:
         api_key: str | None = None,
         server: str | Mapping[str, Any] | None = None,
     ) -> None:
-        # Imported here, because it takes half a second and 16 MB.
-        import openai
-
         self._model = model
         self.price = find_price(f"openai/{model}")
         self.calibration = Calibration()
         self._refused: set[str] = set()
         """Optional fields that the endpoint has refused."""
-        self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        self._endpoint = Endpoint(None, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url, self._endpoint.key
         self.profile = find_profile(address, model, server or os.environ.get(VARIABLE) or None)
         self._limit: str = self.profile.length
-        self._clients = PerLoop(lambda: _client(openai, key, address))
+        self._clients = PerLoop(lambda: ChatHttp(address, key))
 
     provider = "openai"
 
@@ -98,26 +92,29 @@ class OpenAIModel:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        create = self._clients.current.chat.completions.with_raw_response.create
-        response = await self._begin(call, lambda: create(**self._arguments(names.to_provider(request))))
+        response = await self._begin(call, request, lambda: self._arguments(names.to_provider(request)))
         reply = ChatReply(names, self._endpoint.key)
-        call.read(reply.add, _decoded(response.http_response.content))
+        try:
+            content = await call.step(response.aread())
+        finally:
+            await response.aclose()
+        call.read(reply.add, _decoded(content))
         return self._accounted(reply.finish(request, self._model, is_ended=True), request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        named, completions = names.to_provider(request), self._clients.current.chat.completions
-        stream = await self._begin(
-            call, lambda: completions.create(**self._arguments(named), stream=True, **self._stream_options())
+        named = names.to_provider(request)
+        response = await self._begin(
+            call, request, lambda: {**self._arguments(named), "stream": True, **self._stream_options()}
         )
         reply, is_ended = ChatReply(names, self._endpoint.key), False
         try:
-            if "json" in stream.response.headers.get("content-type", ""):  # the server does not stream
-                for piece in call.read(reply.add, _decoded(await call.step(stream.response.aread()))):
+            if "json" in response.headers.get("content-type", ""):  # the server does not stream
+                for piece in call.read(reply.add, _decoded(await call.step(response.aread()))):
                     yield piece
                 is_ended = True
             else:
-                async for events in self._events(call, stream.response):
+                async for events in self._events(call, response):
                     if not events:
                         yield ModelChunk()  # a comment: the server is alive
                     for event in events:
@@ -128,7 +125,7 @@ class OpenAIModel:
                     if is_ended:
                         break
         finally:
-            await stream.close()
+            await response.aclose()
         for piece in reply.rest():
             yield piece
         yield ModelChunk(reply=self._accounted(reply.finish(request, self._model, is_ended=is_ended), request))
@@ -141,11 +138,13 @@ class OpenAIModel:
         if events := reader.end():
             yield events
 
-    async def _begin(self, call: EndpointCall, create: Callable[[], Awaitable[T]]) -> T:
+    async def _begin(
+        self, call: EndpointCall, request: ModelRequest, body: Callable[[], dict[str, Any]]
+    ) -> httpx2.Response:
         """Sends a request, and again without each optional field that the endpoint says it does not know."""
         while True:
             try:
-                return await call.step(create())
+                return await call.step(self._clients.current.post(body(), request.timeout))
             except InvalidArgument as error:
                 if self._renames_limit(str(error)):
                     continue
@@ -184,7 +183,6 @@ class OpenAIModel:
         arguments: dict[str, Any] = {
             "model": self._model,
             "messages": [self._to_wire(message) for message in arrange(request.messages, self.profile)],
-            "timeout": request.timeout,
         }
         if request.tools:
             tools = [tool_to_wire(tool) for tool in request.tools]
@@ -210,12 +208,6 @@ class OpenAIModel:
         self.calibration.observe(request, reply)
         state = {**reply.provider_state, SERVER: self.profile.family} if reply.provider_state else None
         return replace(reply, usage=with_cost(reply.usage, self.price), provider_state=state)
-
-
-def _client(package: ModuleType, key: str, address: str | None) -> openai.AsyncOpenAI:
-    client: openai.AsyncOpenAI = package.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
-    _ = client.chat.completions  # imports the rest of the package now, not in the event loop at the first call
-    return client
 
 
 def _sendable(message: ChatMessage) -> ChatMessage:

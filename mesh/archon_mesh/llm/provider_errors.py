@@ -5,11 +5,13 @@ The packages openai and anthropic name their exceptions alike, and both raise th
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Mapping
 from json import JSONDecodeError
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from archon.errors import (
     Aborted,
@@ -51,8 +53,8 @@ _INVALID: Final = ("invalid_request", "invalid_prompt", "context_length")
 _LOOKS_LIKE_A_KEY = re.compile(r"(?i)\bsk-[\w*.-]+|\bbearer\s+\S+")
 
 
-def to_archon_error(error: Exception, package: ModuleType, key: str) -> ArchonError:
-    """Returns the Archon error for an exception of `package`, which is openai or anthropic.
+def to_archon_error(error: Exception, package: ModuleType | None, key: str) -> ArchonError:
+    """Returns the Archon error for an exception of httpx2 or of `package`, which is openai or anthropic.
 
     `key`, and everything that looks like a key, is removed.
     """
@@ -60,18 +62,37 @@ def to_archon_error(error: Exception, package: ModuleType, key: str) -> ArchonEr
 
     if isinstance(error, ArchonError):
         return error
-    if isinstance(error, package.APIStatusError) and error.response.status_code >= 400:
-        return _from_status(error, key)
-    if isinstance(error, (package.APITimeoutError, httpx2.TimeoutException)):
-        return DeadlineExceeded(f"the model endpoint{_address(error)} did not answer in time", kind=PROVIDER)
-    if isinstance(error, (package.APIConnectionError, httpx2.HTTPError)):
-        words = f"the model endpoint{_address(error)} is unreachable, or closed the connection{_cause(error)}"
-        return Unavailable(words, kind=PROVIDER)
-    if isinstance(error, package.APIError):
-        return stream_error(f"{getattr(error, 'type', '')} {getattr(error, 'code', '')}", error.body, key)
+    if package is not None and (converted := _of_package(error, package, key)) is not None:
+        return converted
+    if isinstance(error, httpx2.TimeoutException):
+        return _timeout(error)
+    if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL)):
+        return _unreachable(error)
     if isinstance(error, (JSONDecodeError, UnicodeDecodeError)):
         return Unavailable("the model endpoint sent invalid JSON", kind=PROVIDER)
     return UnknownFailure(f"the call of the model endpoint failed with {type(error).__name__}")
+
+
+def _of_package(error: Exception, package: ModuleType, key: str) -> ArchonError | None:
+    if isinstance(error, package.APIStatusError) and error.response.status_code >= 400:
+        code = getattr(error, "code", None) or getattr(error, "type", None)
+        return _of_status(error.status_code, error.response.headers, error.body, code, key)
+    if isinstance(error, package.APITimeoutError):
+        return _timeout(error)
+    if isinstance(error, package.APIConnectionError):
+        return _unreachable(error)
+    if isinstance(error, package.APIError):
+        return stream_error(f"{getattr(error, 'type', '')} {getattr(error, 'code', '')}", error.body, key)
+    return None
+
+
+def _timeout(error: Exception) -> ArchonError:
+    return DeadlineExceeded(f"the model endpoint{_address(error)} did not answer in time", kind=PROVIDER)
+
+
+def _unreachable(error: Exception) -> ArchonError:
+    words = f"the model endpoint{_address(error)} is unreachable, or closed the connection{_cause(error)}"
+    return Unavailable(words, kind=PROVIDER)
 
 
 def _address(error: Exception) -> str:
@@ -88,8 +109,13 @@ def _cause(error: BaseException) -> str:
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(causes) < _MAX_CAUSES:
         causes.append(cause)
-    words = next((text for each in reversed(causes) if (text := str(each).strip())), "")
+    words = next((text for each in reversed(causes) if (text := _own_words(each))), "")
     return f": {' '.join(_LOOKS_LIKE_A_KEY.sub('[key]', words).split())[:_MAX_CHARS]}" if words else ""
+
+
+def _own_words(error: BaseException) -> str:
+    is_system = isinstance(error, OSError) and error.errno is not None and error.errno > 0
+    return os.strerror(error.errno) if is_system else str(error).strip()  # type: ignore[attr-defined]
 
 
 def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
@@ -112,16 +138,26 @@ def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
     )
 
 
-def _from_status(error: Any, key: str) -> ArchonError:
-    status = error.status_code
-    code = getattr(error, "code", None) or getattr(error, "type", None)
+def status_error(status: int, headers: Mapping[str, str], content: bytes, key: str) -> ArchonError:
+    """Converts a response whose HTTP status is none of success."""
+    text = content.decode(errors="replace")
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    inner = body.get("error", body) if isinstance(body, Mapping) else body
+    code = (inner.get("code") or inner.get("type")) if isinstance(inner, Mapping) else None
+    return _of_status(status, headers, inner, code, key)
+
+
+def _of_status(status: int, headers: Mapping[str, str], body: object, code: object, key: str) -> ArchonError:
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else InvalidArgument)
     # Messages about a rejected key tend to quote it, in forms that no pattern matches.
-    message = "" if status in (401, 403) else _server_message(error.body, key)
+    message = "" if status in (401, 403) else _server_message(body, key)
     return kind(
         f"the model endpoint answered {status}" + (f": {message}" if message else ""),
         metadata={"http_status": str(status)} | ({"code": str(code)} if code else {}),
-        retry_delay=retry_delay(error.response.headers, error.body) if status in (429, 503, 529) else None,
+        retry_delay=retry_delay(headers, body) if status in (429, 503, 529) else None,
         kind=_kind_of_failure(kind, f"{code} {message}"),
     )
 

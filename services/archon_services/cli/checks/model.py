@@ -58,12 +58,13 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
     try:
         model = create_model(spec)
     except (InvalidArgument, NotFound) as error:
-        if "of a server" in str(error) or "of servers" in str(error):
-            return [problem("model", f"{spec}: {error}", "Correct OPENAI_SERVER.")]
-        if "unknown model" not in str(error):  # of ARCHON_PRICES
+        if "unknown model" in str(error):
+            hint = "Set ARCHON_MODEL to `offline`, `openai/NAME` or `anthropic/NAME`."
+            return [problem("model", f"unknown model {spec!r}", hint)]
+        if (prices := environment.get("ARCHON_PRICES")) and prices in str(error):
             return [problem("model", f"{spec} has no usable prices: {error}", "Correct the file of ARCHON_PRICES.")]
-        hint = "Set ARCHON_MODEL to `offline`, `openai/NAME` or `anthropic/NAME`."
-        return [problem("model", f"unknown model {spec!r}", hint)]
+        hint = "Correct OPENAI_BASE_URL, OPENAI_SERVER or the proxy that the message names."
+        return [problem("model", f"{spec}: {error}", hint)]
     except Unauthenticated as error:
         hint = str(error) if environment.get(f"{provider.variables}_API_KEY") else provider.key_hint
         return [problem("model", f"{spec} has no usable key", hint)]
