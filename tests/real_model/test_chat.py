@@ -18,7 +18,7 @@ from archon_mesh.llm.text_format.text_tool_model import TextToolModel
 from archon_mesh.planning import Planner
 from archon_mesh.tools import tool
 from tests.fixtures.waiting import eventually
-from tests.real_model.outcome import outcome
+from tests.real_model.result import outcome
 from tests.real_model.server import CONTEXT, SLOTS, RealModel
 
 pytestmark = pytest.mark.slow

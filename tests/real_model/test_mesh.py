@@ -10,7 +10,7 @@ from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.services import ServiceProcess
-from tests.real_model.outcome import outcome
+from tests.real_model.result import outcome
 from tests.real_model.server import RealModel
 
 pytestmark = pytest.mark.slow

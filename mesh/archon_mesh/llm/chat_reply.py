@@ -18,7 +18,16 @@ from archon.errors import Unavailable, UnknownFailure
 from archon.failure_kinds import PROVIDER
 from archon.surrogates import without_surrogates
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm.base import DECLINED, ModelChunk, ModelReply, ModelRequest, ToolCallDelta, Usage, estimate_usage
+from archon_mesh.llm.base import (
+    DECLINED,
+    LENGTH,
+    ModelChunk,
+    ModelReply,
+    ModelRequest,
+    ToolCallDelta,
+    Usage,
+    estimate_usage,
+)
 from archon_mesh.llm.kept_thinking import EXTRA, KeptThinking
 from archon_mesh.llm.provider_errors import stream_error
 from archon_mesh.llm.think_tags import ThinkTags, without_thinking
@@ -69,8 +78,12 @@ class ChatReply:
         it is neither."""
         if isinstance(data, list) and len(data) == 1:
             data = data[0]  # Gemini's errors
+        if data is None:
+            return  # a sign of life between the chunks of some servers
         if not isinstance(data, Mapping):
             raise UnknownFailure(NO_REPLY)
+        if data.get("choices") is None and isinstance(inner := data.get("provider"), Mapping):
+            data = inner  # OpenRouter has put whole replies there
         choices = data.get("choices")
         if error := data.get("error"):
             raise _reported(error, data, self._key)
@@ -106,8 +119,14 @@ class ChatReply:
         if self._has_declined:
             finish_reason = DECLINED
         usage = _read_usage(self._usage) or estimate_usage(request, text, calls)
+        if calls and self._is_cut(usage, request.max_tokens):
+            finish_reason = LENGTH
         state = self._thinking.state([call.extra for call in self._ordered()]) if calls else None
         return ModelReply(text, calls, usage, self._model or model, finish_reason, state)
+
+    def _is_cut(self, usage: Usage, limit: int | None) -> bool:
+        """Whether the last call ends with the limit of the reply: servers report a cut call as a whole one."""
+        return limit is not None and usage.output_tokens >= limit and not self._ordered()[-1].is_complete
 
     def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelChunk]:
         self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason

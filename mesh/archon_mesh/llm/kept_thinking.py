@@ -77,6 +77,9 @@ def thinking_to_wire(message: ChatMessage, wire: dict[str, Any], profile: Server
     for name in (*TEXTS, DETAILS):
         if name in fields and name in state:
             wire[name] = state[name]
+    if profile.needs_reasoning:
+        for name in fields:
+            wire.setdefault(name, "")
     if EXTRA in fields:
         for call, extra in zip(wire["tool_calls"], _extra(state, len(wire["tool_calls"])), strict=True):
             if extra:

@@ -139,7 +139,7 @@ def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
 
 
 def status_error(status: int, headers: Mapping[str, str], content: bytes, key: str) -> ArchonError:
-    """Converts a response whose HTTP status is none of success."""
+    """Converts a response whose HTTP status is not one of success."""
     text = content.decode(errors="replace")
     try:
         body = json.loads(text)

@@ -20,7 +20,7 @@ from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop.model_call import ModelCaller, ModelTurn
 from archon_mesh.agent.loop.model_request import build_params
-from archon_mesh.agent.loop.notes import CUT, EMPTY_REPLY, GOAL_NOT_REACHED, GOAL_REACHED, REFUSED
+from archon_mesh.agent.loop.notes import CUT, CUT_CALL, EMPTY_REPLY, GOAL_NOT_REACHED, GOAL_REACHED, REFUSED
 from archon_mesh.agent.loop.overflow import compact_history
 from archon_mesh.agent.loop.tool_calls import ToolCaller
 from archon_mesh.agent.state.agent_state import AgentState
@@ -74,6 +74,9 @@ class _Loop:
         self._begun: list[str] = []
         """The parts of an answer that was cut so far."""
 
+        self._cut_calls = 0
+        """Replies in a row whose last tool call was cut."""
+
         self._was_compacted = False
 
     async def run(self, open_calls: Sequence[ToolCall]) -> str:
@@ -110,8 +113,13 @@ class _Loop:
             return message.content, True
         if message.tool_calls and is_last:
             return None, True
+        if message.tool_calls and turn.cut:
+            message = self._without_cut_call(message)
+            if not message.tool_calls:
+                return None, False
         if message.tool_calls:
             state.history.append(message)
+            self._cut_calls = self._cut_calls if turn.cut else 0
             return await self._act(message.tool_calls), is_last
         return await self._consider(turn, is_last=is_last), is_last
 
@@ -173,6 +181,22 @@ class _Loop:
             self._state.history.append(message)
         self._note = REFUSED if turn.refused else EMPTY_REPLY
         return None
+
+    def _without_cut_call(self, message: ChatMessage) -> ChatMessage:
+        """Returns a reply that was cut without its last call, which may not be whole: what there is of its arguments
+        may be valid, and mean something else. Raises ReplyCut if the model's calls are cut again and again."""
+        self._cut_calls += 1
+        if self._cut_calls > MAX_CUT:
+            raise ReplyCut(
+                f"{self._state.agent_name}: the model's tool calls were cut at its length limit "
+                f"{self._cut_calls} times in a row; a higher max_tokens lets them end",
+                metadata=self._found(message.content),
+            )
+        self._note = CUT_CALL
+        message = replace(message, tool_calls=message.tool_calls[:-1])
+        if not message.tool_calls and message.content.strip():
+            self._state.history.append(message)
+        return message
 
     def _go_on(self, message: ChatMessage, *, is_last: bool) -> None:
         """Has the model continue a reply that was cut. Raises ReplyCut if it may not reply again."""

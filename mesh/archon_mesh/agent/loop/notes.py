@@ -15,6 +15,10 @@ CUT: Final = (
     "Your last reply was cut off at its length limit. Continue it exactly where it ends; repeat nothing, and say "
     "nothing about the cut."
 )
+CUT_CALL: Final = (
+    "Your last reply was cut off at its length limit within a tool call, which was not made. Make the call again, with "
+    "shorter arguments."
+)
 REFUSED: Final = (
     "You declined the task. Do the part of it that you can do, in a smaller step if that helps, and say what you leave "
     "out and why."

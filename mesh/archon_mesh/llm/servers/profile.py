@@ -29,6 +29,9 @@ class ServerProfile(BaseModel):
     reasoning: tuple[Literal["reasoning_content", "reasoning", "reasoning_details", "extra_content"], ...] = Field(
         description="the fields with thinking that go back with the tool calls of their reply"
     )
+    needs_reasoning: bool = Field(
+        description="whether messages with tool calls must have these fields: empty ones stand in for what is not there"
+    )
     tool_ids: Literal["any", "nine"] = Field(description="nine: ids of tool calls are nine letters and digits")
     schemas: Literal["full", "plain"] = Field(
         description="plain: schemas of tools without references and without the keys that few servers know"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,10 +72,16 @@ class McpTool(Tool):
     async def execute(self, **kwargs: Any) -> ToolResult:
         """Calls the tool. Raises what Caller.call raises."""
         result = await self._caller.call(self.name, kwargs["arguments"])
-        content = content_of(result)
-        if result.is_error:
-            return ToolResult.error(content if isinstance(content, str) else str(content) or "the tool failed")
-        return ToolResult.success(content)
+        return ToolResult.error(_failure(result)) if result.is_error else ToolResult.success(content_of(result))
+
+
+def _failure(result: CallToolResult) -> str:
+    """Returns what a failed call says: its content, and its structured content, which may have the details."""
+    content = content_of(result)
+    parts = [content if isinstance(content, str) else str(content)]
+    if result.structured_content is not None:
+        parts.append(json.dumps(result.structured_content, ensure_ascii=False))
+    return "\n\n".join(filter(None, parts)) or "the tool failed"
 
 
 def content_of(result: CallToolResult) -> Any:

@@ -103,6 +103,15 @@ async def test_a_call_of_another_model_goes_to_gemini_with_the_mark_of_an_unsign
     assert [call.get("extra_content") for call in back["tool_calls"]] == [UNSIGNED, None]
 
 
+@pytest.mark.parametrize("family", ["deepseek", "moonshot"])
+async def test_a_call_of_another_model_goes_to_deepseek_with_empty_thinking(server: OpenAIServer, family: str) -> None:
+    """BerriAI/litellm#27946, openai/openai-agents-python#2155"""
+    reply = await reply_of(server, "groq", chunk({"reasoning": "hm", "tool_calls": [part(0)]}))
+    back = await sent_back(server, family, reply)
+    assert back["reasoning_content"] == ""
+    assert "reasoning" not in back
+
+
 async def test_the_thinking_of_one_family_is_not_sent_to_another(server: OpenAIServer) -> None:
     reply = await reply_of(server, "deepseek", chunk({"reasoning_content": "hm", "tool_calls": [part(0)]}))
     for family in ("openai", "mistral", "other", "groq"):

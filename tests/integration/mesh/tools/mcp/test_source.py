@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -156,12 +156,21 @@ async def test_server_that_dies_is_started_again() -> None:
         assert (await engine.execute_tool_call("testing.add", {"a": 1, "b": 1})).ok
 
 
+def servers() -> set[int]:
+    """Returns the processes of servers that this process has started."""
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "mcp_server" in str(child.cmdline()):
+                found.add(child.pid)
+    return found
+
+
 @pytest.mark.slow
 async def test_server_that_dies_while_idle_is_started_again(tmp_path: Path) -> None:
+    ending = servers()  # of tests before this one
     async with over_pipes() as source:
-        before = {
-            child.pid for child in psutil.Process().children(recursive=True) if "mcp_server" in str(child.cmdline())
-        }
+        before = servers() - ending
         assert len(before) == 1
         psutil.Process(*before).kill()
         await until(lambda: not source.is_connected, 30)
@@ -449,3 +458,41 @@ def test_a_proxy_is_taken_from_the_environment(url: str, proxy: str | None, monk
     monkeypatch.setenv("http_proxy", "http://proxy:1")
     monkeypatch.setenv("no_proxy", "inside.test")
     assert mcp_transport._proxy_of(url) == proxy
+
+
+RESULTS = {
+    "bricks-mcp#45: an output schema and no structured content": (
+        {"content": [{"type": "text", "text": "plain"}]},
+        "plain",
+        None,
+    ),
+    "obsidian-mcp-server#108: structured content that breaks its schema": (
+        {"content": [{"type": "text", "text": "plain"}], "structuredContent": {"count": "three"}},
+        '{"count": "three"}',
+        None,
+    ),
+    "openai-agents-python#4224: an error with structured content": (
+        {"isError": True, "content": [{"type": "text", "text": "no such file"}], "structuredContent": {"code": 2}},
+        None,
+        'no such file\n\n{"code": 2}',
+    ),
+    "hermes-agent#101330: an error whose details are structured alone": (
+        {"isError": True, "content": [], "structuredContent": {"trace": "line 7"}},
+        None,
+        '{"trace": "line 7"}',
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "text", "error"), RESULTS.values(), ids=RESULTS)
+async def test_results_of_servers_that_bend_the_protocol_reach_the_model(
+    answer: dict[str, object], text: str | None, error: str | None
+) -> None:
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    program = HOSTILE.replace("PAGE", f'(lambda n: {{"tools": [tool("count", outputSchema={schema!r})]}})')
+    program = program.replace('"error": {"code": -32601, "message": "no"}', f'"result": {answer!r}')
+    async with McpToolSource("odd", command=sys.executable, args=["-c", program]) as source:
+        result = await engine_of(source).execute_tool_call("odd.count", {})
+    assert (result.error_message or None) == error
+    if text is not None:
+        assert result.text == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from archon.errors import InvalidArgument
 from archon.failure_kinds import CONTEXT_OVERFLOW
 from archon_mesh.agent import Agent, AgentState, ContextCompactionMiddleware, IterationLimit
 from archon_mesh.agent.errors import ModelRefused, ReplyCut
-from archon_mesh.agent.loop.notes import CUT, EMPTY_REPLY, GOAL_REACHED, LAST_STEP, REFUSED
+from archon_mesh.agent.loop.notes import CUT, CUT_CALL, EMPTY_REPLY, GOAL_REACHED, LAST_STEP, REFUSED
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
 from archon_mesh.llm.base import DECLINED, LENGTH
@@ -64,6 +65,34 @@ class TestCutReplies:
         agent = Agent("a", model=ScriptedModel([cut(text)]), max_iterations=iterations)
         with pytest.raises(ReplyCut):
             await agent.run_async("?")
+
+    async def test_a_call_that_is_cut_is_not_made(self) -> None:
+        half = replace(cut("I look."), tool_calls=(ToolCall("2", "look", '{"place": "he"}'),))
+        model = ScriptedModel([half, "nothing there"])
+        looked: list[str] = []
+
+        @tool
+        def look(place: str) -> str:
+            """Looks."""
+            looked.append(place)
+            return "nothing"
+
+        assert await Agent("a", model=model, tools=[look]).run_async("?") == "nothing there"
+        assert looked == []
+        assert [message.content for message in model.requests[1].messages[-2:]] == ["I look.", CUT_CALL]
+
+    async def test_the_calls_before_one_that_is_cut_are_made(self) -> None:
+        calls = (ToolCall("1", "look", "{}"), ToolCall("2", "look", "{"))
+        model = ScriptedModel([replace(cut(""), tool_calls=calls), "nothing there"])
+        assert await Agent("a", model=model, tools=[look]).run_async("?") == "nothing there"
+        asked, result, note = model.requests[1].messages[-3:]
+        assert ([call.id for call in asked.tool_calls], result.tool_call_id) == (["1"], "1")
+        assert note.content == CUT_CALL
+
+    async def test_calls_that_are_cut_again_and_again_fail(self) -> None:
+        half = replace(cut(""), tool_calls=(ToolCall("1", "look", "{"),))
+        with pytest.raises(ReplyCut, match="tool calls were cut at its length limit 4 times in a row"):
+            await Agent("a", model=ScriptedModel([half] * 9), tools=[look]).run_async("?")
 
     async def test_a_call_after_a_cut_reply_begins_another_answer(self) -> None:
         model = ScriptedModel([cut("I will lo"), call(), "nothing there"])
