@@ -14,6 +14,7 @@ from archon.errors import ArchonError, InvalidArgument, Unavailable, UnknownFail
 from archon.failure_kinds import PROVIDER
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
+from archon_mesh.llm.cache_key import FIELD, cache_key
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chat_http import ChatHttp
 from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 DONE: Final = "[DONE]"
 """The data of the last event of a stream."""
 
-OPTIONAL: Final = ("stream_options", "temperature", "response_format", *TEXTS, DETAILS)
+OPTIONAL: Final = ("stream_options", "temperature", "response_format", FIELD, *TEXTS, DETAILS)
 """Fields of a request without which an answer is as good: those that a server refuses by name are left out."""
 
 _UNKNOWN = re.compile(
@@ -190,6 +191,8 @@ class OpenAIModel:
                 for tool in tools:
                     tool["function"]["parameters"] = plain_schema(tool["function"]["parameters"])
             arguments["tools"] = tools
+            if self.profile.cache_key and FIELD not in self._refused:
+                arguments[FIELD] = cache_key(request)
         if request.temperature is not None and self.profile.temperature and "temperature" not in self._refused:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:

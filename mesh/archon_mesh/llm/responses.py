@@ -10,6 +10,7 @@ from typing import Any
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
+from archon_mesh.llm.cache_key import FIELD, cache_key
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
@@ -100,6 +101,8 @@ class ResponsesModel:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:
             arguments["max_output_tokens"] = request.max_tokens
+        if request.tools and self._endpoint.base_url is None:
+            arguments[FIELD] = cache_key(request)
         if request.is_json and self._endpoint.base_url is None:  # other servers may not know it
             arguments["text"] = {"format": {"type": "json_object"}}
         return {"model": self._model, "stream": True, "store": False, "timeout": request.timeout, **arguments}

@@ -22,6 +22,7 @@ class ServerProfile(BaseModel):
     )
     stream_options: bool = Field(description="whether a stream may be asked for its usage")
     temperature: bool = Field(description="whether requests may have a temperature")
+    cache_key: bool = Field(description="whether requests with tools name what they begin with (`prompt_cache_key`)")
     length: Literal["max_tokens", "max_completion_tokens"] = Field(description="the field that limits a reply")
     json_replies: tuple[Literal["object", "schema"], ...] = Field(
         alias="json", description="the response formats that are enforced: any JSON object, a JSON Schema"

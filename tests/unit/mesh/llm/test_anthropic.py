@@ -61,6 +61,9 @@ async def model(server: AnthropicServer) -> AsyncIterator[AnthropicModel]:
     await model.close()
 
 
+KEPT = {"type": "ephemeral"}
+
+
 async def collect(model: AnthropicModel, request: ModelRequest = HELLO) -> list[ModelChunk]:
     return [step async for step in model.stream(request)]
 
@@ -98,7 +101,10 @@ async def test_request_is_sent_completely(model: AnthropicModel, server: Anthrop
         "max_tokens": 9,
         "temperature": 1.0,
         "stream": True,
-        "system": "be brief\n\nshared",
+        "system": [
+            {"type": "text", "text": "be brief", "cache_control": KEPT},
+            {"type": "text", "text": "shared", "cache_control": KEPT},
+        ],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "add"}]},
             {
@@ -111,7 +117,12 @@ async def test_request_is_sent_completely(model: AnthropicModel, server: Anthrop
             {
                 "role": "user",
                 "content": [
-                    {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "2"}]},
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "toolu_1",
+                        "content": [{"type": "text", "text": "2"}],
+                        "cache_control": KEPT,
+                    },
                     {"type": "text", "text": "last step"},
                 ],
             },
@@ -120,6 +131,16 @@ async def test_request_is_sent_completely(model: AnthropicModel, server: Anthrop
     }
     [received] = server.received
     assert (received.path, received.headers["authorization"]) == ("/v1/messages", f"Bearer {KEY}")
+
+
+async def test_a_request_that_no_other_follows_is_not_kept(model: AnthropicModel, server: AnthropicServer) -> None:
+    body = await body_of(model, server, ChatMessage("system", "be brief"), ChatMessage("user", "hello"))
+    assert "cache_control" not in str(body)
+
+
+async def test_tools_are_kept_if_there_is_no_prompt(model: AnthropicModel, server: AnthropicServer) -> None:
+    body = await body_of(model, server, ChatMessage("user", "add"), tools=[ToolSpec("add", "adds", SCHEMA)])
+    assert body["tools"][-1]["cache_control"] == body["messages"][-1]["content"][-1]["cache_control"] == KEPT
 
 
 async def test_a_history_is_made_to_fit_the_api(model: AnthropicModel, server: AnthropicServer) -> None:

@@ -153,6 +153,19 @@ async def test_gemini_gets_schemas_without_references(server: OpenAIServer) -> N
         assert sent["function"]["parameters"] == expected
 
 
+async def test_openai_gets_the_same_cache_key_for_all_steps_of_an_agent(server: OpenAIServer) -> None:
+    model, tools = OpenAIModel("m", base_url=server.url, server="openai"), [ToolSpec("add", "adds", REFERRING)]
+    prompt = ChatMessage("system", "be brief")
+    for messages in ([prompt, QUESTION], [prompt, QUESTION, ChatMessage("assistant", "a"), QUESTION]):
+        await model.generate(ModelRequest(messages, tools=tools))
+    await model.generate(ModelRequest([ChatMessage("system", "another"), QUESTION], tools=tools))
+    await model.generate(ModelRequest([prompt, QUESTION]))
+    await model.close()
+    keys = [received.body.get("prompt_cache_key") for received in server.received]
+    assert keys[0] == keys[1] != keys[2]
+    assert keys[3] is None, "no step follows"
+
+
 async def test_mistral_gets_ids_of_nine_characters(server: OpenAIServer) -> None:
     model = OpenAIModel("m", base_url=server.url, server="mistral")
     call = ToolCall("call_0123456789", "add", "{}")
