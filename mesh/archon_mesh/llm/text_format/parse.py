@@ -35,6 +35,7 @@ _ACTION_LINE = re.compile(
     r"(?:\s{0,5}(?:$|(?=\{)|action[ _]input\s?:(?=\s)))",
     re.I,
 )
+_CALL_LIKE = re.compile(r"""^\s*[{\[<]|["'](?:tool|tool_name|name|action|arguments|args)["']\s*:""")
 _FUNCTION = re.compile(rf"\s{{0,5}}`?({NAME})\((.{{0,20000}})\)[`.;]?\s*$", re.S)
 
 
@@ -66,6 +67,13 @@ def parse_llm_action_response(text: str) -> ParsedReply:
     if result is None:
         raise ParsingError("the reply has no call and no final answer that can be read")
     return ParsedReply(thought, result)
+
+
+def prose_of(text: str) -> str:
+    """Returns a reply in which nothing looks like a call, without its thinking; empty for any other."""
+    prose = without_end_tokens(without_thinking(text[:MAX_REPLY].replace("\r\n", "\n"))).strip()
+    is_prose = all(section.kind is Kind.PROSE for section in sections(prose)) and not _CALL_LIKE.search(prose)
+    return prose if is_prose else ""
 
 
 def extract_json_from_text(text: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -16,19 +17,25 @@ from archon_mesh.llm.chunks import stream_reply
 from archon_mesh.llm.text_format.answer_stream import AnswerStream
 from archon_mesh.llm.text_format.calls import INPUT, ParsedCall
 from archon_mesh.llm.text_format.errors import ParsingError
-from archon_mesh.llm.text_format.parse import parse_llm_action_response
+from archon_mesh.llm.text_format.parse import parse_llm_action_response, prose_of
 from archon_mesh.llm.text_format.prompt import repair_of, to_text
 from archon_mesh.llm.wrappers.wrapper import ModelWrapper, stream_of
 
 REPAIRS: Final = 1
 """How often a reply that cannot be read is asked for again."""
 
+MAX_LOGGED: Final = 1_000
+"""Characters of a reply that cannot be read which the log gets."""
+
+_log = logging.getLogger(__name__)
+
 
 class TextToolModel(ModelWrapper):
     """Wraps a model client: tools go into the system prompt, and calls are read from the text of the reply.
 
-    A reply that cannot be read is asked for again as JSON, REPAIRS times; then the call fails with ParsingError of the
-    kind `model.format`. A tool that does not exist is passed on as a call. Closing it closes the wrapped client.
+    A reply that cannot be read is asked for again as JSON, REPAIRS times; then plain prose is the answer, and with
+    anything else the call fails with ParsingError of the kind `model.format`. A tool that does not exist is passed on
+    as a call. Closing it closes the wrapped client.
     """
 
     @override
@@ -58,7 +65,8 @@ class TextToolModel(ModelWrapper):
 def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> ModelReply | None:
     """Returns the reply with its call or its answer; None if it cannot be read and the model may be asked again.
 
-    Without tools, every text is an answer. Raises ParsingError if the last reply cannot be read.
+    Without tools, every text is an answer, and so is prose in the last reply. Raises ParsingError for any other one that
+    cannot be read.
     """
     if reply.finish_reason == DECLINED:
         return reply
@@ -71,6 +79,9 @@ def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> Mod
             return reply
         if not is_last:
             return None
+        if prose := prose_of(reply.text):
+            return replace(reply, text=prose)
+        _log.warning("%s: a reply cannot be read: %s", reply.model, " ".join(reply.text.split())[:MAX_LOGGED])
         raise ParsingError(f"the model {reply.model} does not keep to the text format: {error}") from None
     if parsed.call is None:
         return replace(reply, text=parsed.final_answer or "")

@@ -81,7 +81,7 @@ async def test_a_reply_that_cannot_be_read_is_asked_for_again(streams: bool) -> 
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_model_that_never_keeps_to_the_format_fails_typed(streams: bool) -> None:
-    inner = ScriptedModel(["word " * 10_000, "Still prose."])
+    inner = ScriptedModel(["word " * 10_000, 'Action: {"tool": "multiply", "argum'])
     with pytest.raises(ParsingError, match="does not keep to the text format") as caught:
         await (everything(TextToolModel(inner)) if streams else TextToolModel(inner).generate(REQUEST))
     assert caught.value.kind == "model.format"
@@ -91,6 +91,22 @@ async def test_a_model_that_never_keeps_to_the_format_fails_typed(streams: bool)
     )
     assert len(inner.requests) == 2
     assert len(inner.requests[1].messages[-2].content) == MAX_QUOTED
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_plain_prose_is_the_answer_if_the_model_says_nothing_else(streams: bool) -> None:
+    model = TextToolModel(ScriptedModel([says("It is 45."), says("<think>Hm.</think>It is 45, as I said.")]))
+    reply = (await everything(model))[-1].reply if streams else await model.generate(REQUEST)
+    assert reply is not None
+    assert (reply.text, reply.tool_calls, reply.usage) == ("It is 45, as I said.", (), Usage(200, 20))
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"tool": "multiply"', "<tool_call>", "I call 'tool': multiply, \"arguments\": {", ""]
+)
+async def test_a_call_that_is_broken_is_no_answer(broken: str) -> None:
+    with pytest.raises(ParsingError):
+        await TextToolModel(ScriptedModel([says("It is 45."), says(broken)])).generate(REQUEST)
 
 
 async def test_a_final_answer_in_json_is_read_after_a_repair() -> None:
