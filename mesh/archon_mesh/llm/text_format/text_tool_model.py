@@ -65,8 +65,8 @@ class TextToolModel(ModelWrapper):
 def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> ModelReply | None:
     """Returns the reply with its call or its answer; None if it cannot be read and the model may be asked again.
 
-    Without tools, every text is an answer, and so is prose in the last reply. Raises ParsingError for any other one that
-    cannot be read.
+    Without tools, every text is an answer, and so is prose in the last reply. Raises ParsingError for any other reply
+    that cannot be read.
     """
     if reply.finish_reason == DECLINED:
         return reply
