@@ -26,6 +26,7 @@ from archon_mesh.node.role import Role
 from archon_mesh.node.session_history import TurnRecorder, load_history
 from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared_storage
 from archon_mesh.node.task_hooks import TaskMiddleware
+from archon_mesh.node.task_input import query_of
 from archon_mesh.node.tool_step import ToolStepRun
 from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
@@ -86,7 +87,7 @@ def agent_handler(
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
-            query, loop = _query(task), _loop(task)
+            query, loop = query_of(task), _loop(task)
             try:
                 with bind_desk(desk):
                     text = await run_query(fork, query, {"task": task}, Emitter(), resume_from, loop=loop)
@@ -112,12 +113,6 @@ def _allow_only(fork: Agent, names: tuple[str, ...]) -> None:
     """Leaves the agent with these tools only."""
     fork.tools = ToolRegistry.of(each for each in fork.tools.registrations if each.name in names)
     fork.engine = fork.engine.for_registry(fork.tools)
-
-
-def _query(task: TaskContext) -> str:
-    """Returns the input of the task, with what is expected of the answer, and why an earlier one was refused."""
-    text = f"{task.text}\n\nExpected output: {task.expected_output}" if task.expected_output else task.text
-    return f"{text}\n\nAn earlier answer was refused: {task.refusal}" if task.refusal else text
 
 
 async def _ask_credential(task: TaskContext, tool_name: str, credential: str) -> str:
