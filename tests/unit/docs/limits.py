@@ -852,8 +852,8 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_arguments_above_the_tools_limit_are_refused"],
         ),
         Limit(
-            "Result of a tool call: text or JSON, images",
-            "{archon_mesh.tools.output_limit:MAX_OUTPUT_BYTES|bytes}, {archon_mesh.tools.output_limit:MAX_IMAGE_BYTES|bytes}; `max_output_bytes` of the tool",
+            "Result of a tool call: text or JSON, files that no model reads",
+            "{archon_mesh.tools.output_limit:MAX_OUTPUT_BYTES|bytes}, {archon_mesh.tools.output_limit:MAX_MEDIA_BYTES|bytes}; `max_output_bytes` of the tool",
             "Cut, with a note that says how much was left out.",
             ["test_long_text_is_cut_with_a_note", "test_images_are_bounded_together"],
         ),
