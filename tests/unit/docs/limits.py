@@ -1000,6 +1000,42 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Further calls wait.",
             ["test_calls_of_all_clients_at_the_same_time_are_bounded"],
         ),
+        Limit(
+            "Prompts of an MCP server; resources and folders; resources in a list",
+            "{archon_mesh.tools.mcp.offer:MAX_PROMPTS}; {archon_mesh.tools.mcp.offer:MAX_PROVIDERS}; {archon_mesh.tools.mcp.handlers:MAX_RESOURCES}",
+            "`RESOURCE_EXHAUSTED`; further resources are not listed.",
+            ["test_prompts_and_resources_of_an_offer_are_bounded", "test_list_of_resources_is_bounded"],
+        ),
+        Limit(
+            "A resource; its URI; a prompt; its messages",
+            "{archon_mesh.tools.mcp.resources:MAX_RESOURCE_BYTES|bytes}; {archon_mesh.tools.mcp.resources:MAX_URI|characters}; {archon_mesh.tools.mcp.prompts:MAX_PROMPT_BYTES|bytes}; {archon_mesh.tools.mcp.prompts:MAX_MESSAGES}",
+            "An error for the client.",
+            ["test_large_resource_and_other_values_are_refused", "test_prompt_of_other_values_or_too_many_is_refused"],
+        ),
+        Limit(
+            "Files of a folder of resources that are listed; entries that are looked at for that",
+            "{archon_mesh.tools.mcp.folder:MAX_FILES}; {archon_mesh.tools.mcp.folder:MAX_ENTRIES}",
+            "Further files are not listed.",
+            ["test_files_and_their_sizes_are_bounded"],
+        ),
+        Limit(
+            "Time of a prompt or a resource; values that complete an argument",
+            "{archon_mesh.tools.mcp.functions:CALL_SECONDS|seconds}, `seconds`; {archon_mesh.tools.mcp.functions:MAX_COMPLETIONS}",
+            "An error for the client; further values are left out.",
+            ["test_function_that_is_late_is_abandoned", "test_arguments_of_prompts_are_completed"],
+        ),
+        Limit(
+            "A log message for an MCP client; the answers of a client between two rounds of a request",
+            "{archon_mesh.tools.mcp.client:MAX_LOG_BYTES|bytes}; {archon_mesh.tools.mcp.client:MAX_STATE_BYTES|bytes}",
+            "`INVALID_ARGUMENT`; `RESOURCE_EXHAUSTED`",
+            ["test_invalid_log_message_is_refused", "test_state_of_a_request_is_sealed_and_bound_to_it"],
+        ),
+        Limit(
+            "MCP clients that listen for changes; subscriptions to resources, and log levels of sessions",
+            "{archon_mesh.tools.mcp.changes:MAX_LISTENERS}; {archon_mesh.tools.mcp.changes:MAX_SUBSCRIPTIONS}",
+            "Further clients are refused; the oldest is forgotten.",
+            ["test_client_that_listens_when_too_many_do_is_refused", "test_oldest_subscription_is_forgotten"],
+        ),
     ],
     "Tools that come with Archon": [
         Limit(

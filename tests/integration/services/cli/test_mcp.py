@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ImageContent, TextContent, TextResourceContents
 
 from tests.fixtures.fork_server import ForkServer
 from tests.fixtures.programs import Program, program
@@ -25,6 +26,7 @@ from archon_mesh.agent import Agent
 from archon_mesh.tools import tool
 from archon_mesh.tools.builtin import Calculator
 from archon_mesh.tools.image import Image
+from archon_mesh.tools.mcp import McpOffer, ResourceFolder, prompt
 
 print("printed by the module")
 
@@ -65,6 +67,14 @@ agent = Agent(
     tools=[record, picture, wipe, hidden, fail, stateful, Calculator()],
     tool_policy={"denied": ["hidden"]},
 )
+
+@prompt
+def review(text: str) -> str:
+    """Reviews a text."""
+    return f"Review: {text}"
+
+offer = McpOffer(agent, resources=[ResourceFolder("docs://", "documents")], prompts=[review])
+without_agent = McpOffer([record], prompts=[review])
 '''
 
 IMPORTED = (
@@ -83,6 +93,9 @@ class Start(Protocol):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "office_tools.py").write_text(MODULE)
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "guide.md").write_text("# Guide")
+    (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "office.yaml").write_text(
         "name: office\ndescription: An office.\ntools: [office_tools:record, office_tools:wipe]\n"
         "tool_policy: {allowed: [record, wipe]}\n"
@@ -180,6 +193,24 @@ async def test_agent_of_a_file_offers_what_its_policy_allows(started: Start) -> 
     async with over_http(started, "office.yaml") as (url, _), Client(url, read_timeout_seconds=60) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"record", "wipe"}
         assert text(await client.call_tool("wipe", {})) == "wiped"
+
+
+async def test_offer_has_resources_and_prompts_beside_tools(started: Start) -> None:
+    async with over_http(started, "office_tools:offer") as (url, _), Client(url, read_timeout_seconds=60) as client:
+        await check_tools(client)
+        (contents,) = (await client.read_resource("docs://guide.md")).contents
+        assert contents == TextResourceContents(uri="docs://guide.md", mime_type="text/markdown", text="# Guide")
+        with pytest.raises(MCPError, match="Resource not found"):
+            await client.read_resource("docs://../secret.txt")
+        (message,) = (await client.get_prompt("review", {"text": "a text"})).messages
+        assert message.content == TextContent(text="Review: a text")
+
+
+async def test_offer_of_a_list_of_tools_needs_no_agent(started: Start) -> None:
+    source = "office_tools:without_agent"
+    async with over_http(started, source) as (url, _), Client(url, read_timeout_seconds=60) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["record"]
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["review"]
 
 
 async def test_output_has_only_the_protocol_and_ends_with_the_input(started: Start) -> None:

@@ -1,0 +1,113 @@
+"""`ask_person` within a request of an MCP client: the question becomes a form for the person behind the client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from archon.errors import FailedPrecondition, InvalidArgument
+from archon_mesh.core.people import Decision, QuestionKind
+from archon_mesh.tools.mcp.client import ClientCall, FormAnswer, FormRequest
+from archon_mesh.tools.people.ask import FunctionDesk, PersonAnswer, PersonQuestion
+from archon_mesh.tools.result import ToolResult
+
+_SIMPLE: Final = ("string", "number", "integer", "boolean")
+_DECISIONS: Final = {"approve": Decision.APPROVE, "reject": Decision.REJECT, "modify": Decision.MODIFY}
+_APPROVAL: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "enum": list(_DECISIONS)},
+        "text": {"type": "string", "description": "the reason, or what replaces the action"},
+    },
+    "required": ["decision"],
+}
+
+
+class ClientDesk:
+    """The way to the person behind an MCP client. The person has no identity, so that it can be no named approver."""
+
+    def __init__(self, call: ClientCall) -> None:
+        self._call = call
+        self._count = 0
+
+    async def ask(self, question: PersonQuestion, call: int | None) -> PersonAnswer:
+        """Returns the answer. Raises FailedPrecondition if this person may not answer, declines, or cannot be asked
+        from here, and QuestionTimedOut."""
+        if question.terms.approvers:
+            raise FailedPrecondition("the person behind an MCP client has no identity, and can be no approver")
+        self._count += 1
+        name = f"question-{self._count}"
+
+        async def answer(asked: PersonQuestion) -> PersonAnswer:
+            form = _form(asked)
+            given: FormAnswer = (await self._call.ask({name: form}))[name]
+            return _answer(asked, given)
+
+        return await FunctionDesk(answer).ask(question, call)
+
+    def begin_calls(self, *, resumed: bool) -> Mapping[int, ToolResult]:
+        """Returns no results: a client calls one tool at a time."""
+        return {}
+
+
+def _form(question: PersonQuestion) -> FormRequest:
+    if question.kind is QuestionKind.APPROVAL:
+        return FormRequest(question.text, _APPROVAL)
+    schema = question.schema
+    if schema is not None and _is_flat(schema):
+        return FormRequest(question.text, schema)
+    if schema is None:
+        field: Mapping[str, Any] = {"type": "string"}
+    elif _is_field(schema):
+        field = schema
+    else:
+        field = {"type": "string", "description": f"JSON that matches {json.dumps(dict(schema))}"}
+    return FormRequest(question.text, {"type": "object", "properties": {"answer": field}, "required": ["answer"]})
+
+
+def _answer(question: PersonQuestion, given: FormAnswer) -> PersonAnswer:
+    if given.action != "accept":
+        if question.kind is QuestionKind.APPROVAL and given.action == "decline":
+            return PersonAnswer("", Decision.REJECT)
+        raise FailedPrecondition(f"the person did not answer: {given.action}")
+    if question.kind is QuestionKind.APPROVAL:
+        return PersonAnswer(str(given.content.get("text") or ""), _DECISIONS[given.content["decision"]])
+    if question.schema is not None and _is_flat(question.schema):
+        return PersonAnswer(_json(given.content))
+    value = given.content["answer"]
+    if question.schema is not None and not _is_field(question.schema):
+        _check_json(question.schema, value)
+    return PersonAnswer(value if isinstance(value, str) else _json(value))
+
+
+def _is_flat(schema: Mapping[str, Any]) -> bool:
+    """Returns whether a form can have the properties of a schema as its fields."""
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, Mapping) or not properties:
+        return False
+    return all(isinstance(field, Mapping) and _is_field(field) for field in properties.values())
+
+
+def _is_field(schema: Mapping[str, Any]) -> bool:
+    if schema.get("type") in _SIMPLE:
+        return True
+    items = schema.get("items")
+    return schema.get("type") == "array" and isinstance(items, Mapping) and ("enum" in items or "anyOf" in items)
+
+
+def _check_json(schema: Mapping[str, Any], text: str) -> None:
+    """Raises InvalidArgument unless a text is JSON that matches the schema."""
+    import referencing
+    from jsonschema import Draft202012Validator
+
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"the answer is not JSON: {error}") from None
+    for problem in Draft202012Validator(dict(schema), registry=referencing.Registry()).iter_errors(value):
+        raise InvalidArgument(f"the answer does not match the schema: {problem.message[:500]}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
