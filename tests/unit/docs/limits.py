@@ -995,6 +995,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_pauses_between_connections_double"],
         ),
         Limit(
+            "Questions of an MCP server during a call; a question",
+            "{archon_mesh.tools.mcp.questions:MAX_QUESTIONS}; {archon_mesh.tools.mcp.questions:MAX_QUESTION|characters}",
+            "Further ones are refused; the question is cut.",
+            ["test_questions_of_a_call_are_bounded", "test_long_question_of_a_server_is_cut"],
+        ),
+        Limit(
             "Calls of all clients of `archon mcp` at the same time",
             "{archon_mesh.tools.mcp.server:MAX_CALLS}",
             "Further calls wait.",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from archon.errors import FailedPrecondition, InvalidArgument, ResourceExhausted, UnknownFailure
+from archon_mesh.tools.mcp.forms import mismatch
 from archon_mesh.tools.people.ask import is_resumable
 
 if TYPE_CHECKING:
@@ -322,11 +323,7 @@ def _form_answer(request: FormRequest, raw: Mapping[str, Any]) -> FormAnswer:
         raise InvalidArgument("the client's answer to a form has no action")
     if action != "accept":
         return FormAnswer(action)
-    import referencing
-    from jsonschema import Draft202012Validator
-
     content = raw.get("content") or {}
-    validator = Draft202012Validator(dict(request.schema), registry=referencing.Registry())
-    for error in validator.iter_errors(content):
-        raise InvalidArgument(f"the client's answer does not match the form: {error.message[:500]}")
+    if (problem := mismatch(request.schema, content)) is not None:
+        raise InvalidArgument(f"the client's answer does not match the form: {problem}")
     return FormAnswer("accept", content)

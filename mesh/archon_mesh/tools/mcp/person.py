@@ -9,10 +9,10 @@ from typing import Any, Final
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.core.people import Decision, QuestionKind
 from archon_mesh.tools.mcp.client import ClientCall, FormAnswer, FormRequest
+from archon_mesh.tools.mcp.forms import is_field, is_form, mismatch
 from archon_mesh.tools.people.ask import FunctionDesk, PersonAnswer, PersonQuestion
 from archon_mesh.tools.result import ToolResult
 
-_SIMPLE: Final = ("string", "number", "integer", "boolean")
 _DECISIONS: Final = {"approve": Decision.APPROVE, "reject": Decision.REJECT, "modify": Decision.MODIFY}
 _APPROVAL: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -55,11 +55,11 @@ def _form(question: PersonQuestion) -> FormRequest:
     if question.kind is QuestionKind.APPROVAL:
         return FormRequest(question.text, _APPROVAL)
     schema = question.schema
-    if schema is not None and _is_flat(schema):
+    if schema is not None and is_form(schema):
         return FormRequest(question.text, schema)
     if schema is None:
         field: Mapping[str, Any] = {"type": "string"}
-    elif _is_field(schema):
+    elif is_field(schema):
         field = schema
     else:
         field = {"type": "string", "description": f"JSON that matches {json.dumps(dict(schema))}"}
@@ -73,40 +73,22 @@ def _answer(question: PersonQuestion, given: FormAnswer) -> PersonAnswer:
         raise FailedPrecondition(f"the person did not answer: {given.action}")
     if question.kind is QuestionKind.APPROVAL:
         return PersonAnswer(str(given.content.get("text") or ""), _DECISIONS[given.content["decision"]])
-    if question.schema is not None and _is_flat(question.schema):
+    if question.schema is not None and is_form(question.schema):
         return PersonAnswer(_json(given.content))
     value = given.content["answer"]
-    if question.schema is not None and not _is_field(question.schema):
+    if question.schema is not None and not is_field(question.schema):
         _check_json(question.schema, value)
     return PersonAnswer(value if isinstance(value, str) else _json(value))
 
 
-def _is_flat(schema: Mapping[str, Any]) -> bool:
-    """Returns whether a form can have the properties of a schema as its fields."""
-    properties = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(properties, Mapping) or not properties:
-        return False
-    return all(isinstance(field, Mapping) and _is_field(field) for field in properties.values())
-
-
-def _is_field(schema: Mapping[str, Any]) -> bool:
-    if schema.get("type") in _SIMPLE:
-        return True
-    items = schema.get("items")
-    return schema.get("type") == "array" and isinstance(items, Mapping) and ("enum" in items or "anyOf" in items)
-
-
 def _check_json(schema: Mapping[str, Any], text: str) -> None:
     """Raises InvalidArgument unless a text is JSON that matches the schema."""
-    import referencing
-    from jsonschema import Draft202012Validator
-
     try:
         value = json.loads(text)
     except ValueError as error:
         raise InvalidArgument(f"the answer is not JSON: {error}") from None
-    for problem in Draft202012Validator(dict(schema), registry=referencing.Registry()).iter_errors(value):
-        raise InvalidArgument(f"the answer does not match the schema: {problem.message[:500]}")
+    if (problem := mismatch(schema, value)) is not None:
+        raise InvalidArgument(f"the answer does not match the schema: {problem}")
 
 
 def _json(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 from mcp_types import (
     AudioContent,
@@ -16,6 +17,7 @@ from mcp_types import (
 
 from archon_mesh.tools import Audio, Image
 from archon_mesh.tools import EmbeddedResource as Resource
+from archon_mesh.tools.mcp.mending import mend
 from archon_mesh.tools.mcp.tool import content_of
 
 
@@ -40,6 +42,13 @@ def test_sounds_images_and_resources_of_a_server_are_files() -> None:
         *("a text", Image(b"1"), Audio(b"2", "audio/mpeg"), "a note"),
         *(Resource(b"3", "application/zip", "note://2"), Image(b"4", "image/gif")),
     ]
+
+
+def test_result_without_its_type_is_complete() -> None:
+    results: list[dict[str, Any]] = [{"content": []}, {"content": [], "resultType": "input_required"}, {"tools": []}]
+    for result in results:
+        mend("server", result)
+    assert [result.get("resultType") for result in results] == ["complete", "input_required", None]
 
 
 def test_file_of_a_server_that_is_not_base64_is_a_note() -> None:
