@@ -139,11 +139,11 @@ chaos: tools ## the real processes under load, struck at random, then what they 
 tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger, Weaviate and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
 
-interop: tools ## build the members and clients in Go, TypeScript and Java into .tools/interop
+interop: tools ## build the members and clients in Go, TypeScript and Java, and fetch MCP's conformance suite, into .tools/interop
 	@$(RUN) -m tests.interop.builds
 
-test-interop: tools ## members and clients in Go, TypeScript and Java, and the README's grpcurl commands
-	@ARCHON_REQUIRE=go,node,java,grpcurl,jaeger $(RUN) -m pytest -q tests/interop
+test-interop: tools ## members and clients in Go, TypeScript and Java, the README's grpcurl commands, and MCP's conformance suite
+	@ARCHON_REQUIRE=go,node,node22,java,grpcurl,jaeger $(RUN) -m pytest -q tests/interop
 
 # What must hold ------------------------------------------------------------------------------------------------
 
