@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from archon.errors import FailedPrecondition, InvalidArgument, ResourceExhausted, UnknownFailure
-from archon_mesh.tools.mcp.forms import mismatch
+from archon_mesh.tools.mcp.forms import is_form, mismatch
 from archon_mesh.tools.people.ask import is_resumable
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ MAX_STATE_BYTES: Final = 64 * 1024
 @dataclass(frozen=True, slots=True)
 class FormRequest:
     """Asks the person behind the client to fill in a form: `schema` is a JSON Schema of type object whose properties
-    are texts, numbers, booleans and choices. The answer is a FormAnswer."""
+    are texts, numbers, booleans and choices; without properties the person confirms. The answer is a FormAnswer."""
 
     text: str
     schema: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        """Raises InvalidArgument if the schema is not one of an object."""
-        if self.schema.get("type") != "object":
+        """Raises InvalidArgument if the schema is not one of a form."""
+        if not is_form(self.schema):
             raise InvalidArgument(
-                f"invalid schema of a form: expected the type object, got {self.schema.get('type')!r}"
+                "invalid schema of a form: expected an object of texts, numbers, booleans and choices"
             )
 
 

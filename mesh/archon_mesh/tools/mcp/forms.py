@@ -10,9 +10,9 @@ SIMPLE: Final = ("string", "number", "integer", "boolean")
 
 
 def is_form(schema: Mapping[str, Any]) -> bool:
-    """Returns whether a form can have the properties of a schema as its fields."""
+    """Returns whether a form can have the properties of a schema as its fields. A form without fields is confirmed."""
     properties = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(properties, Mapping) or not properties:
+    if schema.get("type") != "object" or not isinstance(properties, Mapping):
         return False
     return all(isinstance(field, Mapping) and is_field(field) for field in properties.values())
 

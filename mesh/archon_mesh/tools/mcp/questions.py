@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from archon.errors import ArchonError, FailedPrecondition
+from archon.errors import FailedPrecondition
+from archon_mesh.core.people import Decision, QuestionKind
 from archon_mesh.tools.mcp.forms import is_form, mismatch
 from archon_mesh.tools.mcp.listing import schema_refusal, without_patterns
 from archon_mesh.tools.people.ask import PersonAnswer, PersonQuestion, QuestionAsked, ask_person
@@ -32,7 +33,7 @@ MAX_QUESTIONS: Final = 10
 MAX_QUESTION: Final = 4_000
 """Characters of a question; longer ones are cut."""
 
-_Outcome = PersonAnswer | ArchonError | QuestionAsked
+_Outcome = PersonAnswer | Exception | QuestionAsked
 """An answer, or what asking has raised."""
 
 
@@ -60,7 +61,7 @@ class ServerQuestions:
     @contextmanager
     def during_call(self) -> Iterator[None]:
         """Takes questions for the call of a tool within the block. Raises at its end what asking has raised:
-        QuestionAsked, and errors such as QuestionTimedOut."""
+        QuestionAsked, and errors such as QuestionTimedOut, but not that no person can be asked."""
         call = _OpenCall(contextvars.copy_context())
         token = _open_call.set(call)
         self._calls.append(call)
@@ -92,12 +93,11 @@ class ServerQuestions:
         if call.asked > MAX_QUESTIONS:
             return _refused(f"more than {MAX_QUESTIONS} questions during a call")
         text = f"The MCP server {self._server} asks: {params.message[:MAX_QUESTION]}"
-        outcome = await _ask(call, PersonQuestion(text, schema=params.requested_schema))
+        schema = params.requested_schema
+        kind, answer_schema = (QuestionKind.INPUT, schema) if schema["properties"] else (QuestionKind.APPROVAL, None)
+        outcome = await _ask(call, PersonQuestion(text, kind, answer_schema))
         if isinstance(outcome, PersonAnswer):
-            content = _content(outcome.text, params.requested_schema)
-            if content is None:
-                return types.ElicitResult(action="cancel")
-            return types.ElicitResult(action="accept", content=content)
+            return _result(outcome, schema)
         if outcome is not None and not isinstance(outcome, FailedPrecondition):
             call.ending = outcome
         return _refused(f"no person has answered: {outcome or 'the call has ended'}")
@@ -118,7 +118,7 @@ async def _ask(call: _OpenCall, question: PersonQuestion) -> _Outcome | None:
     async def ask() -> _Outcome:
         try:
             return await ask_person(question)
-        except (ArchonError, QuestionAsked) as ending:
+        except (Exception, QuestionAsked) as ending:  # noqa: BLE001 - raised again by the call
             return ending
 
     task = asyncio.get_running_loop().create_task(ask(), name="ask a person", context=call.variables.copy())
@@ -129,6 +129,20 @@ async def _ask(call: _OpenCall, question: PersonQuestion) -> _Outcome | None:
         task.cancel()
         call.tasks.discard(task)
     return None if task.cancelled() else task.result()
+
+
+def _result(answer: PersonAnswer, schema: Mapping[str, Any]) -> types.ElicitResult:
+    """Returns a person's answer as the server gets it; a form without fields is accepted or declined."""
+    import mcp_types as types
+
+    if not schema["properties"]:
+        actions: Mapping[Decision, Literal["accept", "decline"]]
+        actions = {Decision.APPROVE: "accept", Decision.REJECT: "decline"}
+        return types.ElicitResult(action=actions.get(answer.decision, "cancel"))
+    content = _content(answer.text, schema)
+    if content is None:
+        return types.ElicitResult(action="cancel")
+    return types.ElicitResult(action="accept", content=content)
 
 
 def _content(text: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:

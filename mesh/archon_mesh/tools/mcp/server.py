@@ -143,11 +143,21 @@ async def serve_http(server: Server[Any], port: int, started: Callable[[str], No
         waiting = asyncio.create_task(stopping.wait(), name="wait for the end")
         try:
             await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            _end_listening(server)
             http.should_exit = True
             await serving
         finally:
             waiting.cancel()
             serving.cancel()
+
+
+def _end_listening(server: Server[Any]) -> None:
+    """Ends the streams of clients that listen for changes, which would not end by themselves."""
+    from mcp.server.subscriptions import ListenHandler
+
+    entry = server.get_request_handler("subscriptions/listen")
+    if entry is not None and isinstance(entry.handler, ListenHandler):
+        entry.handler.close()
 
 
 def _version() -> str:

@@ -163,22 +163,23 @@ class McpToolSource:
 
     async def call(self, tool_name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Calls a tool of the server; a cancelled call is cancelled there, too. Raises Unavailable if the server is not
-        connected or dies, DeadlineExceeded, InvalidArgument, or UnknownFailure for other errors of the server."""
+        connected or dies, DeadlineExceeded, InvalidArgument, UnknownFailure for other errors of the server, and what
+        asking a person raises if the server may ask."""
         client = self._client
         if client is None or self._broken.is_set():
             reason = f": {self._failure}" if self._failure is not None else ""
             raise Unavailable(
                 f"MCP server {self.name} is not connected{reason}", retry_delay=BACKOFF, kind=TOOL_NETWORK
             )
-        try:
-            with self._questions.during_call():
+        with self._questions.during_call():
+            try:
                 return await client.call_tool(tool_name, arguments, read_timeout_seconds=self._seconds)
-        except Exception as error:  # noqa: BLE001 - the package raises those of all its layers
-            failure = self._error_of(error)
-            if isinstance(failure, Unavailable) and client is self._client:
-                self._failure = failure
-                self._broken.set()
-            raise failure from None
+            except Exception as error:  # noqa: BLE001 - the package raises those of all its layers
+                failure = self._error_of(error)
+                if isinstance(failure, Unavailable) and client is self._client:
+                    self._failure = failure
+                    self._broken.set()
+                raise failure from None
 
     # Supervision -----------------------------------------------------------------------------------------------------
 

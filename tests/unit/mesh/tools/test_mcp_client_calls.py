@@ -366,6 +366,15 @@ async def test_state_of_a_request_is_sealed_and_bound_to_it(monkeypatch: pytest.
         assert "larger than 10 bytes" in text(refused)
 
 
-def test_form_of_another_type_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="expected the type object"):
-        FormRequest("How old?", {"type": "integer"})
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer"},
+        {"type": "object"},
+        {"type": "object", "properties": {"a": {"type": "object"}}},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}},
+    ],
+)
+def test_schema_that_is_no_form_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="invalid schema of a form"):
+        FormRequest("How old?", schema)

@@ -16,6 +16,7 @@ import pytest
 from mcp_types import ElicitRequestFormParams, ElicitResult, ErrorData
 
 from archon.errors import InvalidArgument, QuestionTimedOut
+from archon_mesh.core.people import QuestionKind
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, ToolResult, tool
 from archon_mesh.tools.mcp import FormRequest, McpToolSource, ask_client
 from archon_mesh.tools.mcp import questions as questions_module
@@ -71,7 +72,8 @@ async def ask_as_it_is(message: str, schema: dict[str, Any], times: int = 1) -> 
     """Asks the person behind the client."""
     answer = {}
     for number in range(times):
-        form = FormRequest(message, schema)
+        form = FormRequest(message, {"type": "object", "properties": {}})
+        object.__setattr__(form, "schema", schema)  # of any kind: the client must check it
         given = (await ask_client({f"q{number}": form}))[f"q{number}"]
         answer = {"action": given.action, **({"content": dict(given.content)} if given.content else {})}
     return json.dumps(answer)
@@ -153,6 +155,18 @@ async def test_server_gets_the_answer_of_the_person(
     assert question.schema == schema
 
 
+@pytest.mark.parametrize(("said", "action"), [("yes", "accept"), ("reject", "decline"), ("perhaps", "cancel")])
+async def test_form_without_fields_is_confirmed(serving: Serving, said: str, action: str) -> None:
+    async def answer(question: PersonQuestion) -> str:
+        assert (question.kind, question.schema) == (QuestionKind.APPROVAL, None)
+        return said
+
+    async with serving(may_ask=True) as source:
+        with answered_by(answer):
+            result = await ask(source, {"type": "object", "properties": {}})
+    assert json.loads(result.text) == {"action": action}
+
+
 @pytest.mark.parametrize("said", ['{"name": 1}', "{}", '["Ann"]'])
 async def test_answer_that_does_not_match_is_cancelled(serving: Serving, said: str) -> None:
     async def answer(question: PersonQuestion) -> str:
@@ -209,11 +223,22 @@ async def test_question_without_an_answer_in_time_fails_the_call(serving: Servin
     assert result.metadata["reason"] == "QUESTION_TIMED_OUT"
 
 
+async def test_error_of_asking_is_not_one_of_the_server(serving: Serving) -> None:
+    async def answer(question: PersonQuestion) -> str:
+        raise ValueError("no desk")
+
+    async with serving(may_ask=True) as source:
+        with answered_by(answer):
+            result = await ask(source)
+        assert "ValueError: no desk" in result.text
+        assert source.is_connected
+
+
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
         ({"type": "object", "properties": {"a": {"type": "object"}}}, "only forms"),
-        ({"type": "object", "properties": {}}, "only forms"),
+        ({"type": "object", "properties": {"a": {"type": "array", "items": {}}}}, "only forms"),
         (
             {"type": "object", "properties": {"a": {"type": "string", "$ref": "https://evil.example"}}},
             "refers to another document",
