@@ -17,7 +17,7 @@ from archon.errors import Unavailable
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
-from archon_mesh.tools.mcp.server import create_server
+from archon_mesh.tools.mcp.serving.server import create_server
 
 ROOT = Path(__file__).parents[3]
 

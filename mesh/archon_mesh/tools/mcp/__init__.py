@@ -3,24 +3,26 @@
 The package `mcp` is optional: `pip install 'archon-mesh[mcp]'`.
 """
 
-from archon_mesh.tools.mcp.client import (
-    ClientRequest,
-    CompletionRequest,
-    FormAnswer,
-    FormRequest,
+from archon_mesh.tools.mcp.package import check_installed
+from archon_mesh.tools.mcp.serving.client import (
     MissingClientCapability,
-    Root,
-    RootsRequest,
     ask_client,
     client_can,
     log_to_client,
     report_progress,
 )
-from archon_mesh.tools.mcp.folder import ResourceFolder
-from archon_mesh.tools.mcp.offer import McpOffer
-from archon_mesh.tools.mcp.package import check_installed
-from archon_mesh.tools.mcp.prompts import Prompt, PromptMessage, prompt
-from archon_mesh.tools.mcp.resources import Resource, ResourceProvider, resource
+from archon_mesh.tools.mcp.serving.client_requests import (
+    ClientRequest,
+    CompletionRequest,
+    FormAnswer,
+    FormRequest,
+    Root,
+    RootsRequest,
+)
+from archon_mesh.tools.mcp.serving.folder import ResourceFolder
+from archon_mesh.tools.mcp.serving.offer import McpOffer
+from archon_mesh.tools.mcp.serving.prompts import Prompt, PromptMessage, prompt
+from archon_mesh.tools.mcp.serving.resources import Resource, ResourceProvider, resource
 from archon_mesh.tools.mcp.source import McpToolSource
 
 __all__ = [

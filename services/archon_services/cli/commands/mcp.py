@@ -69,7 +69,7 @@ def mcp(
 
 async def _serve(agent: Agent, offer: McpOffer | None, port: int | None) -> signal.Signals | None:
     """Serves until the input ends, or a signal comes, which is returned."""
-    from archon_mesh.tools.mcp.server import create_server
+    from archon_mesh.tools.mcp.serving.server import create_server
 
     async with _connected(agent):
         server = create_server(agent.name, agent.engine, instructions=agent.description, offer=offer)
@@ -81,7 +81,7 @@ async def _serve(agent: Agent, offer: McpOffer | None, port: int | None) -> sign
 
 
 async def _serve_http(server: Server[Any], port: int) -> signal.Signals | None:
-    from archon_mesh.tools.mcp.server import serve_http
+    from archon_mesh.tools.mcp.serving.server import serve_http
 
     def started(url: str) -> None:
         print(f"serving MCP on {url}", file=sys.stderr, flush=True)
@@ -97,7 +97,7 @@ async def _serve_http(server: Server[Any], port: int) -> signal.Signals | None:
 
 async def _serve_stdio(server: Server[Any]) -> signal.Signals | None:
     """Serves until the input ends, or a signal comes, which cancels the calls and is returned."""
-    from archon_mesh.tools.mcp.server import serve_stdio
+    from archon_mesh.tools.mcp.serving.server import serve_stdio
 
     task = asyncio.create_task(serve_stdio(server), name="serve MCP")
     with Signals() as signals:

@@ -13,9 +13,9 @@ from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, R
 
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, tool
 from archon_mesh.tools.mcp import McpOffer, prompt, resource
-from archon_mesh.tools.mcp import changes as changes_module
-from archon_mesh.tools.mcp import server as server_module
-from archon_mesh.tools.mcp.server import create_server
+from archon_mesh.tools.mcp.serving import changes as changes_module
+from archon_mesh.tools.mcp.serving import server as server_module
+from archon_mesh.tools.mcp.serving.server import create_server
 from tests.fixtures.waiting import until
 
 PATIENCE = 30.0
@@ -117,6 +117,13 @@ async def test_client_of_an_older_version_subscribes_to_a_resource() -> None:
         served.offer.updated("news://today")
         await client.list_tools()
     assert updated == ["news://today"]
+
+
+@OLDER
+async def test_subscription_to_a_long_uri_is_refused() -> None:
+    async with Served().client(mode="legacy") as client:
+        with pytest.raises(MCPError, match="more than 2000 characters"):
+            await client.subscribe_resource("news://" + "x" * 2_000)
 
 
 @OLDER

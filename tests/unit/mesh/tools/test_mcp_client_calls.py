@@ -42,8 +42,8 @@ from archon_mesh.tools.mcp import (
     report_progress,
     resource,
 )
-from archon_mesh.tools.mcp import client as client_module
-from archon_mesh.tools.mcp.server import create_server
+from archon_mesh.tools.mcp.serving import client as client_module
+from archon_mesh.tools.mcp.serving.server import create_server
 from archon_mesh.tools.people import PersonQuestion
 from archon_mesh.tools.people.ask import bind_resumable_call
 

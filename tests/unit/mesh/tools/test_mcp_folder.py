@@ -10,8 +10,8 @@ import pytest
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon_mesh.tools import Media
 from archon_mesh.tools.mcp import ResourceFolder
-from archon_mesh.tools.mcp import folder as folder_module
-from archon_mesh.tools.mcp import resources as resources_module
+from archon_mesh.tools.mcp.serving import folder as folder_module
+from archon_mesh.tools.mcp.serving import resources as resources_module
 
 
 @pytest.fixture

@@ -26,13 +26,13 @@ from archon.errors import AlreadyExists, InvalidArgument, ResourceExhausted
 from archon_mesh.tools import Audio, Image, ToolExecutionEngine, ToolRegistry
 from archon_mesh.tools import EmbeddedResource as Resource
 from archon_mesh.tools.mcp import McpOffer, Prompt, PromptMessage, prompt, resource
-from archon_mesh.tools.mcp import functions as functions_module
-from archon_mesh.tools.mcp import handlers as handlers_module
-from archon_mesh.tools.mcp import prompts as prompts_module
-from archon_mesh.tools.mcp import resources as resources_module
-from archon_mesh.tools.mcp.functions import MAX_COMPLETIONS
-from archon_mesh.tools.mcp.offer import MAX_PROMPTS, MAX_PROVIDERS
-from archon_mesh.tools.mcp.server import create_server
+from archon_mesh.tools.mcp.serving import functions as functions_module
+from archon_mesh.tools.mcp.serving import handlers as handlers_module
+from archon_mesh.tools.mcp.serving import prompts as prompts_module
+from archon_mesh.tools.mcp.serving import resources as resources_module
+from archon_mesh.tools.mcp.serving.functions import MAX_COMPLETIONS
+from archon_mesh.tools.mcp.serving.offer import MAX_PROMPTS, MAX_PROVIDERS
+from archon_mesh.tools.mcp.serving.server import create_server
 
 
 def client_of(*items: Any, mode: Any = "auto") -> Client:
@@ -269,6 +269,20 @@ async def test_arguments_of_prompts_are_completed(argument: str, typed: str, val
         answer = await client.complete(PromptReference(name="poem"), {"name": argument, "value": typed})
         assert answer.completion.values == values
         assert answer.completion.has_more is (argument == "mood")
+
+
+async def test_plain_function_may_return_what_is_awaited() -> None:
+    async def later(word: str) -> str:
+        return f"later: {word}"
+
+    @prompt
+    def soon(word: str) -> object:
+        """Comes soon."""
+        return later(word)
+
+    async with client_of(soon) as client:
+        (message,) = (await client.get_prompt("soon", {"word": "x"})).messages
+        assert message.content == TextContent(text="later: x")
 
 
 async def test_variables_of_templates_are_completed() -> None:

@@ -21,7 +21,7 @@ from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, ToolResult, too
 from archon_mesh.tools.mcp import FormRequest, McpToolSource, ask_client
 from archon_mesh.tools.mcp import questions as questions_module
 from archon_mesh.tools.mcp.questions import ServerQuestions
-from archon_mesh.tools.mcp.server import create_server, serve_http
+from archon_mesh.tools.mcp.serving.server import create_server, serve_http
 from archon_mesh.tools.people import PersonAnswer, PersonQuestion, answered_by
 from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from tests.fixtures.waiting import until

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from archon_mesh.tools.mcp.client import LogLevel
-from archon_mesh.tools.mcp.offer import Changed, McpOffer
+from archon_mesh.tools.mcp.serving.client import LEVELS, LogLevel
+from archon_mesh.tools.mcp.serving.offer import Changed, McpOffer
 from archon_mesh.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class Changes:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return self._levels.get(_session_of(context), "info")
         meta: Any = context.meta or {}
-        level: LogLevel | None = meta.get(LOG_LEVEL_META_KEY)
-        return level
+        level = meta.get(LOG_LEVEL_META_KEY)
+        return level if level in LEVELS else None
 
     def _later(self, loop: asyncio.AbstractEventLoop, change: Changed | ServerEvent) -> None:
         """Tells a change in the server's loop: it may have been made in another thread."""

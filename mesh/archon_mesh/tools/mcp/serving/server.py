@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from archon.errors import ArchonError
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.errors import UnknownTool
-from archon_mesh.tools.mcp.changes import MAX_LISTENERS, Changes
-from archon_mesh.tools.mcp.client import MissingClientCapability
-from archon_mesh.tools.mcp.content import call_result
-from archon_mesh.tools.mcp.handlers import OfferHandlers, answered
-from archon_mesh.tools.mcp.offer import McpOffer
 from archon_mesh.tools.mcp.package import check_installed
+from archon_mesh.tools.mcp.serving.changes import MAX_LISTENERS, Changes
+from archon_mesh.tools.mcp.serving.client import MissingClientCapability
+from archon_mesh.tools.mcp.serving.content import call_result
+from archon_mesh.tools.mcp.serving.handlers import OfferHandlers, answered
+from archon_mesh.tools.mcp.serving.offer import McpOffer
 from archon_mesh.tools.registry import Registration
 from archon_mesh.tools.result import ToolResult
 

@@ -7,6 +7,7 @@ import mimetypes
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
@@ -14,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 from typing_extensions import override
 
 from archon.errors import InvalidArgument
-from archon_mesh.tools.mcp.resources import (
+from archon_mesh.tools.mcp.serving.resources import (
     MAX_URI,
     ListedResource,
     ListedTemplate,
@@ -61,9 +62,11 @@ class ResourceFolder(ResourceProvider):
         for path in self._files():
             name = path.relative_to(self._root).as_posix()
             uri = f"{self._uri}{quote(name)}"
-            if len(uri) > MAX_URI or self._inside(name) is None:
+            inside = self._inside(name) if len(uri) <= MAX_URI else None
+            if inside is None:
                 continue
-            listed.append(ListedResource(uri, name, "", _type_of(path), path.stat().st_size))
+            with suppress(FileNotFoundError):  # it may be deleted meanwhile
+                listed.append(ListedResource(uri, name, "", _type_of(path), inside.stat().st_size))
             if len(listed) == MAX_FILES:
                 break
         return listed

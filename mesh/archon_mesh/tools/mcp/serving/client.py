@@ -13,11 +13,18 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from archon.errors import FailedPrecondition, InvalidArgument, ResourceExhausted, UnknownFailure
-from archon_mesh.tools.mcp.forms import is_form, mismatch
+from archon_mesh.tools.mcp.serving.client_requests import (
+    CAPABILITIES,
+    ClientRequest,
+    CompletionRequest,
+    FormRequest,
+    RootsRequest,
+    decoded,
+    encoded,
+)
 from archon_mesh.tools.people.ask import is_resumable
 
 if TYPE_CHECKING:
@@ -33,58 +40,6 @@ MAX_LOG_BYTES: Final = 64 * 1024
 
 MAX_STATE_BYTES: Final = 64 * 1024
 """Bytes of the answers that a client keeps between two rounds of a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormRequest:
-    """Asks the person behind the client to fill in a form: `schema` is a JSON Schema of type object whose properties
-    are texts, numbers, booleans and choices; without properties the person confirms. The answer is a FormAnswer."""
-
-    text: str
-    schema: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        """Raises InvalidArgument if the schema is not one of a form."""
-        if not is_form(self.schema):
-            raise InvalidArgument(
-                "invalid schema of a form: expected an object of texts, numbers, booleans and choices"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionRequest:
-    """Asks the client's model to complete a prompt, in at most `max_tokens` tokens. The answer is a text. Version
-    2026-07-28 of the protocol discourages it."""
-
-    text: str
-    max_tokens: int
-    system: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RootsRequest:
-    """Asks for the folders that the client works in. The answer is a tuple of Root. Version 2026-07-28 of the
-    protocol discourages it."""
-
-
-ClientRequest = FormRequest | CompletionRequest | RootsRequest
-
-
-@dataclass(frozen=True, slots=True)
-class FormAnswer:
-    """What a person did with a form. `content` are the values by their names; it is empty unless the `action` is
-    `accept`."""
-
-    action: Literal["accept", "decline", "cancel"]
-    content: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A folder that a client works in."""
-
-    uri: str
-    name: str = ""
 
 
 class MissingClientCapability(FailedPrecondition):
@@ -108,7 +63,7 @@ class InputRequired(BaseException):
         """Returns the result that asks the client."""
         import mcp_types as types
 
-        asked = {name: _encoded(request) for name, request in self.requests.items()}
+        asked = {name: encoded(request) for name, request in self.requests.items()}
         return types.InputRequiredResult(input_requests=asked, request_state=self.state)
 
 
@@ -163,7 +118,7 @@ class ClientCall:
         """Returns the answers by name. Raises what `ask_client` raises, and InputRequired to end the attempt."""
         for request in requests.values():
             if not self.can(type(request)):
-                raise MissingClientCapability(_CAPABILITIES[type(request)])
+                raise MissingClientCapability(CAPABILITIES[type(request)])
         if not self.ends_to_ask:
             answers = await asyncio.gather(*(self._sent(request) for request in requests.values()))
             return dict(zip(requests, answers, strict=True))
@@ -191,7 +146,7 @@ class ClientCall:
         given = self._responses.get(name)
         raw = given.model_dump(by_alias=True, mode="json", exclude_none=True) if given else self._earlier.get(name)
         try:
-            answer = None if raw is None else _decoded(request, raw)
+            answer = None if raw is None else decoded(request, raw)
         except InvalidArgument:
             return None
         if answer is not None:
@@ -212,19 +167,11 @@ class ClientCall:
         }
         metadata = ServerMessageMetadata(related_request_id=self._context.request_id)
         try:
-            result = await self._context.session.send_request(
-                _encoded(request), kinds[type(request)], metadata=metadata
-            )
+            result = await self._context.session.send_request(encoded(request), kinds[type(request)], metadata=metadata)
         except (MCPError, ValidationError) as error:
             raise UnknownFailure(f"the MCP client does not answer: {error}") from None
-        return _decoded(request, result.model_dump(by_alias=True, mode="json", exclude_none=True))
+        return decoded(request, result.model_dump(by_alias=True, mode="json", exclude_none=True))
 
-
-_CAPABILITIES: Final[Mapping[type[ClientRequest], str]] = {
-    FormRequest: "elicitation",
-    CompletionRequest: "sampling",
-    RootsRequest: "roots",
-}
 
 _call: ContextVar[ClientCall | None] = ContextVar("archon_mcp_client_call", default=None)
 
@@ -276,54 +223,11 @@ async def ask_client(requests: Mapping[str, ClientRequest]) -> dict[str, Any]:
     text, or a tuple of Root. A name stands for one request within a call.
 
     Raises FailedPrecondition outside of a request of an MCP client, or within a composite tool if the request ends to
-    ask; MissingClientCapability if the client does not
-    offer what a request needs, InvalidArgument if an answer does not match the schema of its form, UnknownFailure if
-    the client refuses, and ResourceExhausted if the answers so far are larger than MAX_STATE_BYTES.
+    ask; MissingClientCapability if the client does not offer what a request needs; InvalidArgument if an answer does
+    not match its request; UnknownFailure if the client refuses; and ResourceExhausted if the answers so far are larger
+    than MAX_STATE_BYTES.
     """
     call = _call.get()
     if call is None:
         raise FailedPrecondition("no MCP client can be asked here: its request must be in progress")
     return await call.ask(requests)
-
-
-def _encoded(request: ClientRequest) -> types.InputRequest:
-    import mcp_types as types
-
-    if isinstance(request, FormRequest):
-        form = types.ElicitRequestFormParams(message=request.text, requested_schema=dict(request.schema))
-        return types.ElicitRequest(params=form)
-    if isinstance(request, CompletionRequest):
-        message = types.SamplingMessage(role="user", content=types.TextContent(text=request.text))
-        return types.CreateMessageRequest(
-            params=types.CreateMessageRequestParams(
-                messages=[message], max_tokens=request.max_tokens, system_prompt=request.system or None
-            )
-        )
-    return types.ListRootsRequest()
-
-
-def _decoded(request: ClientRequest, raw: Mapping[str, Any]) -> Any:
-    """Returns the answer for a result of the protocol. Raises InvalidArgument if it does not match the request."""
-    if isinstance(request, FormRequest):
-        return _form_answer(request, raw)
-    if isinstance(request, CompletionRequest):
-        content = raw.get("content")
-        if not isinstance(content, Mapping):
-            raise InvalidArgument("the client's completion has no content")
-        return str(content.get("text") or f"[{content.get('mimeType', content.get('type'))}]")
-    roots = raw.get("roots")
-    if not isinstance(roots, list):
-        raise InvalidArgument("the client's answer has no roots")
-    return tuple(Root(str(root["uri"]), str(root.get("name") or "")) for root in roots)
-
-
-def _form_answer(request: FormRequest, raw: Mapping[str, Any]) -> FormAnswer:
-    action = raw.get("action")
-    if action not in ("accept", "decline", "cancel"):
-        raise InvalidArgument("the client's answer to a form has no action")
-    if action != "accept":
-        return FormAnswer(action)
-    content = raw.get("content") or {}
-    if (problem := mismatch(request.schema, content)) is not None:
-        raise InvalidArgument(f"the client's answer does not match the form: {problem}")
-    return FormAnswer("accept", content)

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.core.people import Decision, QuestionKind
-from archon_mesh.tools.mcp.client import ClientCall, FormAnswer, FormRequest
 from archon_mesh.tools.mcp.forms import is_field, is_form, mismatch
+from archon_mesh.tools.mcp.serving.client import ClientCall
+from archon_mesh.tools.mcp.serving.client_requests import FormAnswer, FormRequest
 from archon_mesh.tools.people.ask import FunctionDesk, PersonAnswer, PersonQuestion
 from archon_mesh.tools.result import ToolResult
 

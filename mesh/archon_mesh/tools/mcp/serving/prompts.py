@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, overload
 
 from archon.errors import ResourceExhausted, ResultRefused
-from archon_mesh.tools.mcp.functions import CALL_SECONDS, Complete, OfferedFunction
+from archon_mesh.tools.mcp.serving.functions import CALL_SECONDS, Complete, OfferedFunction
 from archon_mesh.tools.media import Media
 
 MAX_MESSAGES: Final = 100

@@ -64,12 +64,17 @@ class OfferedFunction:
         """Returns what the function returns. Raises InvalidArgument for arguments that do not match the signature,
         DeadlineExceeded, ResourceExhausted if too many earlier calls have not ended, and what the function raises."""
         kwargs = self._signature.convert(arguments)
-        if not inspect.iscoroutinefunction(self._function):
-            return await self._on_thread(functools.partial(self._function, **kwargs))
+        value: Any
+        if inspect.iscoroutinefunction(self._function):
+            value = self._function(**kwargs)
+        else:
+            value = await self._on_thread(functools.partial(self._function, **kwargs))
+        if not inspect.isawaitable(value):
+            return value
         timeout = asyncio.timeout(self._seconds)
         try:
             async with timeout:
-                return await self._function(**kwargs)
+                return await value
         except TimeoutError:
             if not timeout.expired():
                 raise

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from archon.errors import ArchonError, InvalidArgument
 from archon_mesh.tools.failures import failed
-from archon_mesh.tools.mcp.changes import Changes
-from archon_mesh.tools.mcp.client import (
+from archon_mesh.tools.mcp.serving.changes import Changes
+from archon_mesh.tools.mcp.serving.client import (
     ClientCall,
     InputRequired,
     MissingClientCapability,
     bind_client,
 )
-from archon_mesh.tools.mcp.content import block, resource_contents
-from archon_mesh.tools.mcp.functions import MAX_COMPLETIONS
-from archon_mesh.tools.mcp.offer import McpOffer
-from archon_mesh.tools.mcp.person import ClientDesk
-from archon_mesh.tools.mcp.resources import ResourceProvider
+from archon_mesh.tools.mcp.serving.content import block, resource_contents
+from archon_mesh.tools.mcp.serving.functions import MAX_COMPLETIONS
+from archon_mesh.tools.mcp.serving.offer import McpOffer
+from archon_mesh.tools.mcp.serving.person import ClientDesk
+from archon_mesh.tools.mcp.serving.resources import MAX_URI, ResourceProvider
 from archon_mesh.tools.people.ask import bind_desk, bind_resumable_call
 
 if TYPE_CHECKING:
@@ -149,7 +149,11 @@ class OfferHandlers:
         self, context: ServerRequestContext[Any], params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         import mcp_types as types
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import INVALID_PARAMS
 
+        if len(params.uri) > MAX_URI:
+            raise MCPError(INVALID_PARAMS, f"the URI has more than {MAX_URI} characters")
         self._changes.subscribe(context, params.uri)
         return types.EmptyResult()
 

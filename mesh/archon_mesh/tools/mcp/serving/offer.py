@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from archon.errors import AlreadyExists, InvalidArgument, ResourceExhausted
-from archon_mesh.tools.mcp.prompts import Prompt
-from archon_mesh.tools.mcp.resources import ResourceProvider
+from archon_mesh.tools.mcp.serving.prompts import Prompt
+from archon_mesh.tools.mcp.serving.resources import ResourceProvider
 
 MAX_PROMPTS: Final = 200
 MAX_PROVIDERS: Final = 200
