@@ -31,8 +31,8 @@ def find(program: str = NAME) -> Path | None:
 
 def npm(node: Path) -> Path:
     """Returns the script of npm that comes with a Node. Raises FileNotFoundError if there is none."""
-    for folder in (node.resolve().parents[1] / "lib", Path("/usr/share")):
-        script = folder / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    for folder in (node.resolve().parents[1] / "lib" / "node_modules", Path("/usr/share/nodejs")):  # Debian's place
+        script = folder / "npm" / "bin" / "npm-cli.js"
         if script.exists():
             return script
     raise FileNotFoundError(f"npm is not with {node}")
