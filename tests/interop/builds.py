@@ -18,7 +18,7 @@ from typing import Final
 
 from tests.fixtures.environment import CALLER
 from tests.fixtures.require import TOOLS, find, is_required, missing
-from tests.interop import cache, tools
+from tests.interop import cache, node22, tools
 
 HERE: Final = Path(__file__).resolve().parent
 PROTOS: Final = HERE.parents[1] / "protos"
@@ -31,14 +31,15 @@ LEFT_BY_HAND: Final = ("node_modules", "dist", "stubs", "target")
 @dataclass(frozen=True, slots=True)
 class Build:
     """A build. `make` is called with a folder that has a copy of the sources, and must create `result` there. `needs`
-    are the programs that it calls, `name` is its name in ARCHON_REQUIRE, and `folder` its folder here and in
-    .tools/interop."""
+    are the programs that it calls, which `find` finds, `name` is its name in ARCHON_REQUIRE, and `folder` its folder here
+    and in .tools/interop."""
 
     name: str
     folder: str
     needs: tuple[str, ...]
     result: str
     make: Callable[[Path], None]
+    find: Callable[[str], Path | None] = find
 
     @property
     def target(self) -> Path:
@@ -82,7 +83,7 @@ class Build:
         network; otherwise skips the test if it is not built."""
         if is_required(self.name):
             for program in self.needs:
-                if find(program) is None:
+                if self.find(program) is None:
                     missing(self.name, f"{program} is neither in .tools/bin nor on PATH")
             return self.run()
         if not self.is_current():
@@ -145,17 +146,31 @@ def _java(folder: Path) -> None:
     call(folder, "mvn", "-q", "-B", f"-Darchon.protos={PROTOS}", "compile")
 
 
+def _mcp_suite(folder: Path) -> None:
+    node = node22.find()
+    assert node is not None
+    call(folder, node, node22.npm(node), "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+
+
 GO: Final = Build("go", "go", ("go",), "agent", _go)
 TYPESCRIPT: Final = Build("node", "typescript", ("node", "npm"), "dist/client.js", _typescript)
 JAVA: Final = Build("java", "java", ("mvn", "java"), "target/classes/dev/archon/interop/Speak.class", _java)
+MCP_SUITE: Final = Build(
+    node22.NAME,
+    "mcp_suite",
+    (node22.NAME,),
+    "node_modules/@modelcontextprotocol/conformance/dist/index.js",
+    _mcp_suite,
+    node22.find,
+)
 
 
 def main() -> int:
     """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else
     0."""
     code = 0
-    for build in (GO, TYPESCRIPT, JAVA):
-        absent = [program for program in build.needs if find(program) is None]
+    for build in (GO, TYPESCRIPT, JAVA, MCP_SUITE):
+        absent = [program for program in build.needs if build.find(program) is None]
         if absent:
             print(f"{build.folder}: not built without {', '.join(absent)}")
             code |= is_required(build.name)

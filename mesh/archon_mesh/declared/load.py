@@ -326,6 +326,7 @@ def _mcp(file: _File, key: Key, name: str, part: McpPart) -> McpToolSource:
             seconds=part.timeout,
             connect_seconds=part.connect_timeout,
             trusted=part.trusted,
+            may_ask=part.may_ask,
         )
     except ArchonError as error:
         raise file.document.error(key, str(error)) from None

@@ -115,6 +115,7 @@ class McpPart(Part):
     trusted: bool = Field(
         default=False, description="tools that the server calls destructive need not be allowed by their names"
     )
+    may_ask: bool = Field(default=False, description="the server may ask the person behind the agent during a call")
 
     @model_validator(mode="after")
     def _check_kind(self) -> McpPart:

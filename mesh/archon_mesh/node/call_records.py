@@ -12,7 +12,7 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelReply, ModelRequest
 from archon_mesh.llm.wire import call_to_wire, message_to_wire, tool_to_wire
 from archon_mesh.node.redaction import redacted_request, redacted_response
-from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import Media
 from archon_mesh.tools.result import ToolResult
 
 
@@ -85,7 +85,7 @@ def _response(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json_value(result: ToolResult) -> Any:
-    if not result.ok or isinstance(result.content, Image):
+    if not result.ok or isinstance(result.content, Media):
         return result.text
     return result.content if isinstance(result.content, (str, int, float, bool, type(None))) else result.text
 

@@ -5,6 +5,8 @@ from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.errors import DuplicateTool, MissingCredentials
 from archon_mesh.tools.function import FunctionTool, tool
 from archon_mesh.tools.health import ToolHealth
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import Audio, EmbeddedResource, Media
 from archon_mesh.tools.people import HumanApprovalTool, HumanGuidanceTool, HumanInputTool, ask_person
 from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.registry import ToolRegistry
@@ -12,11 +14,15 @@ from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 from archon_mesh.tools.tool import Tool
 
 __all__ = [
+    "Audio",
     "DuplicateTool",
+    "EmbeddedResource",
     "FunctionTool",
     "HumanApprovalTool",
     "HumanGuidanceTool",
     "HumanInputTool",
+    "Image",
+    "Media",
     "MissingCredentials",
     "Secret",
     "Tool",

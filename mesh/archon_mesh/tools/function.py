@@ -15,7 +15,7 @@ from typing_extensions import Unpack, override
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon.failure_kinds import TOOL_RESOURCES
 from archon.threads import on_thread
-from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import Media
 from archon_mesh.tools.plain import collected, to_plain
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.signature import Signature
@@ -157,7 +157,7 @@ def _result_schema(function: Callable[..., Any]) -> Mapping[str, Any] | None:
     """Returns the JSON Schema of what a function says that it returns; None if it does not, or if that is not JSON."""
     try:
         annotation = get_type_hints(function).get("return")
-        if annotation is None or any(issubclass(each, (ToolResult, Image)) for each in _classes(annotation)):
+        if annotation is None or any(issubclass(each, (ToolResult, Media)) for each in _classes(annotation)):
             return None
         return pydantic.TypeAdapter(annotation).json_schema(mode="serialization")
     except Exception:  # noqa: BLE001 - an annotation may be anything

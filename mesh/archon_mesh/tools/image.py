@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+from archon_mesh.tools.media import Media
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class Image(Media):
     """An image file of type `media_type`, such as `image/png`."""
 
-    data: bytes
     media_type: str = "image/png"
-
-    def __str__(self) -> str:
-        return f"[{self.media_type}, {len(self.data):,} bytes]"
-
-    @staticmethod
-    def among(content: object) -> Iterator[Image]:
-        """Yields the images in a tool's content: the content itself, or the items of a list."""
-        for item in content if isinstance(content, (list, tuple)) else (content,):
-            if isinstance(item, Image):
-                yield item

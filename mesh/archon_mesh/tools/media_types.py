@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH
-from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import TEXTUAL, Media
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[;,]")
-_TEXTUAL: Final = re.compile(r"text/|application/(json|xml|yaml|javascript)$|.*\+(json|xml)$")
 
 
 def check_input(tool_name: str, accepts: Sequence[str], arguments: Mapping[str, Any]) -> None:
-    """Raises InvalidArgument for a file among the arguments, an Image or a data URL, of a type that is not accepted."""
+    """Raises InvalidArgument for a file among the arguments, a Media or a data URL, of a type that is not accepted."""
     for media_type in _files_of(arguments):
         if not _matches(media_type, accepts):
             message = f"invalid arguments for tool {tool_name}: {media_type} is not accepted; {', '.join(accepts)} is"
@@ -24,9 +23,9 @@ def check_input(tool_name: str, accepts: Sequence[str], arguments: Mapping[str, 
 
 def check_output(tool_name: str, produces: Sequence[str], content: Any) -> None:
     """Raises InvalidArgument for a content of a type that the tool does not declare."""
-    images = [image.media_type for image in Image.among(content)]
-    for media_type in images or [_type_of(content)]:
-        is_text = media_type == "text/plain" and any(_TEXTUAL.match(each) for each in produces)
+    files = [file.media_type for file in Media.among(content)]
+    for media_type in files or [_type_of(content)]:
+        is_text = media_type == "text/plain" and any(TEXTUAL.match(each) for each in produces)
         if not is_text and not _matches(media_type, produces):
             message = f"tool {tool_name} returned {media_type}; it declares {', '.join(produces)}"
             raise InvalidArgument(message, kind=TOOL_CRASH)
@@ -44,7 +43,7 @@ def _matches(media_type: str, patterns: Sequence[str]) -> bool:
 
 
 def _files_of(value: Any) -> Iterator[str]:
-    if isinstance(value, Image):
+    if isinstance(value, Media):
         yield value.media_type
     elif isinstance(value, str):
         if value.startswith("data:") and (match := _DATA_URL.match(value)):

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon.failure_kinds import TOOL_CRASH
-from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import Media
 
 MAX_OUTPUT_BYTES: Final = 256 * 1024
 """Bytes of text, or of a JSON value as text, unless the tool declares another limit."""
 
-MAX_IMAGE_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of the images of a result, unless the tool declares another limit: no model reads them, only their size."""
+MAX_MEDIA_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of the files of a result, unless the tool declares another limit: no model reads them, only their size. Those
+with a text, which a model reads, have the limit of texts."""
 
 MAX_METADATA_BYTES: Final = 16 * 1024
 """Bytes of the metadata that a tool sets, as JSON."""
@@ -28,8 +29,8 @@ def limited(content: Any, limit: int | None) -> tuple[Any, int]:
     """
     if isinstance(content, str):
         return _limited_text(content, limit or MAX_OUTPUT_BYTES)
-    if any(True for _ in Image.among(content)):
-        return _limited_images(content, limit)
+    if any(True for _ in Media.among(content)):
+        return _limited_files(content, limit)
     if content is None or isinstance(content, (bool, int, float)):
         return content, 8
     others: list[object] = []
@@ -60,21 +61,23 @@ def _limited_text(text: str, limit: int) -> tuple[str, int]:
     return shown, limit
 
 
-def _limited_images(content: Any, limit: int | None) -> tuple[Any, int]:
+def _limited_files(content: Any, limit: int | None) -> tuple[Any, int]:
     items: Sequence[Any] = content if isinstance(content, (list, tuple)) else (content,)
-    maximum = limit or MAX_IMAGE_BYTES
+    maxima = {True: limit or MAX_OUTPUT_BYTES, False: limit or MAX_MEDIA_BYTES}
+    sizes = {True: 0, False: 0}
     kept: list[Any] = []
-    size = 0
     for item in items:
-        if not isinstance(item, Image):
+        if not isinstance(item, Media):
             kept.append(item)
-        elif size + len(item.data) > maximum:
-            kept.append(f"{item} left out: the limit of the tool is {maximum:,} bytes")
+            continue
+        is_text = item.text is not None
+        if sizes[is_text] + len(item.data) > maxima[is_text]:
+            kept.append(f"{item.label} left out: the limit of the tool is {maxima[is_text]:,} bytes")
         else:
-            size += len(item.data)
+            sizes[is_text] += len(item.data)
             kept.append(item)
-    rest = [item for item in kept if not isinstance(item, Image)]
+    rest = [item for item in kept if not isinstance(item, Media)]
     text, text_size = limited(rest, limit)
-    if isinstance(text, str):  # cut: one text in place of all that is not an image
-        kept = [*(item for item in kept if isinstance(item, Image)), text]
-    return (kept if isinstance(content, (list, tuple)) else kept[0]), size + text_size
+    if isinstance(text, str):  # cut: one text in place of all that is not a file
+        kept = [*(item for item in kept if isinstance(item, Media)), text]
+    return (kept if isinstance(content, (list, tuple)) else kept[0]), sum(sizes.values()) + text_size

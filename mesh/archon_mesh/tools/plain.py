@@ -11,10 +11,10 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from archon.errors import ResourceExhausted
 from archon.failure_kinds import TOOL_RESOURCES
-from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import Media
 from archon_mesh.tools.result import ToolResult
 
-_AS_THEY_ARE: Final = (str, int, float, bool, type(None), ToolResult, Image)
+_AS_THEY_ARE: Final = (str, int, float, bool, type(None), ToolResult)
 
 
 MAX_ITEMS: Final = 10_000
@@ -26,11 +26,11 @@ def to_plain(value: Any) -> Any:
     yields as plain values, within lists and mappings too. What has no such form stays as it is.
 
     Raises ResourceExhausted if a generator yields more than MAX_ITEMS values."""
-    if type(value) in _AS_THEY_ARE or isinstance(value, (ToolResult, Image)):
+    if type(value) in _AS_THEY_ARE or isinstance(value, (ToolResult, Media)):
         return value
-    if isinstance(value, (list, tuple)) and any(isinstance(each, (ToolResult, Image)) for each in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(each, (ToolResult, Media)) for each in value):
         return value
-    if isinstance(value, Mapping) and any(isinstance(each, (ToolResult, Image)) for each in value.values()):
+    if isinstance(value, Mapping) and any(isinstance(each, (ToolResult, Media)) for each in value.values()):
         return value
     if inspect.isgenerator(value):
         value = list(islice(value, MAX_ITEMS + 1))

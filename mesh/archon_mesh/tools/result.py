@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from archon.errors import InvalidArgument
-from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import Media
 
 MAX_METADATA_DEPTH: Final = 20
 """Levels of nesting of metadata."""
@@ -27,7 +27,8 @@ class ToolResultStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call. `content` is text, a JSON value or an Image.
+    """The result of a tool call. `content` is text, a JSON value, a file (Image, Audio, EmbeddedResource), or a list
+    of these.
 
     `error_message` is set unless `status` is `success`; it is then the content too. `metadata` is plain JSON data for
     the framework and never shown to a model. Raises InvalidArgument if it is anything else.
@@ -72,7 +73,7 @@ class ToolResult:
         """The result as a model reads it: text unchanged, any other value as JSON, or the error message."""
         if not self.ok:
             return self.error_message
-        if isinstance(self.content, (str, Image)):
+        if isinstance(self.content, (str, Media)):
             return str(self.content)
         return "" if self.content is None else json.dumps(self.content, ensure_ascii=False, default=str)
 

@@ -91,7 +91,7 @@ class Tool(ABC):
     call does no harm. It gets the same arguments."""
 
     accepts: Sequence[str] = ()
-    """Media types of files among the arguments (Image, data URL), such as `image/*`; empty for all."""
+    """Media types of files among the arguments (Image, Audio, data URL), such as `image/*`; empty for all."""
 
     produces: Sequence[str] = ()
     """Media types of results: text is `text/plain`, a JSON value `application/json`; empty for all."""

@@ -9,11 +9,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from mcp import Client as McpClient
+from mcp.client.context import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult
 
 from archon.errors import Unavailable
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
+from archon_mesh.tools.mcp.serving.server import create_server
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,6 +39,7 @@ AGENT_MEMORY = load_example("agent_memory")
 PLANS = load_example("plans")
 PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
+OFFICE = load_example("office")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +206,20 @@ def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
     assert len(blocks) == count
     for block in blocks:
         assert block.strip() in source, f"differs from examples/{name}.py:\n{block}"
+
+
+async def test_the_example_of_mcp_gives_its_answers_to_a_client() -> None:
+    async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"answer": "2"})
+
+    engine, offer = OFFICE.offer.tools.engine, OFFICE.offer
+    async with McpClient(create_server("office", engine, offer=offer), elicitation_callback=answer) as client:
+        assert "blue for 2 days" in str(await client.call_tool("book", {"room": "blue"}))
+        assert "free" in str(await client.read_resource("room://blue"))
+        assert "Office hours" in str(await client.read_resource("docs://hours.md"))
+        assert "everybody to: lunch" in str(await client.get_prompt("invite", {"event": "lunch"}))
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.S)
+    assert block.strip() in (ROOT / "examples" / "office.py").read_text()
 
 
 def test_the_yaml_agent_on_the_agents_page_loads(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from archon.failure_kinds import INVALID_PARAMETERS, TOOL_PERMISSION, TOOL_RESOU
 from archon_mesh.tools.composite.nodes import Edge, Graph, Node
 from archon_mesh.tools.composite.values import REQUIRED, Argument, Item, Missing, Reference, Result, When, at_path
 from archon_mesh.tools.failures import failed
-from archon_mesh.tools.image import Image
+from archon_mesh.tools.media import Media
 from archon_mesh.tools.result import ToolOutcome, ToolResult
 from archon_mesh.tools.retries import BASE, MAX_PAUSE
 from archon_mesh.tools.tool import Tool
@@ -273,7 +273,7 @@ class Execution:
         partial: dict[str, Any] = {}
         left = MAX_PARTIAL_BYTES
         for name, result in self._context.results.items():
-            if any(True for _ in Image.among(result)):
+            if any(True for _ in Media.among(result)):
                 continue
             text = json.dumps(result, default=str)
             left -= len(text)

@@ -55,6 +55,13 @@ def refusal_of(tool: ListedTool) -> str | None:
     if not _NAME.fullmatch(tool.name):
         return "its name has other characters than letters, digits and _ . / -, or more than 128"
     schema = tool.input_schema
+    if (why := schema_refusal(schema)) is not None:
+        return why
+    return None if schema.get("type", "object") == "object" else "its schema is not that of an object"
+
+
+def schema_refusal(schema: Mapping[str, Any]) -> str | None:
+    """Returns why a schema of a server is not used, or None."""
     try:
         if len(json.dumps(schema)) > MAX_SCHEMA_BYTES:
             return f"its schema is larger than {MAX_SCHEMA_BYTES:,} bytes"
@@ -68,7 +75,7 @@ def refusal_of(tool: ListedTool) -> str | None:
         return f"its schema is nested more than {MAX_SCHEMA_DEPTH} levels deep"
     except SchemaError:
         return "its schema is invalid"
-    return None if schema.get("type", "object") == "object" else "its schema is not that of an object"
+    return None
 
 
 def for_models(schema: Mapping[str, Any]) -> dict[str, Any]:

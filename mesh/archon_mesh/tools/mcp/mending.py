@@ -22,6 +22,7 @@ def mend(server: str, result: dict[str, Any]) -> None:
         result["tools"] = [tool for each in tools if (tool := _tool(server, each)) is not None]
     if isinstance(content := result.get("content"), list):
         result["content"] = [_block(each) for each in content]
+        result.setdefault("resultType", "complete")  # the default of the protocol, which the package does not know
 
 
 def _tool(server: str, tool: Any) -> dict[str, Any] | None:

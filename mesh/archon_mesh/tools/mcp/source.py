@@ -17,10 +17,12 @@ from archon_mesh.tools.credentials import Secret, redacted
 from archon_mesh.tools.mcp.listing import list_tools
 from archon_mesh.tools.mcp.mending import mend
 from archon_mesh.tools.mcp.package import check_installed
+from archon_mesh.tools.mcp.questions import ServerQuestions
 from archon_mesh.tools.mcp.tool import McpTool
 from archon_mesh.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client
     from mcp_types import CallToolResult
     from mcp_types import Tool as ListedTool
@@ -49,8 +51,10 @@ class McpToolSource:
     """The tools of one MCP server, under its name as their namespace: `files.read`.
 
     Either `command` with `args`, `env` and `cwd` starts the server as a child process, which gets a minimal
-    environment and `env`; or `url` with `headers` reaches it by streamable HTTP. `seconds` limits a call. A tool that
-    says that it may destroy is dangerous, unless `trusted`. Use it as a context manager, or call `connect` and `close`.
+    environment and `env`; or `url` with `headers` reaches it by streamable HTTP, where `auth` signs requests, such as
+    `mcp.client.auth.OAuthClientProvider` does. `seconds` limits a call. A tool that says that it may destroy is
+    dangerous, unless `trusted`. With `may_ask` the server may ask the person behind the agent while a tool is called.
+    Use it as a context manager, or call `connect` and `close`.
     """
 
     def __init__(
@@ -63,9 +67,11 @@ class McpToolSource:
         cwd: str | None = None,
         url: str = "",
         headers: Mapping[str, str | Secret] | None = None,
+        auth: httpx2.Auth | None = None,
         seconds: float = CALL_SECONDS,
         connect_seconds: float = CONNECT_SECONDS,
         trusted: bool = False,
+        may_ask: bool = False,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         random: Callable[[], float] = random.random,
     ) -> None:
@@ -77,14 +83,19 @@ class McpToolSource:
             raise InvalidArgument(f"MCP server {name}: expected either a command or a URL")
         if url and not url.startswith(("http://", "https://")):
             raise InvalidArgument(f"MCP server {name}: expected an http or https URL")
-        if (url and (args or env or cwd)) or (command and headers):
-            raise InvalidArgument(f"MCP server {name}: args, env and cwd belong to a command, headers to a URL")
+        if (url and (args or env or cwd)) or (command and (headers or auth)):
+            raise InvalidArgument(
+                f"MCP server {name}: args, env and cwd belong to a command, headers and auth to a URL"
+            )
         check_installed()
         self.name = name
         self._command, self._args, self._cwd = command, list(args), cwd
         self._env = {key: Secret(_text(value)) for key, value in (env or {}).items()}
         self._url = url
         self._headers = {key: Secret(_text(value)) for key, value in (headers or {}).items()}
+        self._auth = auth
+        self._questions = ServerQuestions(name)
+        self.may_ask = may_ask
         self._seconds = seconds
         self._connect_seconds = connect_seconds
         self._trusted = trusted
@@ -152,21 +163,23 @@ class McpToolSource:
 
     async def call(self, tool_name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Calls a tool of the server; a cancelled call is cancelled there, too. Raises Unavailable if the server is not
-        connected or dies, DeadlineExceeded, InvalidArgument, or UnknownFailure for other errors of the server."""
+        connected or dies, DeadlineExceeded, InvalidArgument, UnknownFailure for other errors of the server, and what
+        asking a person raises if the server may ask."""
         client = self._client
         if client is None or self._broken.is_set():
             reason = f": {self._failure}" if self._failure is not None else ""
             raise Unavailable(
                 f"MCP server {self.name} is not connected{reason}", retry_delay=BACKOFF, kind=TOOL_NETWORK
             )
-        try:
-            return await client.call_tool(tool_name, arguments, read_timeout_seconds=self._seconds)
-        except Exception as error:  # noqa: BLE001 - the package raises those of all its layers
-            failure = self._error_of(error)
-            if isinstance(failure, Unavailable) and client is self._client:
-                self._failure = failure
-                self._broken.set()
-            raise failure from None
+        with self._questions.during_call():
+            try:
+                return await client.call_tool(tool_name, arguments, read_timeout_seconds=self._seconds)
+            except Exception as error:  # noqa: BLE001 - the package raises those of all its layers
+                failure = self._error_of(error)
+                if isinstance(failure, Unavailable) and client is self._client:
+                    self._failure = failure
+                    self._broken.set()
+                raise failure from None
 
     # Supervision -----------------------------------------------------------------------------------------------------
 
@@ -205,11 +218,12 @@ class McpToolSource:
             streams = transport.stdio(self.name, self._command, self._args, env, self._cwd)
         else:
             headers = {key: secret.reveal() for key, secret in self._headers.items()}
-            streams = transport.http(self._url, headers, self._connect_seconds)
+            streams = transport.http(self._url, headers, self._connect_seconds, self._auth)
         async with AsyncExitStack() as stack:
             client = Client(
                 _Noticing(self.name, streams, self._broken),
                 message_handler=self._notified,
+                elicitation_callback=self._questions.answer if self.may_ask else None,
                 read_timeout_seconds=self._connect_seconds,
                 cache=None,
             )

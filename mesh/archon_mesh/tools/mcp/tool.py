@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import override
@@ -14,6 +15,7 @@ from archon.errors import InvalidArgument
 from archon.failure_kinds import INVALID_PARAMETERS
 from archon_mesh.tools.image import Image
 from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, for_models, validator_of, without_patterns
+from archon_mesh.tools.media import Audio, EmbeddedResource, Media
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import Tool
 
@@ -85,39 +87,39 @@ def _failure(result: CallToolResult) -> str:
 
 
 def content_of(result: CallToolResult) -> Any:
-    """Returns the content of a result: structured content as it is, else texts and images in order."""
-    from mcp_types import AudioContent, EmbeddedResource, ImageContent, TextContent, TextResourceContents
+    """Returns the content of a result: structured content as it is, else texts and files in order."""
+    import mcp_types as types
 
     parts: list[Any] = []
     for block in result.content:
         match block:
-            case TextContent():
+            case types.TextContent():
                 parts.append(block.text)
-            case ImageContent():
-                parts.append(_image(block.data, block.mime_type))
-            case AudioContent():
-                parts.append(f"[{block.mime_type}, {len(block.data) * 3 // 4:,} bytes]")
-            case EmbeddedResource():
+            case types.ImageContent():
+                parts.append(_file(Image, block.data, block.mime_type))
+            case types.AudioContent():
+                parts.append(_file(Audio, block.data, block.mime_type))
+            case types.EmbeddedResource():
                 resource = block.resource
-                if isinstance(resource, TextResourceContents):
+                if isinstance(resource, types.TextResourceContents):
                     parts.append(resource.text)
                 else:
                     kind = resource.mime_type or "application/octet-stream"
-                    is_image = kind.startswith("image/")
-                    size = f"[{kind}, {len(resource.blob) * 3 // 4:,} bytes: {resource.uri}]"
-                    parts.append(_image(resource.blob, kind) if is_image else size)
+                    made: Callable[[bytes, str], Media]
+                    made = Image if kind.startswith("image/") else partial(EmbeddedResource, uri=resource.uri)
+                    parts.append(_file(made, resource.blob, kind))
             case _:
                 parts.append(f"[{block.name}: {block.uri}]")
-    images = [part for part in parts if isinstance(part, Image)]
+    files = list(Media.among(parts))
     if result.structured_content is not None and not result.is_error:
-        return [result.structured_content, *images] if images else result.structured_content
-    if images:
-        return parts if len(parts) > 1 else images[0]
+        return [result.structured_content, *files] if files else result.structured_content
+    if files:
+        return parts if len(parts) > 1 else files[0]
     return "\n".join(parts)
 
 
-def _image(data: str, media_type: str) -> Image | str:
+def _file(kind: Callable[[bytes, str], Media], data: str, media_type: str) -> Media | str:
     try:
-        return Image(base64.b64decode(data, validate=True), media_type)
+        return kind(base64.b64decode(data, validate=True), media_type)
     except (ValueError, binascii.Error):
         return f"[{media_type}: not base64]"

@@ -156,15 +156,17 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 @asynccontextmanager
-async def http(url: str, headers: Mapping[str, str], seconds: float) -> AsyncIterator[TransportStreams]:
-    """Connects to a server by streamable HTTP. Redirects stay within its origin."""
+async def http(
+    url: str, headers: Mapping[str, str], seconds: float, auth: httpx2.Auth | None = None
+) -> AsyncIterator[TransportStreams]:
+    """Connects to a server by streamable HTTP. Redirects stay within its origin; `auth` may send requests to others."""
     from mcp.client.streamable_http import streamable_http_client
 
     timeout = httpx2.Timeout(seconds, read=300.0)  # a stream of the server may be silent; calls have their own limits
     transport = _BoundedTransport(proxy=_proxy_of(url))
     fixed = {**headers, "Accept-Encoding": "identity"}
     async with (
-        httpx2.AsyncClient(transport=transport, headers=fixed, timeout=timeout) as client,
+        httpx2.AsyncClient(transport=transport, headers=fixed, timeout=timeout, auth=auth) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams

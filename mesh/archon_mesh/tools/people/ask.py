@@ -95,6 +95,11 @@ def current_desk() -> Desk | None:
     return _desk.get()
 
 
+def is_resumable() -> bool:
+    """Returns whether a question can suspend the call that is in progress: not within another call."""
+    return _call.get() is not None
+
+
 @contextmanager
 def bind_desk(desk: Desk) -> Iterator[None]:
     """Has questions go through `desk` within the block."""
@@ -123,12 +128,12 @@ Answering = Callable[[PersonQuestion], Awaitable[PersonAnswer | str]]
 def answered_by(answer: Answering) -> Iterator[None]:
     """Has a function answer the questions within the block, as in a script or a test. A text is an answer, or what an
     approval needs if it says `approve` or `reject`, else its modification."""
-    with bind_desk(_FunctionDesk(answer)):
+    with bind_desk(FunctionDesk(answer)):
         yield
 
 
 @dataclass(slots=True)
-class _FunctionDesk:
+class FunctionDesk:
     """Asks a function, which has the time of the question's terms."""
 
     answer: Answering

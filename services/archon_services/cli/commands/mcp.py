@@ -1,4 +1,4 @@
-"""`archon mcp`: offers the tools of an agent by the Model Context Protocol."""
+"""`archon mcp`: offers the tools of an agent, resources and prompts by the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp.server import Server
 
     from archon_mesh.agent import Agent
+    from archon_mesh.tools.mcp import McpOffer
 
 CANCEL_SECONDS: Final = 2.0
 """Seconds that calls have to end after a signal."""
@@ -31,7 +32,7 @@ def mcp(
         str,
         typer.Argument(
             metavar="FILE_OR_MODULE",
-            help="The YAML file that declares the agent, or MODULE:NAME of an Agent, a tool, or a list of tools.",
+            help="The YAML file that declares the agent, or MODULE:NAME of an Agent, tools, or an McpOffer.",
         ),
     ],
     http: Annotated[
@@ -45,7 +46,7 @@ def mcp(
         ),
     ] = None,
 ) -> None:
-    """Offer the tools of an agent as an MCP server, with the agent's tool policy.
+    """Offer the tools of an agent, resources and prompts as an MCP server, with the agent's tool policy.
 
     By default over standard input and output, for clients that start the command themselves; logs go to standard
     error.
@@ -56,8 +57,8 @@ def mcp(
     try:
         check_installed()
         with _protocol_only(is_stdio=http is None):
-            agent = _agent(source)
-        signum = asyncio.run(_serve(agent, http))
+            agent, offer = _loaded(source)
+        signum = asyncio.run(_serve(agent, offer, http))
     except ArchonError as error:
         raise CliError(str(error)) from None
     except OSError as error:
@@ -66,12 +67,12 @@ def mcp(
         raise typer.Exit(exit_code(signum))
 
 
-async def _serve(agent: Agent, port: int | None) -> signal.Signals | None:
+async def _serve(agent: Agent, offer: McpOffer | None, port: int | None) -> signal.Signals | None:
     """Serves until the input ends, or a signal comes, which is returned."""
-    from archon_mesh.tools.mcp.server import create_server
+    from archon_mesh.tools.mcp.serving.server import create_server
 
     async with _connected(agent):
-        server = create_server(agent.name, agent.engine, instructions=agent.description)
+        server = create_server(agent.name, agent.engine, instructions=agent.description, offer=offer)
         signum = await (_serve_stdio(server) if port is None else _serve_http(server, port))
     if signum is not None and port is None:
         sys.stderr.flush()
@@ -80,7 +81,7 @@ async def _serve(agent: Agent, port: int | None) -> signal.Signals | None:
 
 
 async def _serve_http(server: Server[Any], port: int) -> signal.Signals | None:
-    from archon_mesh.tools.mcp.server import serve_http
+    from archon_mesh.tools.mcp.serving.server import serve_http
 
     def started(url: str) -> None:
         print(f"serving MCP on {url}", file=sys.stderr, flush=True)
@@ -96,7 +97,7 @@ async def _serve_http(server: Server[Any], port: int) -> signal.Signals | None:
 
 async def _serve_stdio(server: Server[Any]) -> signal.Signals | None:
     """Serves until the input ends, or a signal comes, which cancels the calls and is returned."""
-    from archon_mesh.tools.mcp.server import serve_stdio
+    from archon_mesh.tools.mcp.serving.server import serve_stdio
 
     task = asyncio.create_task(serve_stdio(server), name="serve MCP")
     with Signals() as signals:
@@ -118,22 +119,26 @@ async def _connected(agent: Agent) -> AsyncIterator[None]:
         await agent.close()
 
 
-def _agent(source: str) -> Agent:
+def _loaded(source: str) -> tuple[Agent, McpOffer | None]:
+    """Returns the agent whose tools are offered, and what else is offered."""
     from archon.errors import InvalidArgument, NotFound
     from archon_mesh.agent import Agent
     from archon_mesh.declared import load_agent
+    from archon_mesh.tools.mcp import McpOffer
 
     if Path(source).suffix in (".yaml", ".yml"):
         try:
-            return load_agent(source).agent
+            return load_agent(source).agent, None
         except (NotFound, InvalidArgument) as error:
             raise CliError(str(error), code=USAGE) from None
     found = _imported(source)
-    if isinstance(found, Agent):
-        return found
-    tools = found if isinstance(found, (list, tuple)) else [found]
+    offer = found if isinstance(found, McpOffer) else None
+    tools = found.tools if isinstance(found, McpOffer) else found
+    if isinstance(tools, Agent):
+        return tools, offer
+    listed = tools if isinstance(tools, (list, tuple)) else [tools]
     try:
-        return Agent(source.partition(":")[2].replace(".", "_"), tools=tools)
+        return Agent(source.partition(":")[2].replace(".", "_"), tools=listed), offer
     except InvalidArgument as error:
         raise CliError(f"{source} is neither an Agent nor tools: {error}", code=USAGE) from None
 

@@ -7,14 +7,24 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp.client.context import ClientRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import PromptsListChanged
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ImageContent,
+    TextContent,
+    TextResourceContents,
+)
 
 from tests.fixtures.fork_server import ForkServer
 from tests.fixtures.programs import Program, program
@@ -22,9 +32,10 @@ from tests.fixtures.waiting import until
 
 MODULE = '''
 from archon_mesh.agent import Agent
-from archon_mesh.tools import tool
+from archon_mesh.tools import ask_person, tool
 from archon_mesh.tools.builtin import Calculator
 from archon_mesh.tools.image import Image
+from archon_mesh.tools.mcp import McpOffer, ResourceFolder, prompt, report_progress
 
 print("printed by the module")
 
@@ -65,11 +76,29 @@ agent = Agent(
     tools=[record, picture, wipe, hidden, fail, stateful, Calculator()],
     tool_policy={"denied": ["hidden"]},
 )
+
+@prompt
+def review(text: str) -> str:
+    """Reviews a text."""
+    return f"Review: {text}"
+
+offer = McpOffer(agent, resources=[ResourceFolder("docs://", "documents")], prompts=[review])
+without_agent = McpOffer([record], prompts=[review])
+
+@tool
+async def reserve(room: str) -> str:
+    """Reserves a room."""
+    days = await ask_person("For how many days?")
+    await report_progress(1, 1)
+    removed.remove(review)
+    return f"{room} for {days.text} days"
+
+removed = McpOffer([reserve], prompts=[review])
 '''
 
 IMPORTED = (
     *("archon_services.cli.main", "archon_mesh.agent", "archon_mesh.declared", "archon_mesh.tools.builtin"),
-    *("archon_mesh.tools.mcp.server", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn"),
+    *("archon_mesh.tools.mcp.serving.server", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn"),
 )
 MAIN = "from archon_services.cli.main import main; main()"
 
@@ -83,6 +112,9 @@ class Start(Protocol):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "office_tools.py").write_text(MODULE)
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "guide.md").write_text("# Guide")
+    (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "office.yaml").write_text(
         "name: office\ndescription: An office.\ntools: [office_tools:record, office_tools:wipe]\n"
         "tool_policy: {allowed: [record, wipe]}\n"
@@ -110,12 +142,12 @@ def started(folder: Path, forks: ForkServer) -> Start:
     return start
 
 
-def over_pipes(folder: Path) -> Client:
+def over_pipes(folder: Path, source: str = "office_tools:agent", **fields: Any) -> Client:
     """A client that starts the server by its command."""
     parameters = StdioServerParameters(
-        command=sys.executable, args=["-c", MAIN, "mcp", "office_tools:agent"], cwd=folder, env=dict(os.environ)
+        command=sys.executable, args=["-c", MAIN, "mcp", source], cwd=folder, env=dict(os.environ)
     )
-    return Client(parameters, read_timeout_seconds=60)
+    return Client(parameters, read_timeout_seconds=60, **fields)
 
 
 @asynccontextmanager
@@ -180,6 +212,70 @@ async def test_agent_of_a_file_offers_what_its_policy_allows(started: Start) -> 
     async with over_http(started, "office.yaml") as (url, _), Client(url, read_timeout_seconds=60) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"record", "wipe"}
         assert text(await client.call_tool("wipe", {})) == "wiped"
+
+
+async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    return ElicitResult(action="accept", content={"answer": "2"})
+
+
+async def check_reports(client: Client, *, listens: bool) -> None:
+    reports: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        reports.append(progress)
+
+    async with AsyncExitStack() as stack:
+        subscription = await stack.enter_async_context(client.listen(prompts_list_changed=True)) if listens else None
+        result = await client.call_tool("reserve", {"room": "blue"}, progress_callback=note)
+        assert text(result) == "blue for 2 days"
+        assert reports == [1]
+        if subscription is not None:
+            assert await anext(aiter(subscription)) == PromptsListChanged()
+        assert (await client.list_prompts()).prompts == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_tool_reports_and_asks_over_pipes(folder: Path, mode: str) -> None:
+    async with over_pipes(folder, "office_tools:removed", mode=mode, elicitation_callback=answer) as client:
+        await check_reports(client, listens=mode == "auto")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_tool_reports_and_asks_over_http(started: Start, mode: Any) -> None:
+    async with (
+        over_http(started, "office_tools:removed") as (url, _),
+        Client(url, mode=mode, read_timeout_seconds=60, elicitation_callback=answer) as client,
+    ):
+        await check_reports(client, listens=mode == "auto")
+
+
+async def test_signal_ends_the_server_while_a_client_listens(started: Start) -> None:
+    async with (
+        over_http(started, "office_tools:removed") as (url, process),
+        Client(url, read_timeout_seconds=60) as client,
+        client.listen(prompts_list_changed=True),
+    ):
+        process.send_signal(signal.SIGINT)
+        assert await process.wait(60) == 130
+        assert "Traceback" not in process.errors
+
+
+async def test_offer_has_resources_and_prompts_beside_tools(started: Start) -> None:
+    async with over_http(started, "office_tools:offer") as (url, _), Client(url, read_timeout_seconds=60) as client:
+        await check_tools(client)
+        (contents,) = (await client.read_resource("docs://guide.md")).contents
+        assert contents == TextResourceContents(uri="docs://guide.md", mime_type="text/markdown", text="# Guide")
+        with pytest.raises(MCPError, match="Resource not found"):
+            await client.read_resource("docs://../secret.txt")
+        (message,) = (await client.get_prompt("review", {"text": "a text"})).messages
+        assert message.content == TextContent(text="Review: a text")
+
+
+async def test_offer_of_a_list_of_tools_needs_no_agent(started: Start) -> None:
+    source = "office_tools:without_agent"
+    async with over_http(started, source) as (url, _), Client(url, read_timeout_seconds=60) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["record"]
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["review"]
 
 
 async def test_output_has_only_the_protocol_and_ends_with_the_input(started: Start) -> None:

@@ -11,6 +11,7 @@ from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
 from archon_mesh.llm import ScriptedModel
+from archon_mesh.tools.mcp import McpToolSource
 
 SERVER = Path(__file__).parents[3] / "fixtures" / "plain_mcp_server.py"
 
@@ -30,6 +31,14 @@ async def test_tools_of_a_server_are_there_when_the_agent_runs(tmp_path: Path) -
         assert result.content == {"result": 3}
     finally:
         await agent.close()
+
+
+@pytest.mark.parametrize(("key", "may_ask"), [("", False), (", may_ask: true", True)])
+def test_server_may_ask_if_the_file_says_so(tmp_path: Path, key: str, may_ask: bool) -> None:
+    agent = load_agent(write(tmp_path, f"mcp:\n  a: {{command: x{key}}}\n"), environment={}).agent
+    (source,) = agent.tool_sources
+    assert isinstance(source, McpToolSource)
+    assert source.may_ask is may_ask
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from mcp import Client
 
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, tool
-from archon_mesh.tools.mcp.server import MAX_CALLS, create_server, serve_http
+from archon_mesh.tools.mcp.serving.server import MAX_CALLS, create_server, serve_http
 
 
 async def test_calls_of_all_clients_at_the_same_time_are_bounded() -> None:

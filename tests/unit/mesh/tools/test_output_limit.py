@@ -10,7 +10,7 @@ import pytest
 from archon.errors import InvalidArgument
 from archon_mesh.tools import output_limit
 from archon_mesh.tools.image import Image
-from archon_mesh.tools.output_limit import MAX_IMAGE_BYTES, MAX_OUTPUT_BYTES, limited
+from archon_mesh.tools.output_limit import MAX_MEDIA_BYTES, MAX_OUTPUT_BYTES, limited
 
 
 @pytest.mark.parametrize("content", ["", "ü" * 100, {"a": [1, None]}, [], None, 3, Image(b"12"), [Image(b"1"), "x"]])
@@ -54,10 +54,10 @@ def test_images_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     small, large = Image(b"x" * 10), Image(b"x" * 50)
     assert limited([small, large, small], 200)[0] == [small, large, small]
     note = "[image/png, 50 bytes] left out: the limit of the tool is 20 bytes"
-    monkeypatch.setattr(output_limit, "MAX_IMAGE_BYTES", 20)
+    monkeypatch.setattr(output_limit, "MAX_MEDIA_BYTES", 20)
     assert limited(large, None)[0] == note
     assert limited([small, large, small], None)[0] == [small, note, small]
-    assert MAX_IMAGE_BYTES == 8 * 1024 * 1024
+    assert MAX_MEDIA_BYTES == 8 * 1024 * 1024
 
 
 def test_texts_beside_images_are_bounded_together() -> None:

@@ -1,9 +1,9 @@
-"""Tools offered by the Model Context Protocol: through their engine, with its permissions, limits and retries."""
+"""A server of the Model Context Protocol: tools, through their engine with its permissions, limits and retries, and
+what else is offered."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from archon.errors import ArchonError
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.errors import UnknownTool
-from archon_mesh.tools.image import Image
 from archon_mesh.tools.mcp.package import check_installed
+from archon_mesh.tools.mcp.serving.changes import MAX_LISTENERS, Changes
+from archon_mesh.tools.mcp.serving.client import MissingClientCapability
+from archon_mesh.tools.mcp.serving.content import call_result
+from archon_mesh.tools.mcp.serving.handlers import OfferHandlers, answered
+from archon_mesh.tools.mcp.serving.offer import McpOffer
 from archon_mesh.tools.registry import Registration
 from archon_mesh.tools.result import ToolResult
 
@@ -34,13 +38,19 @@ BACKLOG: Final = 128
 PATH: Final = "/mcp"
 
 
-def create_server(name: str, engine: ToolExecutionEngine, *, instructions: str = "") -> Server[Any]:
-    """Returns an MCP server with the tools of an engine that its policy permits. Tools that need the state of a calling
-    agent, such as sub-agents, are not offered. Raises FailedPrecondition if the package `mcp` is not installed."""
+def create_server(
+    name: str, engine: ToolExecutionEngine, *, instructions: str = "", offer: McpOffer | None = None
+) -> Server[Any]:
+    """Returns an MCP server with the tools of an engine that its policy permits, and the resources and prompts of an
+    offer. Tools that need the state of a calling agent, such as sub-agents, are not offered. Raises FailedPrecondition
+    if the package `mcp` is not installed."""
     check_installed()
     import mcp_types as types
     from mcp.server import Server, ServerRequestContext
+    from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+    from mcp.server.subscriptions import ListenHandler
 
+    changes = Changes(offer or McpOffer(), engine.registry)
     slots = asyncio.Semaphore(MAX_CALLS)
 
     async def list_tools(
@@ -48,19 +58,44 @@ def create_server(name: str, engine: ToolExecutionEngine, *, instructions: str =
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_listed(each) for each in _offered(engine)])
 
-    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> CallToolResult | types.InputRequiredResult:
         if not any(each.name == params.name for each in _offered(engine)):
-            return _answer(engine.refused(params.name, _unknown(params.name)).result)
-        async with slots:
-            return _answer(await engine.execute_tool_call(params.name, params.arguments or {}))
+            return call_result(engine.refused(params.name, _unknown(params.name)).result)
 
-    return Server(
+        async def call() -> CallToolResult:
+            outcome = await engine.run(params.name, params.arguments or {})
+            if isinstance(outcome.error, MissingClientCapability):
+                raise outcome.error
+            return call_result(outcome.result)
+
+        async with slots:
+            try:
+                result: CallToolResult | types.InputRequiredResult = await answered(context, params, changes, call)
+            except MissingClientCapability as error:
+                return call_result(ToolResult.error(str(error)))
+        return result
+
+    async def set_level(context: ServerRequestContext[Any], params: types.SetLevelRequestParams) -> types.EmptyResult:
+        changes.set_level(context, params.level)
+        return types.EmptyResult()
+
+    server: Server[Any] = Server(
         name,
         version=_version(),
         instructions=instructions or None,
+        lifespan=lambda _: changes.watched(),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_subscriptions_listen=ListenHandler(changes.bus, max_subscriptions=MAX_LISTENERS),
     )
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
+    if offer is not None:
+        OfferHandlers(offer, changes, slots).add_to(server)
+    # What a client keeps between two rounds of a request is sealed: a client can neither read nor change it.
+    server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
+    return server
 
 
 async def serve_stdio(server: Server[Any]) -> None:
@@ -108,11 +143,21 @@ async def serve_http(server: Server[Any], port: int, started: Callable[[str], No
         waiting = asyncio.create_task(stopping.wait(), name="wait for the end")
         try:
             await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            _end_listening(server)
             http.should_exit = True
             await serving
         finally:
             waiting.cancel()
             serving.cancel()
+
+
+def _end_listening(server: Server[Any]) -> None:
+    """Ends the streams of clients that listen for changes, which would not end by themselves."""
+    from mcp.server.subscriptions import ListenHandler
+
+    entry = server.get_request_handler("subscriptions/listen")
+    if entry is not None and isinstance(entry.handler, ListenHandler):
+        entry.handler.close()
 
 
 def _version() -> str:
@@ -150,21 +195,3 @@ def _listed(registration: Registration) -> Any:
         input_schema={"type": "object", **schema},
         annotations=hints,
     )
-
-
-def _answer(result: ToolResult) -> CallToolResult:
-    """Returns a result as MCP has it: text and images, and an object also as structured content."""
-    import mcp_types as types
-
-    if not result.ok:
-        return types.CallToolResult(content=[types.TextContent(text=result.error_message)], is_error=True)
-    images = [
-        types.ImageContent(data=base64.b64encode(image.data).decode(), mime_type=image.media_type)
-        for image in Image.among(result.content)
-    ]
-    if images:
-        items = result.content if isinstance(result.content, (list, tuple)) else ()
-        texts = [types.TextContent(text=ToolResult(each).text) for each in items if not isinstance(each, Image)]
-        return types.CallToolResult(content=[*texts, *images])
-    structured = result.content if isinstance(result.content, dict) else None
-    return types.CallToolResult(content=[types.TextContent(text=result.text)], structured_content=structured)

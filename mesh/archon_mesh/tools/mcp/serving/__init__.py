@@ -1,0 +1,1 @@
+"""The side of a server: tools, resources and prompts for MCP clients."""
