@@ -135,14 +135,14 @@ async def test_an_agent_with_a_tool_ends_with_an_answer_or_a_typed_failure(
     model: ModelClient = client(real_model)
     if text_format:
         model = TextToolModel(model)
-    agent = Agent("a", model=model, tools=[add], max_tokens=48, max_iterations=3)
+    agent = Agent("a", model=model, tools=[add], max_tokens=24, max_iterations=2)
     await outcome(agent.run_async("What is 2 plus 3? Use the tool `add`."))
     await model.close()
 
 
 async def test_the_planner_makes_a_plan_or_says_why_not(real_model: RealModel) -> None:
     model = client(real_model)
-    planner = Planner(model, roles={"writer": "writes texts", "critic": "finds mistakes"}, timeout=30)
+    planner = Planner(model, roles={"writer": "writes texts", "critic": "finds mistakes"}, timeout=10)
 
     async def named() -> str:
         plan = await planner.create_plan("Write a note about ships and have it criticised.")

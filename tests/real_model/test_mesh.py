@@ -19,8 +19,8 @@ CLERK = """
 name: brief-clerk
 description: Answers in one word.
 model: {use: openai/smollm2, server: llamacpp}
-max_tokens: 16
-max_iterations: 2
+max_tokens: 8
+max_iterations: 1
 """
 
 

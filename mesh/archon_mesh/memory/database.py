@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon.private_files import private_file
+from archon_mesh.memory.write_ahead_log import use_write_ahead_log
 
 T = TypeVar("T")
 
@@ -107,7 +108,7 @@ def _sqlite(location: str) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        use_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA busy_timeout = 5000")
         connection.execute("PRAGMA foreign_keys = ON")

@@ -13,6 +13,7 @@ from archon.errors import ArchonError, DataLoss, FailedPrecondition, ResourceExh
 from archon.failure_kinds import STORAGE
 from archon.private_files import private_file, private_folder
 from archon_mesh.llm.extras import import_extra
+from archon_mesh.memory.write_ahead_log import use_write_ahead_log
 
 if TYPE_CHECKING:
     import apsw
@@ -181,7 +182,7 @@ class Database:
         connection.enable_load_extension(False)
         # Vectors are read in pieces of many pages: larger pages, and reading them in place, halve the time of a search.
         connection.execute("PRAGMA page_size = 16384")
-        connection.execute("PRAGMA journal_mode = WAL")
+        use_write_ahead_log(connection)
         connection.execute(f"PRAGMA mmap_size = {_MAPPED}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
