@@ -23,7 +23,7 @@ $(VENV)/.created:
 	       echo "hint: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) config list | grep -q 'index-url\|no-index' || $(PIP) install --quiet uv || true
+	@$(PIP) config list | grep -q 'index-url\|no-index' || $(PIP) install --quiet uv || echo "uv cannot be had: pip installs, which takes longer"
 	@touch $@
 
 # uv takes a tenth of pip's time. It does not read pip's settings: if those name an index, or if uv fails, pip installs.

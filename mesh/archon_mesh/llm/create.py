@@ -17,7 +17,8 @@ class ModelSpec:
     `use` and `fallback` are names for `create_model`. The limits per minute concern the model of `use`: a call that
     would wait for too long is answered by the first fallback, or fails if there is none. `thinking` are settings for
     the provider of `use`, sent as they are: `thinking` of Anthropic, `reasoning` of OpenAI's responses API. `server` is
-    the family of servers that answers for `openai/NAME`, or single keys of its profile (`archon_mesh.llm.servers`).
+    the family of servers that answers for `openai/NAME`, also of `fallback`, or single keys of its profile
+    (`archon_mesh.llm.servers`).
     """
 
     use: str
@@ -58,7 +59,15 @@ def create_model(
         )
     if not spec.fallback:
         return client
-    return FallbackModel([client, *(_create_one(name, base_url, api_key) for name in spec.fallback)])
+    fallbacks = [
+        _create_one(name, base_url, api_key, server=spec.server if _is_chat(name) else None) for name in spec.fallback
+    ]
+    return FallbackModel([client, *fallbacks])
+
+
+def _is_chat(name: str) -> bool:
+    """Returns whether a model is behind the chat completions API, and so behind the same server as others are."""
+    return name.strip().removeprefix("text/").startswith("openai/")
 
 
 def _create_one(

@@ -28,9 +28,9 @@ def _text(number: int, part: common_pb2.Part) -> str:
     content = part.WhichOneof("content")
     if content == "text":
         return part.text
-    if content == "data_json":
-        return part.data_json
     kind = part.media_type.partition(";")[0].strip().lower()
+    if content == "data_json":
+        return part.data_json if kind in ("", "application/json") else ""  # of another type: for a reader of that type
     name = part.filename or "file"
     if content == "url":
         return f"[{name}{f', {kind}' if kind else ''}: {part.url}]"

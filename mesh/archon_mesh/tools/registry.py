@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ToolSpec
+from archon_mesh.tools.change_hub import ChangeHub
 from archon_mesh.tools.errors import DuplicateTool
 from archon_mesh.tools.function import FunctionTool
 from archon_mesh.tools.tool import Tool, check_declared
@@ -40,7 +41,7 @@ class ToolRegistry:
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
         self._lock = threading.Lock()
         self._snapshot = _Snapshot({})
-        self._watchers: tuple[Callable[[], None], ...] = ()
+        self._watchers: ChangeHub[[]] = ChangeHub()
         for tool in tools:
             self.register_tool(tool)
 
@@ -63,7 +64,7 @@ class ToolRegistry:
                 raise DuplicateTool(f"tool {name!r} is already registered")
             registration = Registration(name, registered, spec)
             self._snapshot = _Snapshot({**self._snapshot.by_name, name: registration})
-        self._tell()
+        self._watchers.tell()
         return registered
 
     def set_namespace(self, namespace: str, tools: Iterable[Tool]) -> None:
@@ -80,23 +81,12 @@ class ToolRegistry:
                 spec = ToolSpec(name, tool.description, tool.parameters_schema)
                 kept[name] = known if known is not None and known.tool is tool else Registration(name, tool, spec)
             self._snapshot = _Snapshot(kept)
-        self._tell()
+        self._watchers.tell()
 
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
         """Calls `watcher` after each change of the tools, in the thread of the change; returns a function that ends
         that. Copies of the registry are not watched."""
-        with self._lock:
-            self._watchers = (*self._watchers, watcher)
-
-        def end() -> None:
-            with self._lock:
-                self._watchers = tuple(each for each in self._watchers if each is not watcher)
-
-        return end
-
-    def _tell(self) -> None:
-        for watcher in self._watchers:
-            watcher()
+        return self._watchers.add(watcher)
 
     @classmethod
     def of(cls, registrations: Iterable[Registration]) -> ToolRegistry:

@@ -211,7 +211,10 @@ async def test_the_family_is_set_by_variable_or_with_the_model(monkeypatch: pyte
     chosen = create_model("openai/m"), create_model(ModelSpec("openai/m", server={"system_messages": "any"}))
     assert [getattr(model, "profile").family for model in chosen] == ["vllm", "other"]  # noqa: B009
     assert getattr(chosen[1], "profile").system_messages == "any"  # noqa: B009
-    for model in chosen:
+    fallback = create_model(ModelSpec("openai/m", ("text/openai/n", "offline"), server="vllm"))
+    clients = getattr(fallback, "_clients")  # noqa: B009
+    assert [getattr(clients[0], "profile").family, clients[1]._client.profile.family] == ["vllm", "vllm"]  # noqa: B009
+    for model in (*chosen, fallback):
         await model.close()
     with pytest.raises(InvalidArgument, match="unknown family of servers 'vlm'"):
         create_model(ModelSpec("openai/m", server="vlm"))

@@ -25,6 +25,7 @@ def task(*parts: Part) -> TaskContext:
     [
         (Part(text="plain"), "plain"),
         (Part(data_json='{"a": 1}'), '{"a": 1}'),
+        (Part(data_json='{"a": 1}', media_type="application/vnd.archon.workflow+json"), ""),
         (Part(raw=b"# Title", filename="a.md", media_type="text/markdown; charset=utf-8"), "a.md:\n# Title"),
         (Part(raw=b'{"a": 1}', media_type="application/json"), 'file:\n{"a": 1}'),
         (Part(raw=b"\xff", filename="a.txt", media_type="text/plain"), "a.txt:\n\ufffd"),

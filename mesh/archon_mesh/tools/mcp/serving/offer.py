@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from archon.errors import AlreadyExists, InvalidArgument, ResourceExhausted
+from archon_mesh.tools.change_hub import ChangeHub
 from archon_mesh.tools.mcp.serving.prompts import Prompt
 from archon_mesh.tools.mcp.serving.resources import ResourceProvider
 
@@ -41,7 +42,7 @@ class McpOffer:
         self._lock = threading.Lock()
         self._providers: tuple[ResourceProvider, ...] = ()
         self._prompts: dict[str, Prompt] = {}
-        self._watchers: tuple[Callable[[Changed], None], ...] = ()
+        self._watchers: ChangeHub[[Changed]] = ChangeHub()
         for provider in resources:
             self.add(provider)
         for prompt in prompts:
@@ -79,7 +80,7 @@ class McpOffer:
                 raise InvalidArgument(
                     f"not a resource or a prompt: {item!r}; decorate a function with @resource or @prompt"
                 )
-        self._tell(Changed("prompts" if isinstance(item, Prompt) else "resources"))
+        self._watchers.tell(Changed("prompts" if isinstance(item, Prompt) else "resources"))
 
     def remove(self, item: ResourceProvider | Prompt) -> None:
         """Offers a resource, a folder or a prompt no longer; does nothing if it is not offered."""
@@ -88,23 +89,12 @@ class McpOffer:
                 self._prompts = {name: each for name, each in self._prompts.items() if each is not item}
             else:
                 self._providers = tuple(each for each in self._providers if each is not item)
-        self._tell(Changed("prompts" if isinstance(item, Prompt) else "resources"))
+        self._watchers.tell(Changed("prompts" if isinstance(item, Prompt) else "resources"))
 
     def updated(self, uri: str) -> None:
         """Tells the clients that have subscribed to a resource that its content has changed."""
-        self._tell(Changed("resource", uri))
+        self._watchers.tell(Changed("resource", uri))
 
     def watch(self, watcher: Callable[[Changed], None]) -> Callable[[], None]:
         """Calls `watcher` after each change, in the thread of the change; returns a function that ends that."""
-        with self._lock:
-            self._watchers = (*self._watchers, watcher)
-
-        def end() -> None:
-            with self._lock:
-                self._watchers = tuple(each for each in self._watchers if each is not watcher)
-
-        return end
-
-    def _tell(self, change: Changed) -> None:
-        for watcher in self._watchers:
-            watcher(change)
+        return self._watchers.add(watcher)
