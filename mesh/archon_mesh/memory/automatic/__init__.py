@@ -1,4 +1,4 @@
-"""Long-term memory that an agent uses by itself: recalled before each model call, stored at the end of each run."""
+"""Long-term memory that an agent uses by itself: recalled at the start of each run, stored at the end of each run."""
 
 from archon_mesh.memory.automatic.access import LongTerm, OpenMemory
 from archon_mesh.memory.automatic.middleware import MemoryMiddleware

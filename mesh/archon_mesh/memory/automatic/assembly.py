@@ -1,8 +1,9 @@
-"""Assembles a request: system, working memory, long-term memory, recent turns, instruction, within a token budget."""
+"""The parts of a request beside its system messages, each within its share of the token budget."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from archon.errors import ArchonError
 from archon.memory.values import to_json
@@ -11,13 +12,8 @@ from archon_mesh.core.compaction import is_summary, rounds
 from archon_mesh.core.messages import ORIGIN, ChatMessage
 from archon_mesh.llm.base import ModelRequest, estimate_input, estimate_tokens
 
-WORKING_MEMORY = "[Working memory]"
-
-
-def insert(messages: list[ChatMessage], added: Sequence[ChatMessage]) -> None:
-    """Inserts messages after the system messages at the beginning."""
-    start = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
-    messages[start:start] = added
+WORKING_MEMORY: Final = "[Working memory]"
+CHANGED_WORKING_MEMORY: Final = "[Working memory, changed]"
 
 
 def within_history(
@@ -42,21 +38,28 @@ def within_history(
     return [message for message in messages if id(message) not in earlier_ids or id(message) in kept_ids]
 
 
-def working_memory(storage: GlobalStorage, messages: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
-    """Returns the JSON values of a storage as a message, in the tokens of the budget that the system messages leave;
-    no message without values or room. Keys that begin with `archon.` are the framework's own."""
-    used = sum(estimate_tokens(message.content) for message in messages if message.role == "system")
-    lines = [WORKING_MEMORY]
-    left = budget - used - estimate_tokens(WORKING_MEMORY)
+def working_memory(storage: GlobalStorage, budget: int) -> dict[str, str]:
+    """Returns the JSON values of a storage as text, by key and in its order, as far as they fit into a budget of tokens.
+
+    Keys that begin with `archon.` are the framework's own.
+    """
+    values: dict[str, str] = {}
+    left = budget - estimate_tokens(WORKING_MEMORY)
     for key, value in sorted(storage.to_dict().items()):
         if key.startswith("archon."):
             continue
         try:
-            line = f"{key}: {to_json(value)}"
+            text = to_json(value)
         except ArchonError:
             continue
-        left -= estimate_tokens(line) + 1
+        left -= estimate_tokens(f"{key}: {text}") + 1
         if left < 0:
             break
-        lines.append(line)
-    return [ChatMessage("user", "\n".join(lines), metadata={ORIGIN: "memory"})] if len(lines) > 1 else []
+        values[key] = text
+    return values
+
+
+def working_memory_message(values: Mapping[str, str], heading: str = WORKING_MEMORY) -> list[ChatMessage]:
+    """Returns the message that shows values of the working memory; no message without values."""
+    lines = [heading, *(f"{key}: {text}" for key, text in values.items())]
+    return [ChatMessage("user", "\n".join(lines), metadata={ORIGIN: "memory"})] if values else []

@@ -16,9 +16,9 @@ from archon_mesh.agent.state.agent_state import AgentState, current_state
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import ModelRequest
+from archon_mesh.llm.base import ModelRequest, estimate_tokens
 from archon_mesh.memory.automatic.access import LIMIT, LongTerm, MemoryAccess, OpenMemory
-from archon_mesh.memory.automatic.assembly import insert, within_history, working_memory
+from archon_mesh.memory.automatic.assembly import within_history, working_memory
 from archon_mesh.memory.automatic.entries import EndedRun, entries_of, summary_entry
 from archon_mesh.memory.automatic.findings import drew_on
 from archon_mesh.memory.automatic.owner import owner_of
@@ -107,16 +107,16 @@ class MemoryMiddleware(Middleware):
         recall = self._runs.get(hook.state.run_id)
         if recall is None or hook.params is None:
             return
-        settings, messages = self.settings, hook.params.messages
-        await recall.refresh(hook.state.history)
+        settings, messages, history = self.settings, hook.params.messages, hook.state.history
         if not any(_is_compaction(each) for each in hook.agent.registered):
             history_budget = int(settings.budget * settings.history)
-            messages[:] = within_history(messages, hook.state.history, hook.state.run_id, history_budget)
-        added: list[ChatMessage] = []
+            messages[:] = within_history(messages, history, hook.state.run_id, history_budget)
+        added = recall.added(messages)
         if settings.working_memory:
-            template_budget = int(settings.budget * settings.template)
-            added += working_memory(hook.state.global_storage, messages, template_budget)
-        insert(messages, [*added, *recall.messages(messages)])
+            system = sum(estimate_tokens(message.content) for message in messages if message.role == "system")
+            budget = int(settings.budget * settings.template) - system
+            added.show(working_memory(hook.state.global_storage, budget), history, budget)
+        added.insert_into(messages)
 
     async def keep_summary(self, agent: RunningAgent, text: str) -> None:
         """Stores a summary of turns that a compaction has replaced. Never raises."""

@@ -11,6 +11,7 @@ from archon.memory.long_term.entry import MAX_LIMIT, LongTermEntry, Source
 from archon_mesh.core.compaction import is_summary
 from archon_mesh.core.messages import ORIGIN, ChatMessage
 from archon_mesh.memory.automatic.access import LongTerm, MemoryAccess
+from archon_mesh.memory.automatic.added_messages import AddedMessages
 from archon_mesh.memory.automatic.entries import PREFERENCE, TURN, answer_text, turn_start
 from archon_mesh.memory.automatic.owner import Owner
 from archon_mesh.memory.automatic.settings import MemorySettings
@@ -26,8 +27,8 @@ MAX_FOLLOW_UP: Final = 4
 
 
 class Recall:
-    """The memories of one run: preferences of the user, read once, and what the query and the newest messages find,
-    read again when these change. A memory that was down is not asked again in this run."""
+    """The memories of one run, read once, before its first request: preferences of the user, and what the query and the
+    newest messages find. A memory that was down is not asked again in this run."""
 
     def __init__(self, access: MemoryAccess, settings: MemorySettings, owner: Owner, query: str) -> None:
         self._access = access
@@ -40,7 +41,7 @@ class Recall:
         """The memories that were in a request of the run, by id."""
         self._found: list[LongTermEntry] = []
         self._before: list[LongTermEntry] = []
-        self._searched = ""
+        self._added: AddedMessages | None = None
 
     async def begin(self, history: Sequence[ChatMessage]) -> None:
         """Recalls what is relevant before the first step: preferences, and what the query finds.
@@ -57,12 +58,11 @@ class Recall:
 
         await self._read(read)
 
-    async def refresh(self, history: Sequence[ChatMessage]) -> None:
-        """Searches again if the newest messages have changed."""
-        turns = _newest(history, self.query) or [entry.content for entry in reversed(self._before)]
-        if self.is_down or build_query(self.query, turns) == self._searched:
-            return
-        await self._read(lambda memory: self._search(memory, turns))
+    def added(self, first_request: Sequence[ChatMessage]) -> AddedMessages:
+        """Returns what the run's requests get beside its history. The memories are those that the first request needs."""
+        if self._added is None:
+            self._added = AddedMessages(self.messages(first_request))
+        return self._added
 
     def messages(self, request: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Returns the memories for a request as messages, each memory once, within the part of the budget for them.
@@ -106,7 +106,6 @@ class Recall:
 
     async def _search(self, memory: LongTerm, turns: Sequence[str]) -> list[LongTermEntry]:
         query = build_query(self.query, turns)
-        self._searched = query
         if not query.strip():
             return []
         # More than are shown, because the newest turns, which the query contains, find themselves.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,7 @@ from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument, Unavailable
-from archon_mesh.agent import Agent
+from archon_mesh.agent import Agent, get_context
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelRequest, ScriptedModel
 from archon_mesh.llm.scripted import Response
@@ -108,21 +109,15 @@ def population(city: str) -> str:
     return f"{city} had 13,960,000 people in 2021. The mayor is called Yuriko Koike."
 
 
-async def test_results_of_tools_lead_to_further_memories(memory: LongTermMemory) -> None:
-    await memory.store("Yuriko Koike was born in Ashiya.", {"user": "ana", "type": "finding", "role": "search"})
-    await memory.store("The stapler is in the drawer.", {"user": "ana", "type": "turn", "role": "clerk"})
+async def test_a_result_of_a_tool_that_mattered_is_stored(memory: LongTermMemory) -> None:
     model = ScriptedModel([ToolCall("1", "population", '{"city": "Tokyo"}'), "Yuriko Koike is from Ashiya."])
-    settings = MemorySettings(threshold=0.3)
-    await clerk(memory, model, tools=[population], settings=settings).run_async("Which mayor has Tokyo?")
-    assert "Yuriko Koike was born in Ashiya." in memories(model.requests[1])
-    stored = {
-        entry.metadata["type"]: entry.content for entry in await memory.recent(3, {"user": "ana", "role": "clerk"})
-    }
+    await clerk(memory, model, tools=[population]).run_async("Which mayor has Tokyo?")
+    stored = {entry.metadata["type"]: entry.content for entry in await memory.recent(3, {"user": "ana"})}
     assert stored["finding"] == "population: The mayor is called Yuriko Koike."
     assert stored["outcome"].endswith("completed with population")
 
 
-async def test_only_a_changed_query_is_searched(memory: LongTermMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_searches_once(memory: LongTermMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[str] = []
     query = memory.query
 
@@ -133,9 +128,52 @@ async def test_only_a_changed_query_is_searched(memory: LongTermMemory, monkeypa
     monkeypatch.setattr(memory, "query", counted)
     model = ScriptedModel([ToolCall("1", "population", '{"city": "Tokyo"}'), "Done."])
     await clerk(memory, model, tools=[population]).run_async("Which mayor has Tokyo?")
-    assert len(searched) == len(set(searched)) == 2
-    assert searched[0] == "Which mayor has Tokyo?"
-    assert searched[1].startswith("Which mayor has Tokyo?\nTokyo had 13,960,000 people")
+    assert searched == ["Which mayor has Tokyo?"]
+
+
+@tool
+def note(key: str, value: str | None = None) -> str:
+    """Notes a value in the storage of the run, or removes it."""
+    storage = get_context().global_storage
+    storage.set(key, value) if value is not None else storage.pop(key)
+    return WINDOW_SEATS
+
+
+def noting(*notes: str) -> list[Response]:
+    return [*(ToolCall(str(number), "note", arguments) for number, arguments in enumerate(notes)), "Done."]
+
+
+async def test_each_request_of_a_run_begins_with_the_one_before(memory: LongTermMemory) -> None:
+    await memory.store(WINDOW_SEATS, {"user": "ana", "type": "preference", "role": "user"})
+    await memory.store("The mayor of Tokyo is called Yuriko Koike.", {"user": "ana", "type": "turn"})
+    model = ScriptedModel(
+        noting('{"key": "a", "value": "1"}', '{"key": "b", "value": "2"}', '{"key": "a"}', '{"key": "b"}')
+    )
+    settings = MemorySettings(working_memory=True, threshold=0.1)
+    agent = clerk(memory, model, tools=[note], settings=settings)
+    agent.on("query_start").handle(effects=lambda hook: hook.state.global_storage.set("goal", "seats"))
+    await agent.run_async("Which mayor has Tokyo?")
+    for before, after in zip(model.requests, model.requests[1:], strict=False):
+        assert after.messages[: len(before.messages)] == before.messages
+    shown = [message.content for message in model.requests[-1].messages if "[Working memory" in message.content]
+    assert shown == [
+        '[Working memory]\ngoal: "seats"',
+        '[Working memory, changed]\na: "1"',
+        '[Working memory, changed]\nb: "2"',
+        "[Working memory, changed]\na: (removed)",
+        "[Working memory, changed]\nb: (removed)",
+    ]
+
+
+async def test_changes_of_the_working_memory_keep_to_its_part_of_the_budget(memory: LongTermMemory) -> None:
+    notes = [json.dumps({"key": "draft", "value": f"{number} " + "x" * 300}) for number in range(12)]
+    model = ScriptedModel(noting(*notes))
+    settings = MemorySettings(working_memory=True, budget=2_000)
+    await clerk(memory, model, tools=[note], settings=settings).run_async("Write")
+    for request in model.requests:
+        shown = [message.content for message in request.messages if "[Working memory" in message.content]
+        assert sum(len(text) for text in shown) / 4 <= 400
+    assert 'draft: "11 ' in shown[-1]
 
 
 async def test_memories_keep_to_their_part_of_the_budget(memory: LongTermMemory) -> None:
