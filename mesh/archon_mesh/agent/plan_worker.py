@@ -60,11 +60,13 @@ class SpendingMiddleware(Middleware):
 
     @override
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
-        reply = await call(params)
-        if (spending := _spending.get()) is not None:
-            spending.model_calls += 1
-            spending.cost_micro_usd += reply.usage.cost_micro_usd
-        return reply
+        before = len(params.tries)
+        try:
+            return await call(params)
+        finally:
+            if (spending := _spending.get()) is not None:
+                spending.model_calls += 1
+                spending.cost_micro_usd += params.spent(before).cost_micro_usd
 
 
 class AgentWorker:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Final
 
 from archon.errors import Unavailable
@@ -26,6 +27,17 @@ async def stream_reply(reply: ModelReply) -> AsyncIterator[ModelChunk]:
             yield ModelChunk(tool_call_delta=ToolCallDelta(index, arguments_delta=text))
             await asyncio.sleep(0)
     yield ModelChunk(reply=reply)
+
+
+async def noted(chunks: AsyncGenerator[ModelChunk], written: list[str]) -> AsyncGenerator[ModelChunk]:
+    """Passes a stream on, and adds what the model writes to `written`: text, thinking, names and arguments of calls."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if chunk.text_delta or chunk.thinking_delta:
+                written.append(chunk.text_delta + chunk.thinking_delta)
+            if (call := chunk.tool_call_delta) is not None:
+                written.append(call.name + call.arguments_delta)
+            yield chunk
 
 
 def is_visible(chunk: ModelChunk) -> bool:

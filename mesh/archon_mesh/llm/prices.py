@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from archon.errors import InvalidArgument, NotFound
-from archon_mesh.llm.base import ModelClient, ModelRequest, Usage
+from archon_mesh.llm.base import ModelClient, ModelRequest, Usage, estimate_tokens
 from archon_mesh.llm.calibration import calibrated_input
 
 TABLE: Final = Path(__file__).with_name("prices.yaml")
@@ -102,6 +102,15 @@ def highest(prices: list[Price | None]) -> Price | None:
 def with_cost(usage: Usage, price: Price | None) -> Usage:
     """Returns the usage with its cost."""
     return usage if price is None else replace(usage, cost_micro_usd=price.cost_of(usage))
+
+
+def usage_of_failed(model: ModelClient, request: ModelRequest, written: str) -> Usage | None:
+    """Estimates the usage of a call that failed after the model had `written` something, since its provider charges for
+    it; None if it had written nothing."""
+    if not written:
+        return None
+    usage = Usage(calibrated_input(model, request), estimate_tokens(written), estimated=True)
+    return with_cost(usage, price_of(model))
 
 
 def estimate_call(model: ModelClient, request: ModelRequest) -> tuple[int, int]:

@@ -9,22 +9,23 @@ from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm import ModelReply, ModelRequest
+from archon_mesh.llm import ModelReply, ModelRequest, Usage
 from archon_mesh.llm.wire import call_to_wire, message_to_wire, tool_to_wire
 from archon_mesh.node.redaction import redacted_request, redacted_response
 from archon_mesh.tools.media import Media
 from archon_mesh.tools.result import ToolResult
 
 
-def usage_of(reply: ModelReply) -> common_pb2.Usage:
+def usage_to_proto(usage: Usage) -> common_pb2.Usage:
     """Returns the usage of one model call."""
-    usage = reply.usage
     return common_pb2.Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         model_calls=1,
         cost_micro_usd=usage.cost_micro_usd,
         estimated=usage.estimated,
+        cached_input_tokens=usage.cached_input_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
     )
 
 

@@ -26,7 +26,7 @@ from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
 from archon_mesh.llm import ModelReply, ToolCallDelta
 from archon_mesh.llm.prices import estimate_call
-from archon_mesh.node.call_records import error_json, request_json, response_json, tool_json, usage_of
+from archon_mesh.node.call_records import error_json, request_json, response_json, tool_json, usage_to_proto
 from archon_mesh.node.checkpoint import encode_checkpoint
 from archon_mesh.node.message_origins import message_origins
 
@@ -123,10 +123,10 @@ class TaskMiddleware(Middleware):
 
     def _record(self, made: ModelTry, *, retried: bool) -> None:
         if made.reply is not None:
-            response, usage = response_json(made.reply), usage_of(made.reply)
+            response = response_json(made.reply)
         else:
             assert made.error is not None
-            response, usage = error_json(status.as_error(made.error), made.text), common_pb2.Usage()
+            response = error_json(status.as_error(made.error), made.text)
         state = get_context()
         origins = message_origins(made.request.messages, state.agent.system_prompt, state.run_id)
         request = request_json(made.model, made.request, origins)
@@ -136,7 +136,7 @@ class TaskMiddleware(Middleware):
             response,
             started=made.started,
             seconds=made.seconds,
-            usage=usage,
+            usage=common_pb2.Usage() if made.usage is None else usage_to_proto(made.usage),
             retried=retried,
             redacted=True,  # or full, as the mode says
         )

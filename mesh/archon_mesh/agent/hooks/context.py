@@ -11,7 +11,7 @@ from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelReply, ModelRequest, ToolCallDelta, ToolSpec
+from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelReply, ModelRequest, ToolCallDelta, ToolSpec, Usage
 from archon_mesh.tools.result import ToolResult
 
 
@@ -20,6 +20,7 @@ class ModelTry:
     """One try of a model call. `started` is in seconds since the Unix epoch, `seconds` its duration.
 
     A try that succeeded has a reply; one that failed has an error, and in `text` what the model had streamed by then.
+    `usage` is that of the reply, or an estimate if the model had begun to reply; None if it had not.
     """
 
     model: str
@@ -29,6 +30,7 @@ class ModelTry:
     reply: ModelReply | None = None
     error: BaseException | None = None
     text: str = ""
+    usage: Usage | None = None
 
 
 @dataclass(slots=True)
@@ -50,6 +52,10 @@ class ModelParams:
     is_json: bool = False
     first_token_timeout: float | None = None
     tries: list[ModelTry] = field(default_factory=list)
+
+    def spent(self, since: int = 0) -> Usage:
+        """Returns the usage of the tries from number `since` on, of those that failed too."""
+        return sum((made.usage for made in self.tries[since:] if made.usage is not None), Usage(0, 0))
 
     def request(self) -> ModelRequest:
         """Returns the immutable request for a model client."""

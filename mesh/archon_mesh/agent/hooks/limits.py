@@ -68,12 +68,12 @@ class BudgetMiddleware(Middleware):
             return tokens, calls, cost
 
         storage.compute(_SPENT, reserve, (0, 0, 0))
-        used = used_cost = 0
+        before = len(params.tries)
         try:
-            reply = await call(params)
-            used, used_cost = reply.usage.input_tokens + reply.usage.output_tokens, reply.usage.cost_micro_usd
-            return reply
+            return await call(params)
         finally:
+            usage = params.spent(before)
+            used, used_cost = usage.input_tokens + usage.output_tokens, usage.cost_micro_usd
 
             def settle(spent: tuple[int, int, int]) -> tuple[int, int, int]:
                 return spent[0] - reserved + used, spent[1], spent[2] - reserved_cost + used_cost

@@ -25,7 +25,7 @@ from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, QueryCall,
 from archon_mesh.agent.hooks.span_content import input_messages, one_message, output_messages
 from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm.base import ModelReply
+from archon_mesh.llm.base import ModelReply, Usage
 from archon_mesh.tools.result import ToolResult
 
 _W3C: Final = TraceContextTextMapPropagator()
@@ -103,6 +103,7 @@ class TracingMiddleware(Middleware):
                     names.FINISH_REASONS: [reply.finish_reason],
                     names.INPUT_TOKENS: reply.usage.input_tokens,
                     names.OUTPUT_TOKENS: reply.usage.output_tokens,
+                    **_cache_counts(reply.usage),
                 }
             )
             if self._content:
@@ -162,6 +163,11 @@ def _error_type_of(result: ToolResult) -> str:
     """Returns the reason of a failed call, or its kind if the tool raised an exception without a reason."""
     reason = str(result.metadata.get("reason", "UNKNOWN"))
     return reason if reason != "UNKNOWN" else str(result.metadata.get("kind", "_OTHER"))
+
+
+def _cache_counts(usage: Usage) -> dict[str, int]:
+    counts = {names.CACHED_TOKENS: usage.cached_input_tokens, names.CACHE_WRITE_TOKENS: usage.cache_write_tokens}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _present(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,9 @@ from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.call_log import log_model_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import DECLINED, LENGTH, ModelClient, ModelReply, ModelRequest
+from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelClient, ModelReply
+from archon_mesh.llm.chunks import noted, whole_reply
+from archon_mesh.llm.prices import usage_of_failed
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 
 _log = logging.getLogger(__name__)
@@ -97,31 +100,34 @@ class ModelCaller:
 
     async def _noted(self, model: ModelClient, params: ModelParams) -> ModelReply:
         """Calls the model once, and adds the try to those of the call."""
-        request, text = params.request(), list[str]()
+        request, text, written = params.request(), list[str](), list[str]()
         started, started_monotonic = time.time(), time.monotonic()
 
         def note(reply: ModelReply | None = None, error: BaseException | None = None) -> None:
             seconds = time.monotonic() - started_monotonic
+            usage = usage_of_failed(model, request, "".join(written)) if reply is None else reply.usage
             if (recorder := metrics.recorder()) is not None:
-                model_metrics.record_call(recorder, self._state.agent, model, seconds, reply, error)
-            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, "".join(text)))
-            name, usage = (model.model, None) if reply is None else (reply.model or model.model, reply.usage)
+                model_metrics.record_call(recorder, self._state.agent, model, seconds, usage, error)
+            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, "".join(text), usage))
+            name = model.model if reply is None else reply.model or model.model
             log_model_call(name, seconds, agent=self._state.agent_name, usage=usage, error=error)
 
         try:
-            reply = await self._try(model, params, request, text)
+            reply = await self._try(params, noted(deadline.stream(model, request), written), model, text)
         except BaseException as error:
             note(error=error)
             raise
         note(reply)
         return reply
 
-    async def _try(self, model: ModelClient, params: ModelParams, request: ModelRequest, text: list[str]) -> ModelReply:
-        """Streams the reply if there are event handlers or hooks for its text, and adds its parts to `text`. If the
+    async def _try(
+        self, params: ModelParams, stream: AsyncGenerator[ModelChunk], model: ModelClient, text: list[str]
+    ) -> ModelReply:
+        """Passes the stream on if there are event handlers or hooks for its text, and adds its parts to `text`. If the
         stream breaks off, its text is a message of its own, and the next try begins another."""
         state = self._state
         if not state.emitter.handlers and not self._hooks.streams:
-            return await deadline.generate(model, request)
+            return await whole_reply(stream)
         run_fields = state.event_fields()
         text_message = MessageEmitter(state.emitter, run_fields)
         thinking_message = MessageEmitter(state.emitter, run_fields, THINKING)
@@ -129,7 +135,7 @@ class ModelCaller:
         reply: ModelReply | None = None
         recorder, began = metrics.recorder(), time.monotonic()
         try:
-            async with aclosing(deadline.stream(model, request)) as chunks:
+            async with aclosing(stream) as chunks:
                 async for chunk in chunks:
                     if recorder is not None:
                         model_metrics.record_first_chunk(recorder, state.agent, model, time.monotonic() - began)

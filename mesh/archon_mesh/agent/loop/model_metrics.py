@@ -7,7 +7,7 @@ from archon.telemetry import metrics, names
 from archon.telemetry.metrics import Labels, Recorder
 from archon_mesh.agent.hooks.compaction import ContextCompactionMiddleware
 from archon_mesh.agent.state.running_agent import RunningAgent
-from archon_mesh.llm.base import ModelClient, ModelReply
+from archon_mesh.llm.base import ModelClient, Usage
 
 
 def record_call(
@@ -15,18 +15,19 @@ def record_call(
     agent: RunningAgent,
     model: ModelClient,
     seconds: float,
-    reply: ModelReply | None,
+    usage: Usage | None,
     error: BaseException | None,
 ) -> None:
-    """Records one try of a model call, which ended with a reply or an error."""
+    """Records one try of a model call, which ended with a reply or an error. `usage` is None if none is known."""
     call = _labels(agent, model)
     error_type = "" if error is None else status.as_error(error).reason
     recorder.record(metrics.MODEL_DURATION, seconds, (*call, error_type))
-    if reply is None:
+    if usage is None:
         return
-    usage = reply.usage
     recorder.record(metrics.TOKEN_USAGE, usage.input_tokens, (*call, "input"))
     recorder.record(metrics.TOKEN_USAGE, usage.output_tokens, (*call, "output"))
+    if usage.input_tokens and not usage.estimated:
+        recorder.record(metrics.CACHE_HITS, usage.cached_input_tokens / usage.input_tokens, (agent.name, model.model))
     for each in agent.registered:
         if isinstance(each, ContextCompactionMiddleware):
             share = usage.input_tokens / each.max_context_tokens

@@ -8,16 +8,17 @@ from contextlib import aclosing
 from typing_extensions import override
 
 from archon.errors import BudgetExhausted, InvalidArgument
-from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest
-from archon_mesh.llm.prices import estimate_call
+from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest, Usage
+from archon_mesh.llm.chunks import noted
+from archon_mesh.llm.prices import estimate_call, usage_of_failed
 from archon_mesh.llm.wrappers.wrapper import ModelWrapper, stream_of
 
 
 class BudgetModel(ModelWrapper):
     """Makes a call only if the rest of the budget covers it: its estimated input and its longest reply.
 
-    `tokens` counts input and output, `cost` is in US dollars. Afterwards the actual usage counts; a call that fails
-    counts nothing, because its usage is unknown. Calls that run at the same time share the budget. In a run of the
+    `tokens` counts input and output, `cost` is in US dollars. Afterwards the actual usage counts, and that of a call
+    which failed while the model replied is estimated. Calls that run at the same time share the budget. In a run of the
     mesh, use the budget of the run.
     """
 
@@ -36,16 +37,17 @@ class BudgetModel(ModelWrapper):
         tokens, cost = estimate_call(self._client, request)
         self._check(tokens, cost)
         self._tokens, self._cost = self._tokens + tokens, self._cost + cost
-        used = used_cost = 0
+        written: list[str] = []
+        usage: Usage | None = None
         try:
-            async with aclosing(stream_of(self._client, request)) as chunks:
+            async with aclosing(noted(stream_of(self._client, request), written)) as chunks:
                 async for chunk in chunks:
-                    if chunk.reply is not None:
-                        usage = chunk.reply.usage
-                        used, used_cost = usage.input_tokens + usage.output_tokens, usage.cost_micro_usd
+                    usage = chunk.reply.usage if chunk.reply is not None else usage
                     yield chunk
         finally:
-            self._tokens, self._cost = self._tokens - tokens + used, self._cost - cost + used_cost
+            used = usage or usage_of_failed(self._client, request, "".join(written)) or Usage(0, 0)
+            self._tokens += used.input_tokens + used.output_tokens - tokens
+            self._cost += used.cost_micro_usd - cost
 
     def _check(self, tokens: int, cost: int) -> None:
         if self._limit_tokens is not None and (left := self._limit_tokens - self._tokens) < tokens:

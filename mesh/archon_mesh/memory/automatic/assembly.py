@@ -39,7 +39,7 @@ def within_history(
 
 
 def working_memory(storage: GlobalStorage, budget: int) -> dict[str, str]:
-    """Returns the JSON values of a storage as text, by key and in its order, as far as they fit into a budget of tokens.
+    """Returns the JSON values of a storage as text, by key and in its order, within a budget of tokens.
 
     Keys that begin with `archon.` are the framework's own.
     """

@@ -59,7 +59,7 @@ class Recall:
         await self._read(read)
 
     def added(self, first_request: Sequence[ChatMessage]) -> AddedMessages:
-        """Returns what the run's requests get beside its history. The memories are those that the first request needs."""
+        """Returns what the run's requests get beside its history; the memories are those for the first request."""
         if self._added is None:
             self._added = AddedMessages(self.messages(first_request))
         return self._added

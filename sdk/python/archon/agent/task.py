@@ -445,9 +445,8 @@ class TaskContext:
 
         The call releases the oldest reservation, unless it is `retried`: then the next try needs it.
         """
-        self.usage.input_tokens += usage.input_tokens
-        self.usage.output_tokens += usage.output_tokens
-        self.usage.cost_micro_usd += usage.cost_micro_usd
+        for name in ("input_tokens", "output_tokens", "cost_micro_usd", "cached_input_tokens", "cache_write_tokens"):
+            setattr(self.usage, name, getattr(self.usage, name) + getattr(usage, name))
         self.usage.model_calls += 1
         self.usage.estimated |= usage.estimated
         if not retried:

@@ -39,6 +39,10 @@ def end_task_span(span: Span, result: agent_pb2.TaskResult) -> None:
     if usage.model_calls:
         span.set_attribute(names.INPUT_TOKENS, usage.input_tokens)
         span.set_attribute(names.OUTPUT_TOKENS, usage.output_tokens)
+    if usage.cached_input_tokens:
+        span.set_attribute(names.CACHED_TOKENS, usage.cached_input_tokens)
+    if usage.cache_write_tokens:
+        span.set_attribute(names.CACHE_WRITE_TOKENS, usage.cache_write_tokens)
     if usage.cost_micro_usd:
         span.set_attribute(names.COST, usage.cost_micro_usd / 1e6)
     span.set_attribute(names.TASK_STATE, state_name(result.state))

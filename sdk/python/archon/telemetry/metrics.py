@@ -110,6 +110,14 @@ CONTEXT_USAGE: Final = Metric(
     (names.AGENT_NAME, names.REQUEST_MODEL),
     _SHARES,
 )
+CACHE_HITS: Final = Metric(
+    "archon.agent.cache.hit_rate",
+    Kind.HISTOGRAM,
+    "1",
+    "Share of the input tokens of a model call that the provider read from its cache",
+    (names.AGENT_NAME, names.REQUEST_MODEL),
+    _SHARES,
+)
 CYCLE_DURATION: Final = Metric(
     "archon.agent.cycle.duration",
     Kind.HISTOGRAM,

@@ -126,6 +126,11 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} m"
 
 
+def cached_text(cached: int, read: int) -> str:
+    """Formats the share of the tokens read that providers had in their caches: ` (80 % cached)`; empty if it is 0."""
+    return f" ({100 * cached / read:.0f} % cached)" if cached and read else ""
+
+
 def cost_text(micro_usd: int) -> str:
     """Formats millionths of a US dollar: $3, $0.05, $0.000123; empty if it is 0."""
     return f"${micro_usd / 1e6:,.6f}".rstrip("0").rstrip(".") if micro_usd else ""

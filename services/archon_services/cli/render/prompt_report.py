@@ -19,7 +19,7 @@ from archon_services.cli.render.prompt_sections import (
     redaction,
     request_of,
 )
-from archon_services.cli.render.run_summary import token_count
+from archon_services.cli.render.run_summary import token_counts
 
 Line = tuple[str, str]
 """A text, and its style."""
@@ -36,8 +36,7 @@ def record_lines(record: RunRecord, prompt: Prompt, *, with_text: bool = True) -
     head = (
         f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
         f"{duration(to_seconds(record.duration))}, "
-        f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out"
-        f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
+        f"{token_counts(usage, ' tokens')}{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
     )
     yield f"=== {head} ===", "bold cyan"
     yield from _section_lines(prompt)
@@ -84,6 +83,7 @@ def record_document(record: RunRecord, prompt: Prompt) -> dict[str, Any]:
         "seconds": to_seconds(record.duration),
         "input_tokens": record.usage.input_tokens,
         "output_tokens": record.usage.output_tokens,
+        "cached_input_tokens": record.usage.cached_input_tokens,
         "cost_micro_usd": record.usage.cost_micro_usd,
         "estimated": record.usage.estimated,
         "context_window": prompt.window or None,

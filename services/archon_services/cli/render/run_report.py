@@ -13,7 +13,7 @@ from archon_services.cli.render.output import cost_text, counted, duration, loca
 from archon_services.cli.render.plan_document import estimate_of
 from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
-from archon_services.cli.render.run_summary import token_count
+from archon_services.cli.render.run_summary import token_counts
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
 from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import children_of, in_order
@@ -200,5 +200,4 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Itera
 def _usage_text(usage: common_pb2.Usage) -> str:
     if not usage.input_tokens and not usage.output_tokens:
         return ""
-    tokens = f"{token_count(usage.input_tokens, usage)} in, {token_count(usage.output_tokens, usage)} out"
-    return ", ".join(filter(None, (tokens, cost_text(usage.cost_micro_usd))))
+    return ", ".join(filter(None, (token_counts(usage), cost_text(usage.cost_micro_usd))))

@@ -10,7 +10,15 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import console, cost_text, duration, is_terminal, print_table, strip_controls
+from archon_services.cli.render.output import (
+    cached_text,
+    console,
+    cost_text,
+    duration,
+    is_terminal,
+    print_table,
+    strip_controls,
+)
 from archon_services.cli.render.rerun import rerun_hint
 from archon_services.cli.render.run_view import is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import in_order
@@ -72,8 +80,8 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
     usage = run.usage
     line = (
         f"Run {run.run_id} {state_name(run.state)} after {duration(_span(run))}, "
-        f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out"
-        f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}{failure}."
+        f"{token_counts(usage, ' tokens')}{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
+        f"{failure}."
     )
     print(wrapped(line))
     if hint := rerun_hint(run, flag):
@@ -105,6 +113,12 @@ def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]
 def token_count(count: int, usage: common_pb2.Usage) -> str:
     """Formats a number of tokens; with `~` if the usage is an estimate."""
     return f"{'~' if usage.estimated else ''}{count:,}"
+
+
+def token_counts(usage: common_pb2.Usage, unit: str = "") -> str:
+    """Formats the tokens of a usage: `1,200 in (80 % cached), 30 out`, with a unit ` tokens` after the first number."""
+    cached = cached_text(usage.cached_input_tokens, usage.input_tokens)
+    return f"{token_count(usage.input_tokens, usage)}{unit} in{cached}, {token_count(usage.output_tokens, usage)} out"
 
 
 def _span(timed: run_pb2.Run | run_pb2.Task) -> float:

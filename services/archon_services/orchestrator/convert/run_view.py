@@ -36,7 +36,15 @@ MAX_SHOWN_BYTES: Final = 64 * 1024
 MAX_CLOSED: Final = 100
 """The most closed questions of a run in a response; the newest are kept."""
 
-_COUNTS: Final = ("input_tokens", "output_tokens", "model_calls", "tool_calls", "cost_micro_usd")
+_COUNTS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "model_calls",
+    "tool_calls",
+    "cost_micro_usd",
+    "cached_input_tokens",
+    "cache_write_tokens",
+)
 
 
 Standing = Callable[[Requirement], tuple[int, int]]

@@ -44,6 +44,7 @@ class AttemptLog:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micro_usd: int = 0
+    cached_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -125,7 +126,7 @@ class RunLog:
         if attempt is not None and isinstance(event.payload, agent_pb2.TaskResult):
             usage = event.payload.usage
             attempt.input_tokens, attempt.output_tokens = usage.input_tokens, usage.output_tokens
-            attempt.cost_micro_usd = usage.cost_micro_usd
+            attempt.cost_micro_usd, attempt.cached_tokens = usage.cost_micro_usd, usage.cached_input_tokens
 
     def _ended(
         self, task_id: str, number: int, state: str, time: float, failure: Failure | None = None

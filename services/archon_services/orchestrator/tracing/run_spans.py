@@ -55,6 +55,8 @@ class _Trace:
         }
         if cost := sum(attempt.cost_micro_usd for attempt in log.attempts):
             attributes[names.COST] = cost / 1e6
+        if cached := sum(attempt.cached_tokens for attempt in log.attempts):
+            attributes[names.CACHED_TOKENS] = cached
         if submission.session_id:
             attributes[names.CONVERSATION_ID] = submission.session_id
         span = self._span(

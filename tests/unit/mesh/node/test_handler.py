@@ -14,6 +14,7 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, Usage, create_model, retry
+from archon_mesh.llm.base import estimate_input, estimate_tokens
 from archon_mesh.llm.offline_tasks import task_of
 from archon_mesh.node import Role, role_handler
 from archon_services.agents.roles.catalogue import reference_role
@@ -229,7 +230,21 @@ async def test_each_try_of_a_model_call_is_a_record_with_its_own_text(monkeypatc
     assert [response.get("error", {}).get("reason", "") for response in responses] == ["UNAVAILABLE", "UNAVAILABLE", ""]
     assert isinstance(answer, Answer)
     assert answer.usage is not None
-    assert (answer.usage.model_calls, answer.usage.input_tokens) == (3, 7)
+    failed = estimate_input(model.requests[0]), estimate_tokens("Ro")
+    assert answer.usage.model_calls == 3
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7 + 2 * failed[0], 3 + 2 * failed[1])
+    assert answer.usage.estimated
+
+
+async def test_the_usage_of_a_call_says_what_came_from_the_cache() -> None:
+    task = Task("Write.")
+    usage = Usage(700, 3, cached_input_tokens=600, cache_write_tokens=50)
+    answer = await role_handler(POET, Model(ModelChunk("Roses", reply=ModelReply("Roses", (), usage, "g", "stop"))))(
+        task
+    )
+    assert isinstance(answer, Answer)
+    assert answer.usage is not None
+    assert (answer.usage.cached_input_tokens, answer.usage.cache_write_tokens) == (600, 50)
 
 
 async def test_the_text_of_a_failed_try_is_apart_from_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:

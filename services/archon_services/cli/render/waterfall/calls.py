@@ -37,8 +37,7 @@ class Call:
 def read_call(record: RunRecord) -> Call:
     """Returns the call of a record."""
     start = to_seconds(record.start_time)
-    usage = record.usage
-    spent = Spent(usage.input_tokens, usage.output_tokens, usage.cost_micro_usd, usage.estimated)
+    spent = Spent.of(record.usage)
     failed, detail = _failure(record.response_json)
     return Call(
         record.task.task_id,

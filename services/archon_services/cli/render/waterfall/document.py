@@ -69,6 +69,7 @@ def _spent(spent: Spent) -> dict[str, Any]:
         "output_tokens": spent.output_tokens,
         "cost_micro_usd": spent.cost_micro_usd,
         "estimated": spent.estimated,
+        "cached_input_tokens": spent.cached_input_tokens,
     }
 
 

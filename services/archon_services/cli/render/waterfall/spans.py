@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from archon.api.common.v1 import common_pb2
+from archon_services.cli.render.output import cached_text
+
 
 class TimeKind(StrEnum):
     """What time was spent on. `AGENT` is what is left of an attempt: the agent's own work."""
@@ -55,6 +58,23 @@ class Spent:
     output_tokens: int = 0
     cost_micro_usd: int = 0
     estimated: bool = False
+    cached_input_tokens: int = 0
+
+    @classmethod
+    def of(cls, usage: common_pb2.Usage) -> Spent:
+        """Returns what a usage says."""
+        return cls(
+            usage.input_tokens, usage.output_tokens, usage.cost_micro_usd, usage.estimated, usage.cached_input_tokens
+        )
+
+    @property
+    def tokens(self) -> str:
+        """The tokens as text, with the share that providers read from their caches; empty if there are none."""
+        if not self.input_tokens and not self.output_tokens:
+            return ""
+        mark = "~" if self.estimated else ""
+        cached = cached_text(self.cached_input_tokens, self.input_tokens)
+        return f"{mark}{self.input_tokens:,} tokens in{cached}, {mark}{self.output_tokens:,} out"
 
     def __add__(self, other: Spent) -> Spent:
         """Returns both together."""
@@ -63,6 +83,7 @@ class Spent:
             self.output_tokens + other.output_tokens,
             self.cost_micro_usd + other.cost_micro_usd,
             self.estimated or other.estimated,
+            self.cached_input_tokens + other.cached_input_tokens,
         )
 
 

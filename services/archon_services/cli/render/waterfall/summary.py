@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_services.cli.render.run_view import is_reused, state_name, strategy_name
@@ -38,7 +37,6 @@ def _task(task: run_pb2.Task, timeline: Timeline) -> TaskTimes:
     times.reused = is_reused(task)
     times.step_id, times.named_predecessors = task.step_id, tuple(task.predecessors)
     if started and not times.reused:
-        usage: common_pb2.Usage = task.usage
         status = state if state in FINAL else ("canceled" if timeline.ended else state)
         times.attempts.append(
             AttemptTimes(
@@ -48,7 +46,7 @@ def _task(task: run_pb2.Task, timeline: Timeline) -> TaskTimes:
                 ended,
                 status,
                 task.failure.message,
-                Spent(usage.input_tokens, usage.output_tokens, usage.cost_micro_usd, usage.estimated),
+                Spent.of(task.usage),
             )
         )
     return times

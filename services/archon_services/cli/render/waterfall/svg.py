@@ -225,11 +225,7 @@ def _footnotes(waterfall: Waterfall, top: int) -> Iterator[str]:
 
 
 def _spent(spent: Spent) -> str:
-    if not spent.input_tokens and not spent.output_tokens:
-        return cost_text(spent.cost_micro_usd)
-    mark = "~" if spent.estimated else ""
-    tokens = f"{mark}{spent.input_tokens:,} tokens in, {mark}{spent.output_tokens:,} out"
-    return ", ".join(filter(None, (tokens, cost_text(spent.cost_micro_usd))))
+    return ", ".join(filter(None, (spent.tokens, cost_text(spent.cost_micro_usd))))
 
 
 def _extent(waterfall: Waterfall, start: float, end: float) -> tuple[float, float]:

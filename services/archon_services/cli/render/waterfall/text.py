@@ -89,11 +89,7 @@ def _first(rows: Iterator[Row]) -> tuple[list[Row], int]:
 def _head(waterfall: Waterfall, width: int) -> Iterator[Line]:
     root = waterfall.root
     pieces = [f"run {waterfall.run_id}", root.status, waterfall.strategy, duration(root.seconds)]
-    spent = root.spent
-    if spent.input_tokens or spent.output_tokens:
-        mark = "~" if spent.estimated else ""
-        pieces.append(f"{mark}{spent.input_tokens:,} tokens in, {mark}{spent.output_tokens:,} out")
-    pieces.append(cost_text(spent.cost_micro_usd))
+    pieces += [root.spent.tokens, cost_text(root.spent.cost_micro_usd)]
     line = ""
     for piece in filter(None, pieces):  # a piece that does not fit begins the next line
         if line and len(line) + 2 + len(piece) > width:

@@ -317,7 +317,7 @@ def _end_attempt(
     attempt.end, attempt.status, attempt.detail = now, status, detail or attempt.detail
     _end_questions(attempt.questions, now)
     if usage is not None:
-        attempt.spent = Spent(usage.input_tokens, usage.output_tokens, usage.cost_micro_usd, usage.estimated)
+        attempt.spent = Spent.of(usage)
         attempt.model_calls = usage.model_calls
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from archon.errors import BudgetExhausted, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, HookContext
 from archon_mesh.agent.hooks.limits import BudgetMiddleware, PermissionMiddleware
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ModelReply, ScriptedModel, Usage
+from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, Usage, retry
 from archon_mesh.llm.prices import OUTPUT_TOKENS, Price
 from archon_mesh.tools import tool
 from tests.fixtures.scripted_model import says
@@ -52,6 +53,27 @@ async def test_unused_reservation_is_released_even_after_a_failure() -> None:
         await agent.run_async("1")
     for number in range(5):
         assert await agent.run_async(str(number)) == "ok"
+
+
+async def test_a_try_that_failed_while_the_model_replied_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "BASE", 0.001)
+
+    class Breaking(ScriptedModel):
+        """Breaks off its first reply."""
+
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+            if not self.requests:
+                self.requests.append(request)
+                yield ModelChunk("x" * 800)
+                raise Unavailable("cut off")
+            async for chunk in super().stream(request):
+                yield chunk
+
+    model = Breaking([call("a"), says("never")])
+    budget = BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)
+    with pytest.raises(BudgetExhausted):
+        await Agent("a", model=model, tools=[look], retries=1, middlewares=[budget]).run_async("?")
+    assert model.remaining == 1
 
 
 class PricedModel(ScriptedModel):

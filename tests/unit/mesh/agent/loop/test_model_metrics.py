@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -12,7 +14,7 @@ from archon.telemetry.metrics import Recorder
 from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ScriptedModel
+from archon_mesh.llm import ScriptedModel, Usage
 from tests.fixtures.metrics import collected, measuring, points, reader, recorder
 from tests.fixtures.scripted_model import says
 
@@ -39,6 +41,15 @@ async def test_each_model_call_and_iteration_is_recorded(measuring: Recorder, re
     [cycle] = points(reader, metrics.CYCLE_DURATION)
     assert (cycle.count, dict(cycle.attributes)) == (2, {"gen_ai.agent.name": "counter"})
     assert points(reader, metrics.CONTEXT_USAGE) == []
+
+
+async def test_the_hit_rate_of_the_cache_is_its_share_of_the_input(
+    measuring: Recorder, reader: InMemoryMetricReader
+) -> None:
+    reply = replace(says("Hello."), usage=Usage(1_000, 10, cached_input_tokens=800))
+    await Agent("counter", model=ScriptedModel([reply])).run_async("Hello")
+    [hits] = points(reader, metrics.CACHE_HITS)
+    assert (hits.count, hits.sum) == (1, 0.8)
 
 
 async def test_a_failed_call_has_the_reason_of_its_error(measuring: Recorder, reader: InMemoryMetricReader) -> None:

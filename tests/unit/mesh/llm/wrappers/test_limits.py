@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from archon.errors import BudgetExhausted, InvalidArgument, ResourceExhausted, Unavailable
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
+from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, Usage
 from archon_mesh.llm.prices import Price
 from archon_mesh.llm.wrappers import BudgetModel, RateLimitedModel
 
@@ -130,6 +130,19 @@ async def test_a_call_beyond_the_budget_is_not_made(limits: dict[str, Any], mess
     with pytest.raises(BudgetExhausted, match=message):
         await model.generate(HELLO)
     assert inner.remaining == 1
+
+
+async def test_a_call_that_failed_while_the_model_replied_counts() -> None:
+    class Broken(Priced):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+            yield ModelChunk(thinking_delta="x" * 400)
+            raise Unavailable("cut off")
+
+    model = BudgetModel(Broken(), cost=0.000_3)
+    with pytest.raises(Unavailable):
+        await model.generate(HELLO)
+    with pytest.raises(BudgetExhausted, match=r"\$0.000100 left"):
+        await model.generate(HELLO)
 
 
 async def test_calls_at_the_same_time_share_the_budget() -> None:

@@ -36,10 +36,15 @@ def test_tasks_have_attempt_instance_time_and_wait_reason() -> None:
 def test_report_has_usage_failure_and_metadata() -> None:
     run = run_pb2.Run(run_id="r1", state=common_pb2.TASK_STATE_FAILED, session_id="blue", metadata={"by": "me"})
     run.usage.input_tokens, run.usage.output_tokens, run.usage.estimated = 1200, 34, True
+    run.usage.cached_input_tokens = 960
     run.failure.message = "its time is over"
     run.create_time.seconds, run.end_time.seconds = 100, 160
     texts = [text for text, _ in run_report(run, now=1_000.0)]
-    for line in ("  tokens      ~1,200 in, ~34 out", "  session     blue", "  failure     its time is over"):
+    for line in (
+        "  tokens      ~1,200 in (80 % cached), ~34 out",
+        "  session     blue",
+        "  failure     its time is over",
+    ):
         assert line in texts
     assert "  metadata by  me" in texts
     assert any(text.endswith("ended after 1 m 00 s") for text in texts)

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/common/v1/common.proto\x12\x14\x61rchon.api.common.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x01\n\x04Part\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\r\n\x03raw\x18\x02 \x01(\x0cH\x00\x12\r\n\x03url\x18\x03 \x01(\tH\x00\x12\x13\n\tdata_json\x18\x04 \x01(\tH\x00\x12:\n\x08metadata\x18\x05 \x03(\x0b\x32(.archon.api.common.v1.Part.MetadataEntry\x12\x10\n\x08\x66ilename\x18\x06 \x01(\t\x12\x12\n\nmedia_type\x18\x07 \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07\x63ontent\"J\n\x07TaskRef\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"V\n\tMemoryRef\x12\r\n\x05scope\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x0b\n\x03seq\x18\x05 \x01(\x03\"\xd6\x02\n\x0b\x43ontextItem\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.archon.api.common.v1.MemoryRef\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x30\n\x0cpublish_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x06policy\x18\x04 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12\x41\n\x08metadata\x18\x05 \x03(\x0b\x32/.archon.api.common.v1.ContextItem.MetadataEntry\x12\x0f\n\x07step_id\x18\x06 \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x88\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x13\n\x0bmodel_calls\x18\x03 \x01(\x03\x12\x12\n\ntool_calls\x18\x04 \x01(\x03\x12\x16\n\x0e\x63ost_micro_usd\x18\x05 \x01(\x03\x12\x11\n\testimated\x18\x06 \x01(\x08\"x\n\x06\x42udget\x12\x12\n\nmax_tokens\x18\x01 \x01(\x03\x12\x1a\n\x12max_cost_micro_usd\x18\x02 \x01(\x03\x12+\n\x08max_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmax_depth\x18\x04 \x01(\x05\"7\n\x0cTraceContext\x12\x13\n\x0btraceparent\x18\x01 \x01(\t\x12\x12\n\ntracestate\x18\x02 \x01(\t\"\x8a\x01\n\x04\x45\x64ge\x12\x10\n\x08upstream\x18\x01 \x01(\t\x12\x12\n\ndownstream\x18\x02 \x01(\t\x12\x37\n\x06policy\x18\x03 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12\x0e\n\x06pinned\x18\x04 \x01(\x08\x12\x13\n\x0b\x64\x65\x63lared_by\x18\x05 \x03(\t*\xf9\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TASK_STATE_SUBMITTED\x10\x01\x12\x16\n\x12TASK_STATE_WORKING\x10\x02\x12\x18\n\x14TASK_STATE_COMPLETED\x10\x03\x12\x15\n\x11TASK_STATE_FAILED\x10\x04\x12\x17\n\x13TASK_STATE_CANCELED\x10\x05\x12\x1d\n\x19TASK_STATE_INPUT_REQUIRED\x10\x06\x12\x17\n\x13TASK_STATE_REJECTED\x10\x07\x12\x1c\n\x18TASK_STATE_AUTH_REQUIRED\x10\x08*\xad\x01\n\x11PropagationPolicy\x12\"\n\x1ePROPAGATION_POLICY_UNSPECIFIED\x10\x00\x12*\n&PROPAGATION_POLICY_FINAL_RESPONSE_ONLY\x10\x01\x12#\n\x1fPROPAGATION_POLICY_TOOL_RESULTS\x10\x02\x12#\n\x1fPROPAGATION_POLICY_FULL_HISTORY\x10\x03\x42Y\n\x18\x64\x65v.archon.api.common.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/common/v1/common.proto\x12\x14\x61rchon.api.common.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x01\n\x04Part\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\r\n\x03raw\x18\x02 \x01(\x0cH\x00\x12\r\n\x03url\x18\x03 \x01(\tH\x00\x12\x13\n\tdata_json\x18\x04 \x01(\tH\x00\x12:\n\x08metadata\x18\x05 \x03(\x0b\x32(.archon.api.common.v1.Part.MetadataEntry\x12\x10\n\x08\x66ilename\x18\x06 \x01(\t\x12\x12\n\nmedia_type\x18\x07 \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07\x63ontent\"J\n\x07TaskRef\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"V\n\tMemoryRef\x12\r\n\x05scope\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x0b\n\x03seq\x18\x05 \x01(\x03\"\xd6\x02\n\x0b\x43ontextItem\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.archon.api.common.v1.MemoryRef\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x30\n\x0cpublish_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x06policy\x18\x04 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12\x41\n\x08metadata\x18\x05 \x03(\x0b\x32/.archon.api.common.v1.ContextItem.MetadataEntry\x12\x0f\n\x07step_id\x18\x06 \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc1\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x13\n\x0bmodel_calls\x18\x03 \x01(\x03\x12\x12\n\ntool_calls\x18\x04 \x01(\x03\x12\x16\n\x0e\x63ost_micro_usd\x18\x05 \x01(\x03\x12\x11\n\testimated\x18\x06 \x01(\x08\x12\x1b\n\x13\x63\x61\x63hed_input_tokens\x18\x07 \x01(\x03\x12\x1a\n\x12\x63\x61\x63he_write_tokens\x18\x08 \x01(\x03\"x\n\x06\x42udget\x12\x12\n\nmax_tokens\x18\x01 \x01(\x03\x12\x1a\n\x12max_cost_micro_usd\x18\x02 \x01(\x03\x12+\n\x08max_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmax_depth\x18\x04 \x01(\x05\"7\n\x0cTraceContext\x12\x13\n\x0btraceparent\x18\x01 \x01(\t\x12\x12\n\ntracestate\x18\x02 \x01(\t\"\x8a\x01\n\x04\x45\x64ge\x12\x10\n\x08upstream\x18\x01 \x01(\t\x12\x12\n\ndownstream\x18\x02 \x01(\t\x12\x37\n\x06policy\x18\x03 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12\x0e\n\x06pinned\x18\x04 \x01(\x08\x12\x13\n\x0b\x64\x65\x63lared_by\x18\x05 \x03(\t*\xf9\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TASK_STATE_SUBMITTED\x10\x01\x12\x16\n\x12TASK_STATE_WORKING\x10\x02\x12\x18\n\x14TASK_STATE_COMPLETED\x10\x03\x12\x15\n\x11TASK_STATE_FAILED\x10\x04\x12\x17\n\x13TASK_STATE_CANCELED\x10\x05\x12\x1d\n\x19TASK_STATE_INPUT_REQUIRED\x10\x06\x12\x17\n\x13TASK_STATE_REJECTED\x10\x07\x12\x1c\n\x18TASK_STATE_AUTH_REQUIRED\x10\x08*\xad\x01\n\x11PropagationPolicy\x12\"\n\x1ePROPAGATION_POLICY_UNSPECIFIED\x10\x00\x12*\n&PROPAGATION_POLICY_FINAL_RESPONSE_ONLY\x10\x01\x12#\n\x1fPROPAGATION_POLICY_TOOL_RESULTS\x10\x02\x12#\n\x1fPROPAGATION_POLICY_FULL_HISTORY\x10\x03\x42Y\n\x18\x64\x65v.archon.api.common.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,10 +38,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PART_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_CONTEXTITEM_METADATAENTRY']._loaded_options = None
   _globals['_CONTEXTITEM_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_TASKSTATE']._serialized_start=1327
-  _globals['_TASKSTATE']._serialized_end=1576
-  _globals['_PROPAGATIONPOLICY']._serialized_start=1579
-  _globals['_PROPAGATIONPOLICY']._serialized_end=1752
+  _globals['_TASKSTATE']._serialized_start=1384
+  _globals['_TASKSTATE']._serialized_end=1633
+  _globals['_PROPAGATIONPOLICY']._serialized_start=1636
+  _globals['_PROPAGATIONPOLICY']._serialized_end=1809
   _globals['_PART']._serialized_start=125
   _globals['_PART']._serialized_end=356
   _globals['_PART_METADATAENTRY']._serialized_start=298
@@ -55,11 +55,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTEXTITEM_METADATAENTRY']._serialized_start=298
   _globals['_CONTEXTITEM_METADATAENTRY']._serialized_end=345
   _globals['_USAGE']._serialized_start=868
-  _globals['_USAGE']._serialized_end=1004
-  _globals['_BUDGET']._serialized_start=1006
-  _globals['_BUDGET']._serialized_end=1126
-  _globals['_TRACECONTEXT']._serialized_start=1128
-  _globals['_TRACECONTEXT']._serialized_end=1183
-  _globals['_EDGE']._serialized_start=1186
-  _globals['_EDGE']._serialized_end=1324
+  _globals['_USAGE']._serialized_end=1061
+  _globals['_BUDGET']._serialized_start=1063
+  _globals['_BUDGET']._serialized_end=1183
+  _globals['_TRACECONTEXT']._serialized_start=1185
+  _globals['_TRACECONTEXT']._serialized_end=1240
+  _globals['_EDGE']._serialized_start=1243
+  _globals['_EDGE']._serialized_end=1381
 # @@protoc_insertion_point(module_scope)

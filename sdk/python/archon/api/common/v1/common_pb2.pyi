@@ -323,6 +323,8 @@ class Usage(_message.Message):
     TOOL_CALLS_FIELD_NUMBER: _builtins.int
     COST_MICRO_USD_FIELD_NUMBER: _builtins.int
     ESTIMATED_FIELD_NUMBER: _builtins.int
+    CACHED_INPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHE_WRITE_TOKENS_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
     """Number of tokens that models read."""
     output_tokens: _builtins.int
@@ -335,6 +337,10 @@ class Usage(_message.Message):
     """Cost in millionths of a US dollar."""
     estimated: _builtins.bool
     """True if the token counts are an estimate and not the provider's figures."""
+    cached_input_tokens: _builtins.int
+    """Number of the input tokens that the provider read from its cache."""
+    cache_write_tokens: _builtins.int
+    """Number of the input tokens that the provider wrote to its cache."""
     def __init__(
         self,
         *,
@@ -344,10 +350,12 @@ class Usage(_message.Message):
         tool_calls: _builtins.int = ...,
         cost_micro_usd: _builtins.int = ...,
         estimated: _builtins.bool = ...,
+        cached_input_tokens: _builtins.int = ...,
+        cache_write_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost_micro_usd", b"cost_micro_usd", "estimated", b"estimated", "input_tokens", b"input_tokens", "model_calls", b"model_calls", "output_tokens", b"output_tokens", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_write_tokens", b"cache_write_tokens", "cached_input_tokens", b"cached_input_tokens", "cost_micro_usd", b"cost_micro_usd", "estimated", b"estimated", "input_tokens", b"input_tokens", "model_calls", b"model_calls", "output_tokens", b"output_tokens", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
