@@ -22,10 +22,11 @@ from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.call_log import log_model_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelClient, ModelReply
+from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelClient, ModelReply, Usage
 from archon_mesh.llm.chunks import noted, whole_reply
 from archon_mesh.llm.prices import usage_of_failed
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
+from archon_mesh.llm.text_format.errors import ParsingError
 
 _log = logging.getLogger(__name__)
 
@@ -105,10 +106,15 @@ class ModelCaller:
 
         def note(reply: ModelReply | None = None, error: BaseException | None = None) -> None:
             seconds = time.monotonic() - started_monotonic
-            usage = usage_of_failed(model, request, "".join(written)) if reply is None else reply.usage
+            unreadable = error.reply if isinstance(error, ParsingError) else None
+            if (known := reply or unreadable) is not None:
+                usage: Usage | None = known.usage
+            else:
+                usage = usage_of_failed(model, request, "".join(written))
+            said = unreadable.text if unreadable is not None else "".join(text)
             if (recorder := metrics.recorder()) is not None:
                 model_metrics.record_call(recorder, self._state.agent, model, seconds, usage, error)
-            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, "".join(text), usage))
+            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, said, usage))
             name = model.model if reply is None else reply.model or model.model
             log_model_call(name, seconds, agent=self._state.agent_name, usage=usage, error=error)
 

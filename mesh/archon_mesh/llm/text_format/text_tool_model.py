@@ -52,7 +52,12 @@ class TextToolModel(ModelWrapper):
                     yield ModelChunk(answer.feed(chunk.text_delta), chunk.thinking_delta)
             assert reply is not None
             used += reply.usage
-            if (parsed := _read(reply, request.tools, is_last=not repairs_left)) is not None:
+            try:
+                parsed = _read(reply, request.tools, is_last=not repairs_left)
+            except ParsingError as error:
+                error.reply = replace(reply, usage=used)
+                raise
+            if parsed is not None:
                 rest = parsed.text.removeprefix(answer.emitted) if parsed.text.startswith(answer.emitted) else ""
                 async for chunk in stream_reply(replace(parsed, text=rest)):
                     if chunk.reply is None:

@@ -12,11 +12,15 @@ from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
+from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, Usage, create_model, retry
 from archon_mesh.llm.base import estimate_input, estimate_tokens
 from archon_mesh.llm.offline_tasks import task_of
-from archon_mesh.node import Role, role_handler
+from archon_mesh.llm.text_format.errors import ParsingError
+from archon_mesh.llm.text_format.text_tool_model import TextToolModel
+from archon_mesh.node import Role, agent_handler, role_handler
+from archon_mesh.tools import tool
 from archon_services.agents.roles.catalogue import reference_role
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import says
@@ -234,6 +238,21 @@ async def test_each_try_of_a_model_call_is_a_record_with_its_own_text(monkeypatc
     assert answer.usage.model_calls == 3
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7 + 2 * failed[0], 3 + 2 * failed[1])
     assert answer.usage.estimated
+
+
+async def test_a_reply_that_cannot_be_read_is_recorded_with_what_both_tries_cost() -> None:
+    task = Task("Write.")
+    unreadable = 'Action: {"tool": "look", "argum'
+    replies = [ModelReply(unreadable, (), Usage(70, 5), "given-1", "stop") for _ in range(2)]
+    agent = Agent(
+        "poet", model=TextToolModel(ScriptedModel(replies)), tools=[tool(lambda: "seen", name="look")], retries=0
+    )
+    with pytest.raises(ParsingError):
+        await agent_handler(agent)(task)
+    (record,) = task.take_records()
+    response = json.loads(record.response_json)
+    assert (response["error"]["reason"], response["text"]) == ("INVALID_ARGUMENT", unreadable)
+    assert (task.usage.input_tokens, task.usage.output_tokens) == (140, 10)
 
 
 async def test_the_usage_of_a_call_says_what_came_from_the_cache() -> None:
