@@ -6,14 +6,25 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, Unavailable, UnknownFailure
+from archon.errors import (
+    ArchonError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    PermissionDenied,
+    Unauthenticated,
+    Unavailable,
+    UnknownFailure,
+)
 from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH, TOOL_NETWORK, TOOL_TIMEOUT
 from archon_mesh.tools.credentials import Secret, redacted
+from archon_mesh.tools.mcp.diagnosis import Diagnosis
 from archon_mesh.tools.mcp.listing import list_tools
 from archon_mesh.tools.mcp.mending import mend
 from archon_mesh.tools.mcp.package import check_installed
@@ -37,6 +48,9 @@ CLOSE_SECONDS: Final = 10.0
 LIST_PAUSE: Final = 1.0
 """Seconds between two lists of the tools, however often the server says that they have changed."""
 
+WHY_SECONDS: Final = 1.0
+"""Seconds that a failed call waits to learn why the process of its server has ended."""
+
 BACKOFF: Final = 0.5
 MAX_BACKOFF: Final = 30.0
 """Seconds before the server is connected again, doubled up to a maximum, with full jitter."""
@@ -45,6 +59,11 @@ MAX_BACKOFF: Final = 30.0
 _CLOSED: Final = "Connection closed"
 _TERMINATED: Final = "Session terminated"
 """What the package says if the connection is lost."""
+
+_REFUSED: Final = ("Server returned an error response", "Not Found")
+"""What the package says of an HTTP answer that is an error and no message."""
+
+_PERMANENT: Final = (FailedPrecondition, Unauthenticated, PermissionDenied)
 
 
 class McpToolSource:
@@ -107,7 +126,8 @@ class McpToolSource:
         self._registries: WeakSet[ToolRegistry] = WeakSet()
         self._task: asyncio.Task[None] | None = None
         self._failure: ArchonError | None = None
-        self._ready, self._broken, self._changed, self._closing = (asyncio.Event() for _ in range(4))
+        self._diagnosis = Diagnosis()
+        self._ready, self._broken, self._changed, self._closing, self._ended = (asyncio.Event() for _ in range(5))
 
     @property
     def tools(self) -> list[McpTool]:
@@ -120,10 +140,11 @@ class McpToolSource:
         return self._client is not None and not self._broken.is_set()
 
     async def connect(self) -> None:
-        """Connects to the server and lists its tools; does nothing if that is done. Raises Unavailable or
-        DeadlineExceeded."""
+        """Connects to the server and lists its tools; does nothing if that is done. Raises Unavailable,
+        DeadlineExceeded and ResourceExhausted, and what is permanent: FailedPrecondition, Unauthenticated and
+        PermissionDenied."""
         if self._task is None or self._task.done():
-            self._ready, self._broken, self._changed, self._closing = (asyncio.Event() for _ in range(4))
+            self._ready, self._broken, self._changed, self._closing, self._ended = (asyncio.Event() for _ in range(5))
             self._failure = None
             self._task = asyncio.create_task(self._supervise(), name=f"MCP server {self.name}")
         ready = asyncio.create_task(self._ready.wait(), name="wait for an MCP server")
@@ -163,10 +184,12 @@ class McpToolSource:
 
     async def call(self, tool_name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Calls a tool of the server; a cancelled call is cancelled there, too. Raises Unavailable if the server is not
-        connected or dies, DeadlineExceeded, InvalidArgument, UnknownFailure for other errors of the server, and what
-        asking a person raises if the server may ask."""
+        connected or dies, what `connect` raises if that is why it is not connected, DeadlineExceeded, InvalidArgument,
+        UnknownFailure for other errors of the server, and what asking a person raises if the server may ask."""
         client = self._client
         if client is None or self._broken.is_set():
+            if isinstance(self._failure, _PERMANENT):
+                raise type(self._failure)(self._failure.message)
             reason = f": {self._failure}" if self._failure is not None else ""
             raise Unavailable(
                 f"MCP server {self.name} is not connected{reason}", retry_delay=BACKOFF, kind=TOOL_NETWORK
@@ -176,10 +199,20 @@ class McpToolSource:
                 return await client.call_tool(tool_name, arguments, read_timeout_seconds=self._seconds)
             except Exception as error:  # noqa: BLE001 - the package raises those of all its layers
                 failure = self._error_of(error)
-                if isinstance(failure, Unavailable) and client is self._client:
+                if isinstance(failure, Unavailable) and not self._diagnosis.status and client is self._client:
                     self._failure = failure
                     self._broken.set()
+                    failure = await self._why() or failure
                 raise failure from None
+
+    async def _why(self) -> ArchonError | None:
+        """Returns why a process has ended, once that is known; None if it is not known in time."""
+        if not self._command:
+            return None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WHY_SECONDS):
+                await self._ended.wait()
+        return self._failure
 
     # Supervision -----------------------------------------------------------------------------------------------------
 
@@ -188,6 +221,8 @@ class McpToolSource:
         failures = 0
         while not self._closing.is_set():
             self._broken.clear()
+            self._ended.clear()
+            diagnosis = self._diagnosis = Diagnosis()
             try:
                 async with self._connected() as client:
                     self._client, self._failure = client, None
@@ -200,6 +235,10 @@ class McpToolSource:
                 self._failure = self._error_of(error)
             finally:
                 self._client = None
+            if isinstance(self._failure, (Unavailable, UnknownFailure)):
+                death = diagnosis.death(self.name)
+                self._failure = (death and type(death)(self._redacted(death.message), kind=death.kind)) or self._failure
+            self._ended.set()
             if self._closing.is_set() or not self._ready.is_set():
                 return
             pause = self._random() * min(MAX_BACKOFF, BACKOFF * 2.0**failures)
@@ -215,10 +254,10 @@ class McpToolSource:
 
         if self._command:
             env = {key: secret.reveal() for key, secret in self._env.items()}
-            streams = transport.stdio(self.name, self._command, self._args, env, self._cwd)
+            streams = transport.stdio(self.name, self._command, self._args, env, self._cwd, self._diagnosis)
         else:
             headers = {key: secret.reveal() for key, secret in self._headers.items()}
-            streams = transport.http(self._url, headers, self._connect_seconds, self._auth)
+            streams = transport.http(self._url, headers, self._connect_seconds, self._auth, self._diagnosis)
         async with AsyncExitStack() as stack:
             client = Client(
                 _Noticing(self.name, streams, self._broken),
@@ -280,6 +319,12 @@ class McpToolSource:
         for registry in list(self._registries):
             registry.set_namespace(self.name, self._tools.values())
 
+    @property
+    def _address(self) -> str:
+        """Where the server is, without what may be secret in its URL; empty for a process."""
+        parts = urlsplit(self._url)
+        return f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if self._url else ""
+
     def _redacted(self, text: str) -> str:
         return str(redacted(text, [*self._env.values(), *self._headers.values()]))[:1_000]
 
@@ -298,6 +343,10 @@ class McpToolSource:
                 return DeadlineExceeded(f"MCP server {self.name} does not answer in time", kind=TOOL_TIMEOUT)
             if error.code == INVALID_PARAMS:
                 return InvalidArgument(f"MCP server {self.name}: {message}", kind=INVALID_PARAMETERS)
+            if message in _REFUSED and (refusal := self._diagnosis.refusal(self.name)) is not None:
+                return type(refusal)(
+                    self._redacted(refusal.message), kind=refusal.kind, retry_delay=refusal.retry_delay
+                )
             # Servers use the code of a closed connection for errors of their own.
             is_lost = (error.code == CONNECTION_CLOSED and message == _CLOSED) or message == _TERMINATED
             if not is_lost:
@@ -306,7 +355,7 @@ class McpToolSource:
             return DeadlineExceeded(f"MCP server {self.name} does not answer in time", kind=TOOL_TIMEOUT)
         if isinstance(error, (RuntimeError, ValueError)):  # results that contradict the schema of the server
             return UnknownFailure(f"MCP server {self.name}: {message}", kind=TOOL_CRASH)
-        return Unavailable(f"MCP server {self.name} is not reachable: {message}", kind=TOOL_NETWORK)
+        return Unavailable(f"MCP server {self.name}{self._address} is not reachable: {message}", kind=TOOL_NETWORK)
 
 
 class _Noticing:

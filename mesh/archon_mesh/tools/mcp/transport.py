@@ -13,12 +13,15 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 from typing_extensions import override
+
+from archon_mesh.tools.mcp.diagnosis import Diagnosis, start_failure
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -34,6 +37,9 @@ MAX_BAD_LINES: Final = 100
 MAX_LOG_LINE: Final = 2_000
 """Characters of a line that a server writes to standard error, in the log of the agent."""
 
+LAST_LINES_SECONDS: Final = 0.5
+"""Seconds to read what a server that has ended wrote last: what it started may hold the pipe open."""
+
 EXIT_SECONDS: Final = 2.0
 """Seconds that a server has to exit after its input was closed, and again after SIGTERM."""
 
@@ -47,36 +53,42 @@ def environment_of(given: Mapping[str, str], inherited: Mapping[str, str] = os.e
 
 @asynccontextmanager
 async def stdio(
-    name: str, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None
+    name: str, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None, diagnosis: Diagnosis
 ) -> AsyncIterator[TransportStreams]:
     """Starts a server as a child process. The streams end when the process does. At the end of the block its whole
-    process group is ended. Raises OSError if it cannot be started."""
+    process group is ended, and the diagnosis says whether that needed a signal. Raises FailedPrecondition if it cannot
+    be started, Unavailable if the system cannot start it now."""
     import anyio
     from mcp.shared.message import SessionMessage
 
-    process = await asyncio.create_subprocess_exec(
-        command,
-        *args,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment_of(env),
-        cwd=cwd,
-        limit=MAX_MESSAGE_BYTES,
-        start_new_session=True,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            command,
+            *args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment_of(env),
+            cwd=cwd,
+            limit=MAX_MESSAGE_BYTES,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise start_failure(name, command, cwd, error) from None
     to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    errors = asyncio.create_task(_log_errors(name, process, diagnosis), name=f"log of MCP server {name}")
     tasks = [
+        errors,
         asyncio.create_task(_read(name, process, to_session), name=f"read from MCP server {name}"),
         asyncio.create_task(_write(process, from_session, to_session), name=f"write to MCP server {name}"),
-        asyncio.create_task(_log_errors(name, process), name=f"log of MCP server {name}"),
     ]
     try:
         yield read_stream, write_stream
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process)
+            diagnosis.exit_code = await _end(process)
+            await asyncio.wait({errors}, timeout=LAST_LINES_SECONDS)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -132,15 +144,18 @@ async def _write(process: asyncio.subprocess.Process, from_session: Any, to_sess
         await to_session.aclose()
 
 
-async def _log_errors(name: str, process: asyncio.subprocess.Process) -> None:
+async def _log_errors(name: str, process: asyncio.subprocess.Process, diagnosis: Diagnosis) -> None:
     assert process.stderr is not None
     while chunk := await process.stderr.read(8_192):
         for line in chunk.decode(errors="replace").splitlines():
             _log.debug("MCP server %s: %s", name, line[:MAX_LOG_LINE])
+            diagnosis.lines.append(line[:MAX_LOG_LINE])
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Closes the input of a server, as the specification asks for, then sends SIGTERM and SIGKILL to its group."""
+async def _end(process: asyncio.subprocess.Process) -> int | None:
+    """Closes the input of a server, as the specification asks for, then sends SIGTERM and SIGKILL to its group. Returns
+    the exit code if no signal was needed."""
+    exit_code: int | None = None
     if process.stdin is not None:
         process.stdin.close()
     for signum in (signal.SIGTERM, signal.SIGKILL):
@@ -148,22 +163,26 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             async with asyncio.timeout(EXIT_SECONDS):
                 while process.returncode is None:  # noqa: ASYNC110 - wait() also waits for the end of the pipes
                     await asyncio.sleep(0.01)
+                if signum is signal.SIGTERM:
+                    exit_code = process.returncode
                 break
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signum)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)  # what the server started and left behind
+    return exit_code
 
 
 @asynccontextmanager
 async def http(
-    url: str, headers: Mapping[str, str], seconds: float, auth: httpx2.Auth | None = None
+    url: str, headers: Mapping[str, str], seconds: float, auth: httpx2.Auth | None, diagnosis: Diagnosis
 ) -> AsyncIterator[TransportStreams]:
-    """Connects to a server by streamable HTTP. Redirects stay within its origin; `auth` may send requests to others."""
+    """Connects to a server by streamable HTTP. Redirects stay within its origin; `auth` may send requests to others.
+    The diagnosis has the last answer that refused a message."""
     from mcp.client.streamable_http import streamable_http_client
 
     timeout = httpx2.Timeout(seconds, read=300.0)  # a stream of the server may be silent; calls have their own limits
-    transport = _BoundedTransport(proxy=_proxy_of(url))
+    transport = _BoundedTransport(diagnosis, _proxy_of(url))
     fixed = {**headers, "Accept-Encoding": "identity"}
     async with (
         httpx2.AsyncClient(transport=transport, headers=fixed, timeout=timeout, auth=auth) as client,
@@ -186,6 +205,10 @@ def _proxy_of(url: str) -> str | None:
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
     """Ends answers that are too large. Those that are streams of events are bounded by the package, event by event."""
 
+    def __init__(self, diagnosis: Diagnosis, proxy: str | None) -> None:
+        super().__init__(proxy=proxy)
+        self._diagnosis = diagnosis
+
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
@@ -195,7 +218,16 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _BoundedStream(response.stream)
+        if request.method == "POST":  # others, such as the stream of the server's own messages, may be refused
+            await self._note(response)
         return response
+
+    async def _note(self, response: httpx2.Response) -> None:
+        diagnosis = self._diagnosis
+        diagnosis.status = response.status_code if response.status_code >= HTTPStatus.BAD_REQUEST else 0
+        if diagnosis.status:
+            content = await response.aread()
+            diagnosis.words, diagnosis.headers = content[:MAX_LOG_LINE].decode(errors="replace"), response.headers
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

@@ -15,8 +15,19 @@ from typing import Any
 import psutil
 import pytest
 
-from archon.errors import ArchonError, DeadlineExceeded, FailedPrecondition, InvalidArgument, Unavailable
+from archon.errors import (
+    ArchonError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
+    Unavailable,
+)
+from archon.failure_kinds import RetryAdvice
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
+from archon_mesh.tools.credentials import Secret
 from archon_mesh.tools.image import Image
 from archon_mesh.tools.mcp import McpToolSource
 from archon_mesh.tools.mcp import package as mcp_package
@@ -228,25 +239,6 @@ async def test_server_that_speaks_no_mcp_is_a_typed_error(program: str, error: t
     assert source.tools == []
 
 
-def slow_servers() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if "import time; time.sleep(600)" in each.cmdline()]
-
-
-async def test_source_that_is_closed_while_it_connects_says_so() -> None:
-    source = McpToolSource("slow", command=sys.executable, args=["-c", "import time; time.sleep(600)"])
-    connecting = asyncio.create_task(source.connect())
-    await until(lambda: slow_servers() != [], 30)
-    await source.close()
-    assert slow_servers() == []
-    with pytest.raises(ArchonError, match="MCP server slow"):
-        await asyncio.wait_for(connecting, 60)
-
-
-async def test_command_that_is_missing_is_a_typed_error() -> None:
-    with pytest.raises(Unavailable, match="MCP server none is not reachable"):
-        await McpToolSource("none", command="/no/such/program").connect()
-
-
 HOSTILE = """
 import json, sys
 def tool(name, **more):
@@ -265,6 +257,87 @@ for line in sys.stdin:
         continue
     print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 """
+
+
+def slow_servers() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children() if "import time; time.sleep(600)" in each.cmdline()]
+
+
+async def test_source_that_is_closed_while_it_connects_says_so() -> None:
+    source = McpToolSource("slow", command=sys.executable, args=["-c", "import time; time.sleep(600)"])
+    connecting = asyncio.create_task(source.connect())
+    await until(lambda: slow_servers() != [], 30)
+    await source.close()
+    assert slow_servers() == []
+    with pytest.raises(ArchonError, match="MCP server slow"):
+        await asyncio.wait_for(connecting, 60)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"command": "/no/such/program"}, "there is no '/no/such/program'"),
+        ({"command": "/etc/passwd"}, "'/etc/passwd' is not executable"),
+        ({"command": sys.executable, "cwd": "/no/such/folder"}, "there is no folder '/no/such/folder'"),
+    ],
+)
+async def test_a_command_that_cannot_be_started_is_not_tried_again(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(FailedPrecondition, match=f"^MCP server none cannot be started: {problem}$") as caught:
+        await McpToolSource("none", **fields).connect()
+    assert caught.value.retry is RetryAdvice.NEVER
+
+
+@pytest.mark.parametrize(
+    ("ending", "error", "told"),
+    [
+        ("sys.exit(3)", Unavailable, "ended with exit code 3: set TOKEN"),
+        ("os.kill(os.getpid(), 11)", Unavailable, "ended by SIGSEGV: set TOKEN"),
+        ("sys.exit(127)", FailedPrecondition, "ended with exit code 127: set TOKEN"),
+    ],
+)
+async def test_a_server_that_ends_shows_its_last_words(ending: str, error: type[ArchonError], told: str) -> None:
+    program = f"import os, sys; sys.stdin.readline(); print('set TOKEN', file=sys.stderr, flush=True); {ending}"
+    with pytest.raises(error, match=f"^MCP server bad {told}$"):
+        await McpToolSource("bad", command=sys.executable, args=["-c", program]).connect()
+
+
+async def test_a_call_that_a_server_did_not_survive_tells_why() -> None:
+    ending = "    elif method == 'tools/call':\n        sys.exit('MemoryError: ' + os.environ['PASS'])\n    else:\n"
+    program = HOSTILE.replace("PAGE", '(lambda n: {"tools": [tool("fatal")]})').replace("    else:\n", ending)
+    fields: dict[str, Any] = {"env": {"PASS": Secret("secret-of-the-server")}, "random": lambda: 0.0}
+    async with McpToolSource("bad", command=sys.executable, args=["-c", f"import os\n{program}"], **fields) as source:
+        result = await engine_of(source).execute_tool_call("bad.fatal", {})
+    assert result.error_message == "MCP server bad ended with exit code 1: MemoryError: ***"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, FailedPrecondition),
+        (401, Unauthenticated),
+        (403, PermissionDenied),
+        (404, FailedPrecondition),
+        (405, FailedPrecondition),
+        (429, ResourceExhausted),
+        (500, Unavailable),
+        (503, Unavailable),
+    ],
+)
+async def test_an_http_error_is_told_in_the_words_of_the_server(status: int, error: type[ArchonError]) -> None:
+    page = Page('{"detail": "key k-123 has no access"}', status, "application/json", {"retry-after": "7"})
+    async with WebServer({"/mcp": page}) as server:
+        source = McpToolSource("shop", url=f"{server.url}/mcp", headers={"authorization": Secret("k-123")})
+        with pytest.raises(error, match=rf"^MCP server shop answers {status} [^:]+: .*\*\*\* has no access") as caught:
+            await source.connect()
+    is_permanent = error in (FailedPrecondition, Unauthenticated, PermissionDenied)
+    assert (caught.value.retry is RetryAdvice.NEVER) is is_permanent
+    assert caught.value.retry_delay == (None if is_permanent else 7.0)
+
+
+async def test_an_address_that_cannot_be_reached_is_named() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(Unavailable, match=f"^MCP server shop at http://127.0.0.1:{port} is not reachable: "):
+        await McpToolSource("shop", url=f"http://me:secret@127.0.0.1:{port}/mcp?key=secret").connect()
 
 
 def hostile(page: str) -> McpToolSource:
