@@ -245,7 +245,7 @@ async def test_a_reply_that_cannot_be_read_is_recorded_with_what_both_tries_cost
     unreadable = 'Action: {"tool": "look", "argum'
     replies = [ModelReply(unreadable, (), Usage(70, 5), "given-1", "stop") for _ in range(2)]
     agent = Agent(
-        "poet", model=TextToolModel(ScriptedModel(replies)), tools=[tool(lambda: "seen", name="look")], retries=0
+        "poet", model=TextToolModel(ScriptedModel(replies)), tools=[tool(name="look")(lambda: "seen")], retries=0
     )
     with pytest.raises(ParsingError):
         await agent_handler(agent)(task)
