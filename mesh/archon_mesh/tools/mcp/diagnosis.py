@@ -24,10 +24,10 @@ from archon.failure_kinds import TOOL_NETWORK
 from archon_mesh.llm.retry_delay import retry_delay
 
 MAX_LINES: Final = 10
-"""Lines of a server's standard error that its end is told with, the last."""
+"""Lines of a server's standard error that its end is reported with, the last."""
 
 MAX_WORDS: Final = 1_000
-"""Characters of an answer that is told."""
+"""Characters of an answer that is reported."""
 
 _NOT_EXECUTABLE: Final = 126
 _NOT_FOUND: Final = 127
