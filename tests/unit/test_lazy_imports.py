@@ -8,12 +8,10 @@ import sys
 
 HEAVY = (
     "alembic",
-    "anthropic",
     "asyncpg",
     "httpx2",
     "jinja2",
     "networkx",
-    "openai",
     "opentelemetry.sdk.metrics",
     "prometheus_client",
     "sqlalchemy",

@@ -6,22 +6,30 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from archon.errors import InvalidArgument
-from archon_mesh.llm.anthropic_reply import MessageAssembler
+from archon_mesh.llm.anthropic_reply import NO_REPLY, MessageReply
 from archon_mesh.llm.anthropic_wire import has_thinking, request_to_wire
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
-from archon_mesh.llm.extras import import_extra
+from archon_mesh.llm.endpoint_http import EndpointHttp
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.reply_stream import ReplyStream
 from archon_mesh.llm.tool_names import ToolNames
+
+ADDRESS: Final = "https://api.anthropic.com"
+VERSION: Final = "2023-06-01"
+"""The version of the API that requests name."""
 
 MAX_TOKENS: Final = 32_000
 """Tokens of a reply, thinking included, if the request sets no limit: the API requires one."""
+
+if TYPE_CHECKING:
+    import httpx2
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +41,8 @@ class AnthropicModel:
     optional for other servers. `thinking` is sent as it is, None leaves it to the model's default. Thinking is
     streamed, and sent back with its signature, as the API requires between a tool call and its result.
 
-    Raises FailedPrecondition if the package anthropic is not installed, and Unauthenticated if the endpoint is
-    Anthropic and there is no key, or if the key has characters that an HTTP header cannot carry.
+    Raises Unauthenticated if the endpoint is Anthropic and there is no key, or if the key has characters that an HTTP
+    header cannot carry, and InvalidArgument if the base URL is none.
     """
 
     def __init__(
@@ -45,21 +53,14 @@ class AnthropicModel:
         api_key: str | None = None,
         thinking: Mapping[str, Any] | None = None,
     ) -> None:
-        # Imported here, because it is optional, and takes half a second.
-        package = import_extra("anthropic", "anthropic")
         self._model = model
         self._thinking = dict(thinking) if thinking is not None else None
         self.price = find_price(f"anthropic/{model}")
         self.calibration = Calibration()
-        self._endpoint = Endpoint(package, "ANTHROPIC", "Anthropic", base_url=base_url, api_key=api_key)
-        address, key = self._endpoint.base_url, self._endpoint.key
-
-        def create() -> Any:
-            client = package.AsyncAnthropic(api_key=key or "none", base_url=address, max_retries=0)
-            _ = client.messages  # imports the rest of the package now, not in the event loop at the first call
-            return client
-
-        self._clients: PerLoop[Any] = PerLoop(create)
+        self._endpoint = Endpoint("ANTHROPIC", "Anthropic", base_url=base_url, api_key=api_key)
+        address, key = self._endpoint.base_url or ADDRESS, self._endpoint.key
+        headers = {"anthropic-version": VERSION, **({"authorization": f"Bearer {key}"} if key else {})}
+        self._clients = PerLoop(lambda: EndpointHttp(address, "/v1/messages", headers, key))
 
     provider = "anthropic"
 
@@ -73,43 +74,47 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        stream = await self._open(call, names.to_provider(request))
-        message = MessageAssembler(names)
-        async with aclosing(call.read_all(stream, message.add)) as pieces:
-            async for piece in pieces:
-                yield piece
-        reply = message.finish(request, self._model)
-        self.calibration.observe(request, reply)
-        yield ModelChunk(reply=replace(reply, usage=with_cost(reply.usage, self.price)))
+        response = await self._open(call, names.to_provider(request))
+        reply, stream = MessageReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
+        async with aclosing(stream.chunks(reply.add)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        for chunk in reply.rest():
+            yield chunk
+        whole = reply.finish(request, self._model, is_ended=stream.is_ended)
+        self.calibration.observe(request, whole)
+        yield ModelChunk(reply=replace(whole, usage=with_cost(whole.usage, self.price)))
 
     async def close(self) -> None:
         await self._clients.close()
 
-    async def _open(self, call: EndpointCall, request: ModelRequest) -> Any:
+    async def _open(self, call: EndpointCall, request: ModelRequest) -> httpx2.Response:
         """Starts the stream. If the API refuses the thinking of earlier replies, it is left out.
 
         Newer models accept their thinking only if nothing before it has changed, but hooks, shared memory and
         compaction change what an agent has said before.
         """
         try:
-            return await call.step(self._clients.current.messages.create(**self._arguments(request, thinking=True)))
+            return await self._post(call, request, thinking=True)
         except InvalidArgument as error:
             if "thinking" not in error.message or not has_thinking(request):
                 raise
             _log.info("%s refuses the thinking of earlier replies; it is left out: %s", self._model, error)
-            return await call.step(self._clients.current.messages.create(**self._arguments(request, thinking=False)))
+            return await self._post(call, request, thinking=False)
+
+    async def _post(self, call: EndpointCall, request: ModelRequest, *, thinking: bool) -> httpx2.Response:
+        body = self._arguments(request, thinking=thinking)
+        return await call.step(self._clients.current.post(body, request.timeout))
 
     def _arguments(self, request: ModelRequest, *, thinking: bool) -> dict[str, Any]:
         arguments = request_to_wire(request, thinking=thinking)
         if self._thinking is not None:
             arguments["thinking"] = self._thinking
         if request.temperature is not None:
-            # Not an argument of the package any more: newer models take no temperature. The API's highest is 1.
-            arguments["extra_body"] = {"temperature": min(request.temperature, 1.0)}
+            arguments["temperature"] = min(request.temperature, 1.0)  # the API's highest
         return {
             "model": self._model,
             "max_tokens": request.max_tokens or MAX_TOKENS,
             "stream": True,
-            "timeout": request.timeout,
             **arguments,
         }

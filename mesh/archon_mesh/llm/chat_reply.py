@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from archon.errors import Unavailable, UnknownFailure
 from archon.failure_kinds import PROVIDER
-from archon.surrogates import without_surrogates
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import (
     DECLINED,
@@ -28,9 +27,11 @@ from archon_mesh.llm.base import (
     Usage,
     estimate_usage,
 )
+from archon_mesh.llm.json_values import count_of, id_of, json_text_of, text_of
 from archon_mesh.llm.kept_thinking import EXTRA, KeptThinking
 from archon_mesh.llm.provider_errors import stream_error
-from archon_mesh.llm.think_tags import ThinkTags, without_thinking
+from archon_mesh.llm.reply_text import ReplyText
+from archon_mesh.llm.think_tags import without_thinking
 from archon_mesh.llm.tool_names import ToolNames
 
 NO_REPLY: Final = "the model endpoint's response is not a chat completion"
@@ -63,8 +64,7 @@ class ChatReply:
         self._names = names
         self._key = key
         self._text: list[str] = []
-        self._tags = ThinkTags()
-        self._half = ""
+        self._reply_text = ReplyText()
         self._thinking = KeptThinking()
         self._calls: list[_Call] = []
         self._usage: Mapping[str, Any] | None = None
@@ -88,7 +88,7 @@ class ChatReply:
         if error := data.get("error"):
             raise _reported(error, data, self._key)
         self._usage = _usage_of(data) or self._usage
-        self._model = _text(data.get("model")) or self._model
+        self._model = text_of(data.get("model")) or self._model
         for choice in choices[:1] if isinstance(choices, list) else ():
             if isinstance(choice, Mapping):
                 self._has_choice |= any(choice.get(name) for name in ("delta", "message", "finish_reason"))
@@ -96,9 +96,7 @@ class ChatReply:
 
     def rest(self) -> Iterator[ModelChunk]:
         """Ends the text. Yields what was held back because a tag or a character seemed to begin there."""
-        half, self._half = self._half, ""
-        feeding, ending = self._tags.feed(without_surrogates(half)), self._tags.end()
-        yield from self._split(feeding.thinking + ending.thinking, feeding.answer + ending.answer)
+        yield from self._split(*self._reply_text.end())
 
     def finish(self, request: ModelRequest, model: str, *, is_ended: bool) -> ModelReply:
         """Returns the whole reply. `is_ended`: the server said that it ends here, with or without a reason.
@@ -129,7 +127,7 @@ class ChatReply:
         return limit is not None and usage.output_tokens >= limit and not self._ordered()[-1].is_complete
 
     def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelChunk]:
-        self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
+        self._finish_reason = text_of(choice.get("finish_reason")) or self._finish_reason
         delta = choice.get("delta") or choice.get("message") or {}
         if not isinstance(delta, Mapping):
             return
@@ -139,7 +137,7 @@ class ChatReply:
             if thinking:
                 yield ModelChunk(thinking_delta=thinking)
             yield from self._answer(text)
-        if refusal := _text(delta.get("refusal")):
+        if refusal := text_of(delta.get("refusal")):
             self._has_declined = True
             yield from self._answer(refusal)
         calls = delta.get("tool_calls")
@@ -151,11 +149,7 @@ class ChatReply:
                 yield self._call(part)
 
     def _answer(self, text: str) -> Iterator[ModelChunk]:
-        text, self._half = self._half + text, ""
-        if "\ud800" <= text[-1:] <= "\udbff":  # half of a character that a server cuts in two
-            text, self._half = text[:-1], text[-1]
-        if text:
-            yield from self._split(*self._tags.feed(without_surrogates(text)))
+        yield from self._split(*self._reply_text.feed(text))
 
     def _split(self, thinking: str, answer: str) -> Iterator[ModelChunk]:
         if thinking:
@@ -167,9 +161,9 @@ class ChatReply:
     def _call(self, part: Mapping[str, Any]) -> ModelChunk:
         function = part.get("function")
         function = function if isinstance(function, Mapping) else part
-        name = _text(function.get("name"))
-        arguments = _arguments(function.get("arguments"))
-        call_id = _id(part.get("id"))
+        name = text_of(function.get("name"))
+        arguments = json_text_of(function.get("arguments"))
+        call_id = id_of(part.get("id"))
         call = self._find(part.get("index"), call_id, name, arguments)
         given = self._names.original(name) if name and not call.name else ""
         call.name = call.name or given
@@ -219,18 +213,6 @@ def _reported(error: object, data: Mapping[str, Any], key: str) -> Exception:
     return stream_error(words.strip(), data, key)
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _id(value: object) -> str:
-    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-
-
-def _arguments(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
 def _parts(content: object) -> Iterator[tuple[str, str]]:
     """Yields the parts of a content as thinking and text."""
     for part in content if isinstance(content, list) else [content]:
@@ -241,7 +223,7 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
             if thinking is not None:
                 yield "".join(text for _, text in _parts(thinking)), ""
             else:
-                yield "", _text(part.get("text")) or _text(part.get("refusal"))
+                yield "", text_of(part.get("text")) or text_of(part.get("refusal"))
 
 
 def _usage_of(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -256,14 +238,10 @@ def _read_usage(usage: Mapping[str, Any] | None) -> Usage | None:
         return None
     details = usage.get("prompt_tokens_details")
     details = details if isinstance(details, Mapping) else {}
-    cached = _count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
+    cached = count_of(details.get("cached_tokens")) or count_of(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
     return Usage(
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
+        count_of(usage.get("prompt_tokens")),
+        count_of(usage.get("completion_tokens")),
         cached_input_tokens=cached,
-        cache_write_tokens=_count(details.get("cache_write_tokens")),
+        cache_write_tokens=count_of(details.get("cache_write_tokens")),
     )
-
-
-def _count(value: object) -> int:
-    return int(value) if isinstance(value, (int, float)) and value >= 0 else 0

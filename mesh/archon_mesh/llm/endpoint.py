@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from types import ModuleType
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from archon.errors import ArchonError, DeadlineExceeded, Unauthenticated, Unavailable
 from archon.failure_kinds import PROVIDER
@@ -20,19 +19,11 @@ E = TypeVar("E")
 _log = logging.getLogger(__name__)
 
 
-def checked_text(value: object) -> str:
-    """Returns a text that an endpoint sent. Raises TypeError for anything else."""
-    if not isinstance(value, str):
-        raise TypeError(f"expected a text, not {type(value).__name__}")
-    return value
-
-
 class Endpoint:
     """The endpoint of a provider: `base_url` is None for the provider itself, `key` is empty if there is none."""
 
     def __init__(
         self,
-        package: ModuleType | None,
         variables: str,
         provider: str,
         *,
@@ -46,7 +37,6 @@ class Endpoint:
         Raises Unauthenticated if the endpoint is the provider's and there is no key, or if the key has characters that
         an HTTP header cannot carry.
         """
-        self._package = package
         defaults = os.environ if has_defaults else {}
         self.base_url = (base_url or defaults.get(f"{variables}_BASE_URL") or "").strip() or None
         self.key = (api_key or defaults.get(f"{variables}_API_KEY") or "").strip()
@@ -59,7 +49,7 @@ class Endpoint:
 
     def call(self, request: ModelRequest) -> EndpointCall:
         """Begins a call, and the time that it may take."""
-        return EndpointCall(self._package, self.key, request)
+        return EndpointCall(self.key, request)
 
 
 class EndpointCall:
@@ -69,14 +59,13 @@ class EndpointCall:
     not span a yield.
     """
 
-    def __init__(self, package: ModuleType | None, key: str, request: ModelRequest) -> None:
-        self._package = package
+    def __init__(self, key: str, request: ModelRequest) -> None:
         self._key = key
         self._timeout = request.timeout
         self._deadline = asyncio.get_running_loop().time() + request.timeout
 
     async def step(self, step: Awaitable[T]) -> T:
-        """Awaits a step. Raises DeadlineExceeded after the deadline, and the package's errors as those of Archon."""
+        """Awaits a step. Raises DeadlineExceeded after the deadline, and errors of httpx2 as those of Archon."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 return await step
@@ -84,21 +73,10 @@ class EndpointCall:
             raise DeadlineExceeded(f"no reply of the model within {self._timeout:g} s") from None
         except Exception as error:  # noqa: BLE001 - raised again as an Archon error
             # `from None`, because the original error may contain the key, and would be printed with this one.
-            raise to_archon_error(error, self._package, self._key) from None
-
-    async def read_all(self, stream: Any, read: Callable[[Any], Iterable[T]]) -> AsyncGenerator[T]:
-        """Yields what `read` makes of each event of a stream of the package, which it closes. Raises what `step` and
-        `read` raise."""
-        try:
-            events = aiter(stream)
-            while (event := await self.step(anext(events, None))) is not None:
-                for piece in self.read(read, event):
-                    yield piece
-        finally:
-            await stream.close()
+            raise to_archon_error(error, self._key) from None
 
     def read(self, read: Callable[[E], Iterable[T]], event: E) -> list[T]:
-        """Returns what `read` makes of an event. Raises Unavailable if it is malformed: packages do not check."""
+        """Returns what `read` makes of an event. Raises Unavailable if it is malformed."""
         try:
             return list(read(event))
         except ArchonError:

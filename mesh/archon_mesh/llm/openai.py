@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from archon.errors import ArchonError, InvalidArgument, Unavailable, UnknownFailure
-from archon.failure_kinds import PROVIDER
+from archon.errors import InvalidArgument
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.cache_key import FIELD, cache_key
 from archon_mesh.llm.calibration import Calibration
-from archon_mesh.llm.chat_http import ChatHttp
 from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wire
+from archon_mesh.llm.openai_http import openai_http
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.reply_stream import ReplyStream, decoded
 from archon_mesh.llm.servers import find_profile
 from archon_mesh.llm.servers.arrange import arrange
 from archon_mesh.llm.servers.plain_schema import plain_schema
-from archon_mesh.llm.sse import EventReader, ServerEvent
 from archon_mesh.llm.tool_names import ToolNames
 from archon_mesh.llm.wire import message_to_wire, sendable, tool_to_wire
 
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     import httpx2
 
 _log = logging.getLogger(__name__)
-
-DONE: Final = "[DONE]"
-"""The data of the last event of a stream."""
 
 OPTIONAL: Final = ("stream_options", "temperature", "response_format", FIELD, *TEXTS, DETAILS)
 """Fields of a request without which an answer is as good: those that a server refuses by name are left out."""
@@ -50,9 +46,6 @@ VARIABLE: Final = "OPENAI_SERVER"
 
 LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """The older and the newer name of the limit of a reply."""
-
-MAX_QUOTED: Final = 200
-"""Characters of a response that is no JSON which an error quotes."""
 
 
 class OpenAIModel:
@@ -79,11 +72,10 @@ class OpenAIModel:
         self.calibration = Calibration()
         self._refused: set[str] = set()
         """Optional fields that the endpoint has refused."""
-        self._endpoint = Endpoint(None, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
-        address, key = self._endpoint.base_url, self._endpoint.key
-        self.profile = find_profile(address, model, server or os.environ.get(VARIABLE) or None)
+        self._endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        self.profile = find_profile(self._endpoint.base_url, model, server or os.environ.get(VARIABLE) or None)
         self._limit: str = self.profile.length
-        self._clients = PerLoop(lambda: ChatHttp(address, key))
+        self._clients = PerLoop(lambda: openai_http(self._endpoint, "/chat/completions"))
 
     provider = "openai"
 
@@ -99,7 +91,7 @@ class OpenAIModel:
             content = await call.step(response.aread())
         finally:
             await response.aclose()
-        call.read(reply.add, _decoded(content))
+        call.read(reply.add, decoded(content, NO_REPLY))
         return self._accounted(reply.finish(request, self._model, is_ended=True), request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
@@ -108,36 +100,13 @@ class OpenAIModel:
         response = await self._begin(
             call, request, lambda: {**self._arguments(named), "stream": True, **self._stream_options()}
         )
-        reply, is_ended = ChatReply(names, self._endpoint.key), False
-        try:
-            if "json" in response.headers.get("content-type", ""):  # the server does not stream
-                for piece in call.read(reply.add, _decoded(await call.step(response.aread()))):
-                    yield piece
-                is_ended = True
-            else:
-                async for events in self._events(call, response):
-                    if not events:
-                        yield ModelChunk()  # a comment: the server is alive
-                    for event in events:
-                        is_ended |= event.data.strip() == DONE
-                        if not is_ended:
-                            for piece in call.read(reply.add, _decoded(event.data, Unavailable)):
-                                yield piece
-                    if is_ended:
-                        break
-        finally:
-            await response.aclose()
-        for piece in reply.rest():
-            yield piece
-        yield ModelChunk(reply=self._accounted(reply.finish(request, self._model, is_ended=is_ended), request))
-
-    async def _events(self, call: EndpointCall, response: httpx2.Response) -> AsyncIterator[list[ServerEvent]]:
-        """Yields the events that each piece of a stream completes."""
-        reader, pieces = EventReader(), response.aiter_bytes()
-        while (piece := await call.step(anext(pieces, None))) is not None:
-            yield reader.feed(piece)
-        if events := reader.end():
-            yield events
+        reply, stream = ChatReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
+        async with aclosing(stream.chunks(lambda event: reply.add(event.data))) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        for chunk in reply.rest():
+            yield chunk
+        yield ModelChunk(reply=self._accounted(reply.finish(request, self._model, is_ended=stream.is_ended), request))
 
     async def _begin(
         self, call: EndpointCall, request: ModelRequest, body: Callable[[], dict[str, Any]]
@@ -216,12 +185,3 @@ class OpenAIModel:
 def _sendable(message: ChatMessage) -> ChatMessage:
     calls = tuple(map(sendable, message.tool_calls))
     return message if calls == message.tool_calls else replace(message, tool_calls=calls)
-
-
-def _decoded(data: str | bytes, error: type[ArchonError] = UnknownFailure) -> object:
-    """Decodes what an endpoint sent. Raises `error` with its beginning if it is no JSON."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        text = " ".join((data if isinstance(data, str) else data.decode(errors="replace")).split())
-        raise error(f"{NO_REPLY}: {text[:MAX_QUOTED]}" if text else NO_REPLY, kind=PROVIDER) from None

@@ -1,7 +1,4 @@
-"""Converts what providers and their packages report to errors of `archon.errors`. No message ever contains the key.
-
-The packages openai and anthropic name their exceptions alike, and both raise those of httpx2 for what the network does.
-"""
+"""Converts what providers report to errors of `archon.errors`. No message ever contains the key."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from json import JSONDecodeError
-from types import ModuleType
 from typing import Final
 
 from archon.errors import (
@@ -53,8 +49,8 @@ _INVALID: Final = ("invalid_request", "invalid_prompt", "context_length")
 _LOOKS_LIKE_A_KEY = re.compile(r"(?i)\bsk-[\w*.-]+|\bbearer\s+\S+")
 
 
-def to_archon_error(error: Exception, package: ModuleType | None, key: str) -> ArchonError:
-    """Returns the Archon error for an exception of httpx2 or of `package`, which is openai or anthropic.
+def to_archon_error(error: Exception, key: str) -> ArchonError:
+    """Returns the Archon error for an exception of httpx2.
 
     `key`, and everything that looks like a key, is removed.
     """
@@ -62,8 +58,6 @@ def to_archon_error(error: Exception, package: ModuleType | None, key: str) -> A
 
     if isinstance(error, ArchonError):
         return error
-    if package is not None and (converted := _of_package(error, package, key)) is not None:
-        return converted
     if isinstance(error, httpx2.TimeoutException):
         return _timeout(error)
     if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL)):
@@ -71,19 +65,6 @@ def to_archon_error(error: Exception, package: ModuleType | None, key: str) -> A
     if isinstance(error, (JSONDecodeError, UnicodeDecodeError)):
         return Unavailable("the model endpoint sent invalid JSON", kind=PROVIDER)
     return UnknownFailure(f"the call of the model endpoint failed with {type(error).__name__}")
-
-
-def _of_package(error: Exception, package: ModuleType, key: str) -> ArchonError | None:
-    if isinstance(error, package.APIStatusError) and error.response.status_code >= 400:
-        code = getattr(error, "code", None) or getattr(error, "type", None)
-        return _of_status(error.status_code, error.response.headers, error.body, code, key)
-    if isinstance(error, package.APITimeoutError):
-        return _timeout(error)
-    if isinstance(error, package.APIConnectionError):
-        return _unreachable(error)
-    if isinstance(error, package.APIError):
-        return stream_error(f"{getattr(error, 'type', '')} {getattr(error, 'code', '')}", error.body, key)
-    return None
 
 
 def _timeout(error: Exception) -> ArchonError:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
@@ -14,11 +14,16 @@ from archon_mesh.llm.cache_key import FIELD, cache_key
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.openai_http import openai_http
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
-from archon_mesh.llm.responses_reply import ResponseAssembler
+from archon_mesh.llm.reply_stream import ReplyStream
+from archon_mesh.llm.responses_reply import NO_REPLY, ResponseReply
 from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
 from archon_mesh.llm.tool_names import ToolNames
+
+if TYPE_CHECKING:
+    import httpx2
 
 _log = logging.getLogger(__name__)
 
@@ -41,22 +46,12 @@ class ResponsesModel:
         api_key: str | None = None,
         reasoning: Mapping[str, Any] | None = None,
     ) -> None:
-        # Imported here, because it takes half a second and 16 MB.
-        import openai
-
         self._model = model
         self._reasoning = dict(reasoning) if reasoning is not None else None
         self.price = find_price(f"openai/{model}")
         self.calibration = Calibration()
-        self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
-        address, key = self._endpoint.base_url, self._endpoint.key
-
-        def create() -> Any:
-            client = openai.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
-            _ = client.responses  # imports the rest of the package now, not in the event loop at the first call
-            return client
-
-        self._clients: PerLoop[Any] = PerLoop(create)
+        self._endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        self._clients = PerLoop(lambda: openai_http(self._endpoint, "/responses"))
 
     provider = "openai"
 
@@ -69,29 +64,35 @@ class ResponsesModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        stream = await self._open(call, names.to_provider(request))
-        response = ResponseAssembler(names, self._endpoint.key)
-        async with aclosing(call.read_all(stream, response.add)) as pieces:
-            async for piece in pieces:
-                yield piece
-        reply = response.finish(request, self._model)
-        self.calibration.observe(request, reply)
-        yield ModelChunk(reply=replace(reply, usage=with_cost(reply.usage, self.price)))
+        response = await self._open(call, names.to_provider(request))
+        reply, stream = ResponseReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
+        async with aclosing(stream.chunks(reply.add)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        for chunk in reply.rest():
+            yield chunk
+        whole = reply.finish(request, self._model, is_ended=stream.is_ended)
+        self.calibration.observe(request, whole)
+        yield ModelChunk(reply=replace(whole, usage=with_cost(whole.usage, self.price)))
 
     async def close(self) -> None:
         await self._clients.close()
 
-    async def _open(self, call: EndpointCall, request: ModelRequest) -> Any:
+    async def _open(self, call: EndpointCall, request: ModelRequest) -> httpx2.Response:
         """Starts the stream. If the API refuses the reasoning of earlier replies, it is left out: another model or
         account cannot decrypt it."""
         try:
-            return await call.step(self._clients.current.responses.create(**self._arguments(request, reasoning=True)))
+            return await self._post(call, request, reasoning=True)
         except InvalidArgument as error:
             is_refused = "encrypted" in error.message or "reasoning" in error.message
             if not is_refused or not has_reasoning(request):
                 raise
             _log.info("%s refuses the reasoning of earlier replies; it is left out: %s", self._model, error)
-            return await call.step(self._clients.current.responses.create(**self._arguments(request, reasoning=False)))
+            return await self._post(call, request, reasoning=False)
+
+    async def _post(self, call: EndpointCall, request: ModelRequest, *, reasoning: bool) -> httpx2.Response:
+        body = self._arguments(request, reasoning=reasoning)
+        return await call.step(self._clients.current.post(body, request.timeout))
 
     def _arguments(self, request: ModelRequest, *, reasoning: bool) -> dict[str, Any]:
         arguments = request_to_wire(request, reasoning=reasoning)
@@ -105,4 +106,4 @@ class ResponsesModel:
             arguments[FIELD] = cache_key(request)
         if request.is_json and self._endpoint.base_url is None:  # other servers may not know it
             arguments["text"] = {"format": {"type": "json_object"}}
-        return {"model": self._model, "stream": True, "store": False, "timeout": request.timeout, **arguments}
+        return {"model": self._model, "stream": True, "store": False, **arguments}

@@ -63,7 +63,8 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
             return [problem("model", f"unknown model {spec!r}", hint)]
         if (prices := environment.get("ARCHON_PRICES")) and prices in str(error):
             return [problem("model", f"{spec} has no usable prices: {error}", "Correct the file of ARCHON_PRICES.")]
-        hint = "Correct OPENAI_BASE_URL, OPENAI_SERVER or the proxy that the message names."
+        variables = f"{provider.variables}_BASE_URL" + (", OPENAI_SERVER" if provider is _OPENAI else "")
+        hint = f"Correct {variables} or the proxy that the message names."
         return [problem("model", f"{spec}: {error}", hint)]
     except Unauthenticated as error:
         hint = str(error) if environment.get(f"{provider.variables}_API_KEY") else provider.key_hint
@@ -72,8 +73,6 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
         extra = error.metadata.get("extra", "")
         hint = f"Run `pip install 'archon-mesh[{extra}]'`."
         return [problem("model", f"{spec} needs a package that is not installed", hint)]
-    except ImportError:
-        return [problem("model", f"{spec} needs a package that is not installed", "Run `pip install openai`.")]
     await model.close()
     if spec == "offline":
         unused = "; OPENAI_API_KEY is set, but not used" if environment.get("OPENAI_API_KEY") else ""

@@ -9,11 +9,11 @@ from archon.api.common.v1 import common_pb2, failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import cost_text, counted, duration, local_time, one_line
+from archon_services.cli.render.output import cached_text, cost_text, counted, duration, local_time, one_line
 from archon_services.cli.render.plan_document import estimate_of
 from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
-from archon_services.cli.render.run_summary import token_counts
+from archon_services.cli.render.run_summary import token_count
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
 from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import children_of, in_order
@@ -200,4 +200,6 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Itera
 def _usage_text(usage: common_pb2.Usage) -> str:
     if not usage.input_tokens and not usage.output_tokens:
         return ""
-    return ", ".join(filter(None, (token_counts(usage), cost_text(usage.cost_micro_usd))))
+    cached = cached_text(usage.cached_input_tokens, usage.input_tokens)
+    tokens = f"{token_count(usage.input_tokens, usage)} in{cached}, {token_count(usage.output_tokens, usage)} out"
+    return ", ".join(filter(None, (tokens, cost_text(usage.cost_micro_usd))))

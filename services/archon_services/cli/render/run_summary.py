@@ -78,10 +78,11 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
                 print(wrapped(f"  {strip_controls(incident)}"))
     failure = f": {strip_controls(run.failure.message)}" if run.failure.message else ""
     usage = run.usage
+    cached = cached_text(usage.cached_input_tokens, usage.input_tokens)
     line = (
         f"Run {run.run_id} {state_name(run.state)} after {duration(_span(run))}, "
-        f"{token_counts(usage, ' tokens')}{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
-        f"{failure}."
+        f"{token_count(usage.input_tokens, usage)} tokens in{cached}, {token_count(usage.output_tokens, usage)} out"
+        f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}{failure}."
     )
     print(wrapped(line))
     if hint := rerun_hint(run, flag):
@@ -113,12 +114,6 @@ def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]
 def token_count(count: int, usage: common_pb2.Usage) -> str:
     """Formats a number of tokens; with `~` if the usage is an estimate."""
     return f"{'~' if usage.estimated else ''}{count:,}"
-
-
-def token_counts(usage: common_pb2.Usage, unit: str = "") -> str:
-    """Formats the tokens of a usage: `1,200 in (80 % cached), 30 out`, with a unit ` tokens` after the first number."""
-    cached = cached_text(usage.cached_input_tokens, usage.input_tokens)
-    return f"{token_count(usage.input_tokens, usage)}{unit} in{cached}, {token_count(usage.output_tokens, usage)} out"
 
 
 def _span(timed: run_pb2.Run | run_pb2.Task) -> float:

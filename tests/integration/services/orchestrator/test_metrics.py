@@ -24,6 +24,7 @@ from tests.integration.services.orchestrator.test_strangers import AgentFrame, o
 
 OCCASIONAL = {
     metrics.CONTEXT_USAGE,  # agents with a compaction
+    metrics.CACHE_HITS,  # models whose provider counts tokens
     metrics.TOOL_CALLS,  # agents with tools
     metrics.TOOL_DURATION,
     metrics.TOOL_BREAKERS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import traceback
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +13,6 @@ import pytest_asyncio
 from archon.errors import (
     ArchonError,
     DeadlineExceeded,
-    FailedPrecondition,
     InvalidArgument,
     MessageTooLarge,
     NotFound,
@@ -332,7 +330,6 @@ async def test_a_stream_that_stops_half_way_is_unavailable(
         "event: message_delta\ndata: {not json\n\n",
         event("content_block_start", index=0, content_block=7),
         event("content_block_start"),
-        event("message_delta", delta=None),
         Answer("<html>a proxy's page</html>"),
     ],
 )
@@ -389,12 +386,6 @@ def test_anthropic_without_a_key_is_rejected(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(Unauthenticated, match="ANTHROPIC_API_KEY"):
-        create_model("anthropic/some-model")
-
-
-def test_the_missing_package_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(FailedPrecondition, match=r"pip install 'archon-mesh\[anthropic\]'"):
         create_model("anthropic/some-model")
 
 

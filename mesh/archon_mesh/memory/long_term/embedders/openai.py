@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import time
 from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from math import isfinite, sqrt
-from typing import Any, Final
+from typing import Final
 
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
 from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import estimate_tokens
 from archon_mesh.llm.endpoint import Endpoint
+from archon_mesh.llm.openai_http import openai_http
 from archon_mesh.llm.provider_errors import to_archon_error
 from archon_mesh.llm.retry import RETRIES, WITHIN, is_transient, pause_before
 from archon_mesh.llm.wrappers.rate_limit import MAX_WAIT, TokenBucket
@@ -58,21 +60,15 @@ class OpenAIEmbedder:
         such URL, to OPENAI_BASE_URL and OPENAI_API_KEY.
 
         Raises Unauthenticated if the endpoint is OpenAI and there is no key, InvalidArgument for a limit below 1."""
-        import openai  # takes half a second and 16 MB
-
         if min(requests_per_minute, tokens_per_minute) < 1 or retries < 0:
             raise InvalidArgument("requests_per_minute and tokens_per_minute must be at least 1, retries at least 0")
         self._model = model
-        self._package = openai
         own_url = base_url or os.environ.get(BASE_URL, "").strip()
         own_key = api_key or os.environ.get(API_KEY, "").strip()
         # A server of its own does not get the key of the chat model.
-        endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=own_url, api_key=own_key, has_defaults=not own_url)
+        endpoint = Endpoint("OPENAI", "OpenAI", base_url=own_url, api_key=own_key, has_defaults=not own_url)
         self._key = endpoint.key
-        self._client = openai.AsyncOpenAI(
-            api_key=endpoint.key or "none", base_url=endpoint.base_url, max_retries=0, timeout=CALL_TIMEOUT
-        )
-        self._embeddings = self._client.embeddings
+        self._http = openai_http(endpoint, "/embeddings")
         self._retries = retries
         self._clock = clock
         self._sleep = sleep
@@ -96,7 +92,7 @@ class OpenAIEmbedder:
         return vectors
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._http.close()
 
     async def _with_retries(self, texts: Sequence[str]) -> list[Vector]:
         began = self._clock()
@@ -123,26 +119,30 @@ class OpenAIEmbedder:
         return seconds
 
     async def _call(self, texts: Sequence[str]) -> list[Vector]:
+        body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
-                response = await self._embeddings.create(
-                    model=self._model, input=list(texts), encoding_format="float", timeout=CALL_TIMEOUT
-                )
+                response = await self._http.post(body, CALL_TIMEOUT)
+                try:
+                    content = await response.aread()
+                finally:
+                    await response.aclose()
         except TimeoutError:
             raise DeadlineExceeded(f"no embeddings within {CALL_TIMEOUT:g} s", kind=PROVIDER) from None
         except Exception as error:  # noqa: BLE001 - raised again as an Archon error
             # `from None`, because the original error may contain the key, and would be printed with this one.
-            raise to_archon_error(error, self._package, self._key) from None
-        return self._read(response, len(texts))
+            raise to_archon_error(error, self._key) from None
+        return self._read(content, len(texts))
 
-    def _read(self, response: Any, count: int) -> list[Vector]:
-        """Converts a response. Raises Unavailable if it is malformed, InvalidArgument if a text has no embedding."""
+    def _read(self, content: bytes, count: int) -> list[Vector]:
+        """Reads a response. Raises Unavailable if it is malformed, InvalidArgument if a text has no embedding."""
         try:
-            data = sorted(response.data, key=lambda item: item.index)
-            vectors = [_normalised(item.embedding) for item in data]
+            data = json.loads(content)["data"]
+            ordered = sorted(enumerate(data), key=lambda entry: entry[1].get("index", entry[0]))
+            vectors = [_normalised(item["embedding"]) for _, item in ordered]
         except InvalidArgument:
             raise
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise Unavailable(f"the endpoint sent malformed embeddings ({error})", kind=PROVIDER) from None
         sizes = {len(vector) for vector in vectors} | ({self._dimensions} if self._dimensions else set())
         if len(vectors) != count or len(sizes) != 1:

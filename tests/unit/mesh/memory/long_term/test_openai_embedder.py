@@ -152,10 +152,10 @@ async def test_an_endpoint_of_its_own_does_not_get_the_key_of_the_chat_model(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "the-key-of-the-chat-model")
     monkeypatch.setenv("OPENAI_EMBEDDINGS_BASE_URL", server.url)
-    for own, expected in (("", "Bearer none"), ("another-key", "Bearer another-key")):
+    for own, expected in (("", None), ("another-key", "Bearer another-key")):
         monkeypatch.setenv("OPENAI_EMBEDDINGS_API_KEY", own)
         client = create_embedder("openai/small")
         server.script(Answer({"object": "list", "model": "m", "data": [{"index": 0, "embedding": [1.0]}], "usage": {}}))
         await client.embed([f"a text {own}"])
         await client.close()
-        assert server.received[-1].headers["authorization"] == expected
+        assert server.received[-1].headers.get("authorization") == expected

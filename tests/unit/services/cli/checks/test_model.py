@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from archon_services.cli.checks import model
@@ -80,13 +78,6 @@ async def test_online_check_queries_the_endpoint_of_anthropic(monkeypatch: pytes
     assert levels(findings) == ["ok"] and "the endpoint answers" in texts(findings)
     assert (requests[0]["path"], requests[0]["Authorization"]) == ("/v1/models", "Bearer s3cret")
     assert "anthropic-version" in {name.lower() for name in requests[0]}
-
-
-async def test_a_missing_package_is_a_problem_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "anthropic", None)
-    variables = {"ARCHON_MODEL": "anthropic/some", "ANTHROPIC_API_KEY": "k"}
-    [finding] = await check_model(monkeypatch, variables, online=False)
-    assert (finding.level, finding.hint) == ("problem", "Run `pip install 'archon-mesh[anthropic]'`.")
 
 
 async def test_unreachable_endpoint_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

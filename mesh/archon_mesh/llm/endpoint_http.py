@@ -1,9 +1,8 @@
-"""Requests of the chat completions API over HTTP."""
+"""Requests to the API of a model endpoint over HTTP."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -13,9 +12,6 @@ import httpx2
 from archon.errors import InvalidArgument
 from archon_mesh.llm.provider_errors import status_error
 
-OPENAI: Final = "https://api.openai.com/v1"
-PATH: Final = "/chat/completions"
-
 CONNECT: Final = 10.0
 """Seconds to connect, of those that a call may take."""
 
@@ -23,29 +19,33 @@ MAX_CONNECTIONS: Final = 1_000
 MAX_IDLE: Final = 100
 """Connections of a client in all, and those that it keeps between calls."""
 
-_HEADERS: Final = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+_HEADERS: Final = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "user-agent": "archon-mesh",
+}
 
 
-class ChatHttp:
+class EndpointHttp:
     """The connections of one event loop to an endpoint.
 
-    `address` is its base URL, None for OpenAI; a query in it, such as Azure's `api-version`, is kept. Raises
-    InvalidArgument if it is no URL of HTTP, or if a proxy of the environment cannot be used.
+    `address` is its base URL, to which `path` is added unless it ends with it; a query in it, such as Azure's
+    `api-version`, is kept. `headers` are sent with each request; `key` is removed from errors. Raises InvalidArgument
+    if the address is no URL of HTTP, or if a proxy of the environment cannot be used.
     """
 
-    def __init__(self, address: str | None, key: str) -> None:
+    def __init__(self, address: str, path: str, headers: Mapping[str, str], key: str) -> None:
         try:
-            parts = urlsplit(address or OPENAI)
+            parts = urlsplit(address)
         except ValueError:
             parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InvalidArgument(f"invalid base URL {address!r}: expected http://HOST/PATH or https://HOST/PATH")
-        path = parts.path.rstrip("/").removesuffix(PATH) + PATH
-        self._url = urlunsplit(parts._replace(path=path, fragment=""))
+        self._url = urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix(path) + path, fragment=""))
         self._key = key
         try:
             self._client = httpx2.AsyncClient(
-                headers=_headers(key),
+                headers={**_HEADERS, **headers},
                 follow_redirects=True,
                 limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_IDLE),
             )
@@ -72,11 +72,3 @@ class ChatHttp:
     async def close(self) -> None:
         """Closes the connections. Idempotent."""
         await self._client.aclose()
-
-
-def _headers(key: str) -> dict[str, str]:
-    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    headers["user-agent"] = "archon-mesh"
-    if key:
-        headers["authorization"] = f"Bearer {key}"
-    return headers | {header: value for name, header in _HEADERS.items() if (value := os.environ.get(name, "").strip())}

@@ -1,0 +1,86 @@
+"""What a model endpoint answers, decoded: a whole reply, or the events of a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import httpx2
+
+from archon.errors import ArchonError, Unavailable, UnknownFailure
+from archon.failure_kinds import PROVIDER
+from archon_mesh.llm.base import ModelChunk
+from archon_mesh.llm.endpoint import EndpointCall
+from archon_mesh.llm.sse import EventReader, ServerEvent
+
+MAX_QUOTED: Final = 200
+"""Characters of an answer that is no JSON, in its error."""
+
+DONE: Final = "[DONE]"
+"""The data of the last event of many streams."""
+
+
+class Received(NamedTuple):
+    """An event of a stream, or a whole reply: its name, empty if it has none, and its decoded JSON."""
+
+    name: str
+    data: object
+
+
+class ReplyStream:
+    """One response of an endpoint, which `chunks` reads and closes. `what` describes the answer in errors."""
+
+    def __init__(self, call: EndpointCall, response: httpx2.Response, what: str) -> None:
+        self._call = call
+        self._response = response
+        self._what = what
+        self.is_ended = False
+        """Whether the server said that the reply ends here."""
+
+    async def chunks(self, add: Callable[[Received], Iterable[ModelChunk]]) -> AsyncGenerator[ModelChunk]:
+        """Yields what `add` makes of the events, or of a whole reply. Bytes that complete no event are an empty chunk:
+        a comment shows that a server is alive.
+
+        Raises UnknownFailure for a whole reply that is no JSON, Unavailable for such an event, and what `add` and
+        `EndpointCall.step` raise.
+        """
+        call, response = self._call, self._response
+        try:
+            if "json" in response.headers.get("content-type", ""):  # the server does not stream
+                data = decoded(await call.step(response.aread()), self._what)
+                for chunk in call.read(add, Received("", data)):
+                    yield chunk
+                self.is_ended = True
+                return
+            reader, pieces = EventReader(), response.aiter_bytes()
+            while (piece := await call.step(anext(pieces, None))) is not None:
+                events = reader.feed(piece)
+                if not events:
+                    yield ModelChunk()
+                for chunk in self._read(events, add):
+                    yield chunk
+                if self.is_ended:
+                    return  # some servers keep the connection open
+            for chunk in self._read(reader.end(), add):
+                yield chunk
+        finally:
+            await response.aclose()
+
+    def _read(
+        self, events: Sequence[ServerEvent], add: Callable[[Received], Iterable[ModelChunk]]
+    ) -> Iterator[ModelChunk]:
+        for event in events:
+            self.is_ended |= event.data.strip() == DONE
+            if self.is_ended:
+                return
+            yield from self._call.read(add, Received(event.type, decoded(event.data, self._what, Unavailable)))
+
+
+def decoded(data: str | bytes, what: str, error: type[ArchonError] = UnknownFailure) -> object:
+    """Decodes what an endpoint sent. Raises `error` with its beginning if it is no JSON."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        text = " ".join((data if isinstance(data, str) else data.decode(errors="replace")).split())
+        raise error(f"{what}: {text[:MAX_QUOTED]}" if text else what, kind=PROVIDER) from None
