@@ -110,7 +110,7 @@ def stream(form: Form, draw: Draw) -> bytes:
     if form.has_done:
         lines += ["data: [DONE]", ""]
     text = end.join(lines) + (end if draw(st.booleans()) else "")
-    mark = codecs.BOM_UTF8 if draw(st.booleans()) else b""
+    mark: bytes = codecs.BOM_UTF8 if draw(st.booleans()) else b""
     return mark + text.encode()
 
 
