@@ -109,7 +109,7 @@ def stream(form: Form, draw: Draw) -> bytes:
             lines += [": PROCESSING", ""]
     if form.has_done:
         lines += ["data: [DONE]", ""]
-    text = end.join(lines) + (end if draw(st.booleans()) else "")
+    text: str = end.join(lines) + (end if draw(st.booleans()) else "")
     mark: bytes = codecs.BOM_UTF8 if draw(st.booleans()) else b""
     return mark + text.encode()
 
