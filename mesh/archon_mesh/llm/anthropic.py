@@ -42,7 +42,7 @@ class AnthropicModel:
     streamed, and sent back with its signature, as the API requires between a tool call and its result.
 
     Raises Unauthenticated if the endpoint is Anthropic and there is no key, or if the key has characters that an HTTP
-    header cannot carry, and InvalidArgument if the base URL is none.
+    header cannot carry, and InvalidArgument for an invalid base URL.
     """
 
     def __init__(
