@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools real-model interop test-interop check format lint types floors words sleeps drift buf \
-        buf-baseline gates mutants protos hooks clean
+        buf-baseline gates mutants protos prices hooks clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -193,6 +193,9 @@ protos: $(VENV)/.dev ## generate the stubs from the contract
 
 buf-baseline: $(VENV)/.dev ## take the contract as it is for the baseline; needs an ADR that says why
 	@$(BIN)/buf build protos -o protos/baseline.binpb
+
+prices: $(VENV)/.dev ## write the table of prices of models from the package genai-prices, before a release
+	@$(RUN) .ci/prices.py
 
 hooks: $(VENV)/.dev ## install the pre-commit hooks
 	@$(BIN)/pre-commit install

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelClient
+
+NATIVE: Final = ("google", "mistral", "bedrock")
+"""Providers whose own APIs are reached through the extra `providers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,15 @@ def create_model(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> ModelClient:
-    """Returns the client for `openai/NAME`, `openai-responses/NAME`, `anthropic/NAME`, each of these after `text/`, or
-    `offline`; for several of them, separated by commas, a fallback chain.
+    """Returns the client for `openai/NAME`, `openai-responses/NAME`, `anthropic/NAME`, `google/NAME`, `mistral/NAME` or
+    `bedrock/NAME`, each of these after `text/`, or `offline`; for several, separated by commas, a fallback chain.
 
     `text/` is for models without function calling: they call tools in the text format. A key in the environment alone
     never selects a paid model.
 
-    `base_url` and `api_key` default to the provider's variables: OPENAI_BASE_URL and OPENAI_API_KEY, or
-    ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY. Raises InvalidArgument for any other spec, Unauthenticated if the endpoint
-    is the provider itself and there is no key, and FailedPrecondition if the provider's package is not installed.
+    `base_url` and `api_key` default to the provider's variables, such as OPENAI_BASE_URL and OPENAI_API_KEY. Raises
+    InvalidArgument for any other spec, Unauthenticated if the endpoint is the provider itself and there is no key, and
+    FailedPrecondition if the package of the extra `providers` is not installed.
     """
     if isinstance(spec, str) and "," not in spec:
         return _create_one(spec, base_url, api_key)
@@ -105,7 +108,11 @@ def _create_one(
         from archon_mesh.llm.anthropic import AnthropicModel
 
         return AnthropicModel(model, base_url=base_url, api_key=api_key, thinking=thinking)
+    if provider in NATIVE and model:
+        from archon_mesh.llm.native.model import NativeModel
+
+        return NativeModel(provider, model, base_url=base_url, api_key=api_key)
     raise InvalidArgument(
-        f"unknown model {name!r}: use 'offline', 'openai/NAME', 'openai-responses/NAME' or 'anthropic/NAME', such as "
-        "'openai/gpt-4o-mini'"
+        f"unknown model {name!r}: use 'offline', 'openai/NAME', 'openai-responses/NAME', 'anthropic/NAME', "
+        "'google/NAME', 'mistral/NAME' or 'bedrock/NAME', such as 'openai/gpt-4o-mini'"
     )

@@ -59,13 +59,17 @@ class EndpointCall:
     not span a yield.
     """
 
-    def __init__(self, key: str, request: ModelRequest) -> None:
+    def __init__(
+        self, key: str, request: ModelRequest, convert: Callable[[Exception, str], ArchonError] = to_archon_error
+    ) -> None:
+        """`convert` makes an Archon error of an exception and the key, which no error may have."""
+        self._convert = convert
         self._key = key
         self._timeout = request.timeout
         self._deadline = asyncio.get_running_loop().time() + request.timeout
 
     async def step(self, step: Awaitable[T]) -> T:
-        """Awaits a step. Raises DeadlineExceeded after the deadline, and errors of httpx2 as those of Archon."""
+        """Awaits a step. Raises DeadlineExceeded after the deadline, and what a step raises as errors of Archon."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 return await step
@@ -73,7 +77,7 @@ class EndpointCall:
             raise DeadlineExceeded(f"no reply of the model within {self._timeout:g} s") from None
         except Exception as error:  # noqa: BLE001 - raised again as an Archon error
             # `from None`, because the original error may contain the key, and would be printed with this one.
-            raise to_archon_error(error, self._key) from None
+            raise self._convert(error, self._key) from None
 
     def read(self, read: Callable[[E], Iterable[T]], event: E) -> list[T]:
         """Returns what `read` makes of an event. Raises Unavailable if it is malformed."""

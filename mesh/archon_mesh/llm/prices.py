@@ -1,7 +1,8 @@
-"""What model calls cost: prices per token from `prices.yaml`, and from the file that ARCHON_PRICES names."""
+"""What model calls cost: prices per token from `prices.json`, and from the file that ARCHON_PRICES names."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -16,7 +17,7 @@ from archon.errors import InvalidArgument, NotFound
 from archon_mesh.llm.base import ModelClient, ModelRequest, Usage, estimate_tokens
 from archon_mesh.llm.calibration import calibrated_input
 
-TABLE: Final = Path(__file__).with_name("prices.yaml")
+TABLE: Final = Path(__file__).with_name("prices.json")
 MAX_FILE: Final = 1024 * 1024
 """Bytes of a file of prices."""
 
@@ -28,6 +29,11 @@ MAX_WINDOW: Final = 1_000_000_000
 
 _FIELDS: Final = ("input", "cached_input", "cache_write", "output")
 _WINDOW: Final = "window"
+_LONG: Final = "long"
+_ABOVE: Final = "above"
+_REGION: Final = re.compile(r"^bedrock/(?:[a-z]{2,6}(?:-gov)?\.(?=\w+\.))?")
+"""What Bedrock's names of models begin with: the region that answers, or `global`."""
+
 _DATED: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 _log = logging.getLogger(__name__)
 
@@ -37,6 +43,7 @@ class Price:
     """US dollars per million tokens, which is millionths of a dollar per token.
 
     `cached_input` is the price of input read from the provider's cache, `cache_write` that of input written to it.
+    `long` are other prices for all tokens of a call whose input exceeds a number of tokens, in ascending order of it.
     `window` is not a price, but the model's context window in tokens; 0 if it is unknown.
     """
 
@@ -45,15 +52,21 @@ class Price:
     cached_input: float
     cache_write: float
     window: int = field(default=0, compare=False)
+    long: tuple[tuple[int, Price], ...] = ()
+
+    def at(self, input_tokens: int) -> Price:
+        """Returns the price of a call with an input of this length."""
+        return next((price for above, price in reversed(self.long) if input_tokens > above), self)
 
     def cost_of(self, usage: Usage) -> int:
         """Returns the cost in millionths of a US dollar, rounded up."""
+        price = self.at(usage.input_tokens)
         fresh = max(0, usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens)
         cost = (
-            fresh * self.input
-            + usage.cached_input_tokens * self.cached_input
-            + usage.cache_write_tokens * self.cache_write
-            + usage.output_tokens * self.output
+            fresh * price.input
+            + usage.cached_input_tokens * price.cached_input
+            + usage.cache_write_tokens * price.cache_write
+            + usage.output_tokens * price.output
         )
         # Prices are decimal fractions: without rounding first, 3 x 0.1 would be more than 0.3.
         return math.ceil(round(cost, 6))
@@ -62,10 +75,15 @@ class Price:
 def find_price(model: str) -> Price | None:
     """Returns the price of `provider/name`, or of the model whose dated version the name is; None if it has none.
 
+    A model of Bedrock costs the same whatever region is in its name.
+
     Raises InvalidArgument or NotFound if the file of ARCHON_PRICES cannot be used.
     """
     prices = _prices(os.environ.get("ARCHON_PRICES") or "")
-    price = prices.get(model) or prices.get(_DATED.sub("", model))
+    names = [model, _DATED.sub("", model)]
+    if model.startswith("bedrock/"):
+        names += [_REGION.sub("bedrock/", model), _REGION.sub("bedrock/global.", model)]
+    price = next((prices[name] for name in names if name in prices), None)
     if price is None:
         _log.info("%s has no price: its calls count as free of charge; ARCHON_PRICES can name one", model)
     return price
@@ -96,7 +114,13 @@ def highest(prices: list[Price | None]) -> Price | None:
     known = [price for price in prices if price is not None]
     if not known:
         return None
-    return Price(**{name: max(getattr(price, name) for price in known) for name in _FIELDS})
+    starts = sorted({above for price in known for above, _ in price.long})
+    long = tuple((above, _highest([price.at(above + 1) for price in known])) for above in starts)
+    return replace(_highest(known), long=long)
+
+
+def _highest(prices: list[Price]) -> Price:
+    return Price(**{name: max(getattr(price, name) for price in prices) for name in _FIELDS})
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
@@ -121,9 +145,8 @@ def estimate_call(model: ModelClient, request: ModelRequest) -> tuple[int, int]:
 
 
 def read_prices(path: Path) -> dict[str, Price]:
-    """Reads a file of prices. Raises NotFound if it cannot be read, and InvalidArgument if it is malformed."""
-    import yaml
-
+    """Reads a file of prices, in YAML or JSON. Raises NotFound if it cannot be read, and InvalidArgument if it is
+    malformed."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE + 1)
@@ -131,14 +154,25 @@ def read_prices(path: Path) -> dict[str, Price]:
         raise NotFound(f"cannot read the prices in {path}: {error.strerror}") from None
     if len(content) > MAX_FILE:
         raise InvalidArgument(f"{path} has more than {MAX_FILE:,} bytes")
-    try:
-        data = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    data = _decoded(path, content)
     models = data.get("models") if isinstance(data, Mapping) else None
     if not isinstance(models, Mapping):
         raise InvalidArgument(f"{path}: expected the key `models`, with one entry per model")
     return {str(name): _price(path, str(name), entry) for name, entry in models.items()}
+
+
+def _decoded(path: Path, content: bytes) -> Any:
+    if path.suffix == ".json":
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArgument(f"{path} is not JSON: {error}") from None
+    import yaml  # many times slower than JSON
+
+    try:
+        return yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
 @lru_cache(maxsize=8)
@@ -152,14 +186,28 @@ def _price(path: Path, name: str, entry: Any) -> Price:
         raise InvalidArgument(f"{path}: {name!r} is not provider/name, such as openai/gpt-4o")
     if not isinstance(entry, Mapping):
         raise InvalidArgument(f"{path}: {name} must have `input` and `output`")
-    known = (*_FIELDS, _WINDOW)
-    if unknown := sorted(map(str, entry.keys() - set(known))):
-        raise InvalidArgument(f"{path}: {name} has the unknown key {unknown[0]!r}; the keys are {', '.join(known)}")
     window = entry.get(_WINDOW, 0)
     if isinstance(window, bool) or not isinstance(window, int) or not 0 <= window <= MAX_WINDOW:
         raise InvalidArgument(f"{path}: {name}: {_WINDOW} must be a number of tokens, not {window!r}")
+    long = entry.get(_LONG, [])
+    if not isinstance(long, list) or not all(isinstance(each, Mapping) for each in long):
+        raise InvalidArgument(f"{path}: {name}: {_LONG} must be a list of prices with `{_ABOVE}`, not {long!r}")
+    price = _prices_of(path, name, entry, (_WINDOW, _LONG))
+    tiers: list[tuple[int, Price]] = []
+    for each in long:
+        above = each.get(_ABOVE)
+        if isinstance(above, bool) or not isinstance(above, int) or not 0 < above <= MAX_WINDOW:
+            raise InvalidArgument(f"{path}: {name}: {_ABOVE} must be a number of tokens, not {above!r}")
+        tiers.append((above, _prices_of(path, name, each, (_ABOVE,))))
+    return replace(price, window=window, long=tuple(sorted(tiers, key=lambda tier: tier[0])))
+
+
+def _prices_of(path: Path, name: str, entry: Mapping[str, Any], others: tuple[str, ...]) -> Price:
+    known = (*_FIELDS, *others)
+    if unknown := sorted(map(str, entry.keys() - set(known))):
+        raise InvalidArgument(f"{path}: {name} has the unknown key {unknown[0]!r}; the keys are {', '.join(known)}")
     for key, value in entry.items():
-        if key == _WINDOW:
+        if key in others:
             continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not (math.isfinite(value) and 0 <= value <= 1_000_000):
@@ -168,4 +216,4 @@ def _price(path: Path, name: str, entry: Any) -> Price:
         raise InvalidArgument(f"{path}: {name} has no {missing[0]!r}")
     fresh = float(entry["input"])
     cached, written = (float(entry.get(key, fresh)) for key in ("cached_input", "cache_write"))
-    return Price(fresh, float(entry["output"]), cached, written, window)
+    return Price(fresh, float(entry["output"]), cached, written)

@@ -106,7 +106,7 @@ def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
         kind = ResourceExhausted
     elif any(word in type_and_code for word in _INVALID):
         kind = InvalidArgument
-    message = _server_message(body, key)
+    message = server_message(body, key)
     failure_kind = _kind_of_failure(kind, f"{type_and_code} {message}")
     metadata = {}
     if kind is ResourceExhausted:
@@ -134,7 +134,7 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, key: s
 def _of_status(status: int, headers: Mapping[str, str], body: object, code: object, key: str) -> ArchonError:
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else InvalidArgument)
     # Messages about a rejected key tend to quote it, in forms that no pattern matches.
-    message = "" if status in (401, 403) else _server_message(body, key)
+    message = "" if status in (401, 403) else server_message(body, key)
     return kind(
         f"the model endpoint answered {status}" + (f": {message}" if message else ""),
         metadata={"http_status": str(status)} | ({"code": str(code)} if code else {}),
@@ -150,7 +150,7 @@ def _kind_of_failure(error: type[ArchonError], text: str) -> str:
     return CONTEXT_OVERFLOW if error in (InvalidArgument, MessageTooLarge) and is_overflow(text) else ""
 
 
-def _server_message(body: object, key: str) -> str:
+def server_message(body: object, key: str) -> str:
     """Returns the server's message, shortened and without secrets."""
     text = _words(body)
     if len(key) >= MIN_KEY:

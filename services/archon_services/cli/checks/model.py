@@ -7,7 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -23,19 +23,34 @@ _TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Provider:
-    """The prefix of a provider's variables, its own address, and the path from it to the list of its models."""
+    """The prefix of a provider's variables, its own address, the path from it to the list of its models, headers of the
+    request for it, and the header with the key."""
 
     variables: str
     endpoint: str
     models: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    key_header: str = "Authorization"
+    needs_key: bool = False
 
     @property
     def key_hint(self) -> str:
-        return f"Set {self.variables}_API_KEY, or {self.variables}_BASE_URL to a server that needs no key."
+        other = "" if self.needs_key else f", or {self.variables}_BASE_URL to a server that needs no key"
+        return f"Set {self.variables}_API_KEY{other}."
 
 
 _OPENAI: Final = _Provider("OPENAI", "https://api.openai.com/v1", "/models")
-_ANTHROPIC: Final = _Provider("ANTHROPIC", "https://api.anthropic.com", "/v1/models")
+_PROVIDERS: Final = {
+    "anthropic": _Provider("ANTHROPIC", "https://api.anthropic.com", "/v1/models", {"anthropic-version": "2023-06-01"}),
+    "google": _Provider(
+        "GOOGLE",
+        "https://generativelanguage.googleapis.com",
+        "/v1beta/models?pageSize=1000",
+        key_header="x-goog-api-key",
+        needs_key=True,
+    ),
+    "mistral": _Provider("MISTRAL", "https://api.mistral.ai", "/v1/models", needs_key=True),
+}
 
 
 async def check_models(state: MeshState | None, environment: Mapping[str, str], *, online: bool) -> list[Finding]:
@@ -54,15 +69,18 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
     from archon.errors import FailedPrecondition, InvalidArgument, NotFound, Unauthenticated
     from archon_mesh.llm import create_model
 
-    provider = _ANTHROPIC if spec.removeprefix("text/").startswith("anthropic/") else _OPENAI
+    kind = spec.removeprefix("text/").partition("/")[0]
+    provider = _PROVIDERS.get(kind, _OPENAI)
     try:
         model = create_model(spec)
     except (InvalidArgument, NotFound) as error:
         if "unknown model" in str(error):
-            hint = "Set ARCHON_MODEL to `offline`, `openai/NAME` or `anthropic/NAME`."
+            hint = "Set ARCHON_MODEL to `offline`, `openai/NAME`, `anthropic/NAME` or `google/NAME`."
             return [problem("model", f"unknown model {spec!r}", hint)]
         if (prices := environment.get("ARCHON_PRICES")) and prices in str(error):
             return [problem("model", f"{spec} has no usable prices: {error}", "Correct the file of ARCHON_PRICES.")]
+        if kind == "bedrock":
+            return [problem("model", f"{spec}: {error}", "Set AWS_REGION, and the credentials of AWS.")]
         variables = f"{provider.variables}_BASE_URL" + (", OPENAI_SERVER" if provider is _OPENAI else "")
         hint = f"Correct {variables} or the proxy that the message names."
         return [problem("model", f"{spec}: {error}", hint)]
@@ -77,8 +95,11 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
     if spec == "offline":
         unused = "; OPENAI_API_KEY is set, but not used" if environment.get("OPENAI_API_KEY") else ""
         return [ok("model", f"offline{unused}")]
+    if kind == "bedrock":
+        return [ok("model", f"{spec}, with what the tools of AWS find; not contacted")]
     endpoint = environment.get(f"{provider.variables}_BASE_URL") or provider.endpoint
-    key = (environment.get(f"{provider.variables}_API_KEY") or "").strip()
+    names = [f"{provider.variables}_API_KEY", *(["GEMINI_API_KEY"] if kind == "google" else [])]
+    key = next((value for name in names if (value := (environment.get(name) or "").strip())), "")
     summary = f"{spec} at {_host(endpoint)}, {'with' if key else 'without'} a key"
     if not online:
         return [ok("model", f"{summary}; not contacted without --online")]
@@ -88,10 +109,11 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
 def _query_endpoint(name: str, provider: _Provider, endpoint: str, key: str, summary: str) -> Finding:
     try:
         request = urllib.request.Request(endpoint.rstrip("/") + provider.models)
-        if provider is _ANTHROPIC:
-            request.add_header("anthropic-version", "2023-06-01")
+        for header, value in provider.headers.items():
+            request.add_header(header, value)
         if key:
-            request.add_unredirected_header("Authorization", f"Bearer {key}")
+            is_bearer = provider.key_header == "Authorization"
+            request.add_unredirected_header(provider.key_header, f"Bearer {key}" if is_bearer else key)
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT) as response:
             names = _model_names(response.read(4 * 1024**2))
     except urllib.error.HTTPError as error:
@@ -119,7 +141,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def _model_names(content: bytes) -> set[str]:
     try:
-        return {str(model["id"]) for model in json.loads(content)["data"]}
+        data = json.loads(content)
+        if "models" in data:  # Google's
+            return {str(model["name"]).removeprefix("models/") for model in data["models"]}
+        return {str(model["id"]) for model in data["data"]}
     except (ValueError, KeyError, TypeError):
         return set()
 

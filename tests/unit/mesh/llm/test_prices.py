@@ -51,9 +51,32 @@ def test_cost_is_rounded_up_to_a_millionth_of_a_dollar() -> None:
     assert Price(0.1, 0.4, 0.1, 0.1).cost_of(Usage(30, 0)) == 3
 
 
-def test_the_table_is_valid_and_names_both_providers() -> None:
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        (Usage(200, 10), 200 * 2 + 10 * 10),
+        (Usage(201, 10), 201 * 4 + 10 * 15),
+        (Usage(501, 10, cached_input_tokens=500), 6 + 500 * 6 + 10 * 15),
+    ],
+)
+def test_a_long_prompt_has_another_price_for_all_its_tokens(tmp_path: Path, usage: Usage, cost: int) -> None:
+    tiers = "[{above: 500, input: 6, output: 15}, {above: 200, input: 4, output: 15, cached_input: 1}]"
+    text = f"models: {{google/x: {{input: 2, output: 10, cached_input: 0.5, long: {tiers}}}}}"
+    assert read_prices(prices_file(tmp_path, text))["google/x"].cost_of(usage) == cost
+
+
+@pytest.mark.parametrize(
+    "name", ["global.anthropic.claude-opus-5-5", "eu.anthropic.claude-opus-5-5", "anthropic.claude-opus-5-5"]
+)
+def test_a_model_of_bedrock_costs_the_same_in_each_region(name: str) -> None:
+    price = find_price(f"bedrock/{name}")
+    assert price is not None
+    assert price == read_prices(TABLE)["bedrock/global.anthropic.claude-opus-5-5"]
+
+
+def test_the_table_is_valid_and_names_all_providers() -> None:
     providers = {name.partition("/")[0] for name in read_prices(TABLE)}
-    assert providers == {"openai", "anthropic"}
+    assert providers == {"openai", "anthropic", "google", "mistral", "bedrock"}
     assert all(price.cached_input <= price.input <= price.output for price in read_prices(TABLE).values())
 
 
@@ -113,6 +136,12 @@ def test_a_context_window_is_found_by_the_models_name(
         ("models: {openai/x: {input: 1$, output: 2}}", "input must be US dollars"),
         ("models: {openai/x: {input: 1, output: 2, window: -1}}", "window must be a number of tokens, not -1"),
         ("models: {openai/x: {input: 1, output: 2, window: 1.5}}", "window must be a number of tokens, not 1.5"),
+        ("models: {openai/x: {input: 1, output: 2, long: 3}}", "long must be a list of prices with `above`, not 3"),
+        (
+            "models: {openai/x: {input: 1, output: 2, long: [{input: 1, output: 2}]}}",
+            "above must be a number of tokens",
+        ),
+        ("models: {openai/x: {input: 1, output: 2, long: [{above: 9, input: 1}]}}", "openai/x has no 'output'"),
     ],
 )
 def test_a_malformed_file_is_refused_with_its_name(tmp_path: Path, text: str, message: str) -> None:
@@ -166,6 +195,17 @@ async def test_a_call_is_estimated_with_its_largest_reply() -> None:
 def test_the_highest_price_bounds_each_of_several() -> None:
     assert highest([Price(1, 9, 1, 1), None, Price(2, 3, 0, 4)]) == Price(2, 9, 1, 4)
     assert highest([None]) is None
+
+
+def test_the_highest_price_bounds_long_prompts_too() -> None:
+    first = Price(1, 9, 1, 1, long=((100, Price(3, 9, 1, 1)), (300, Price(5, 9, 1, 1))))
+    second = Price(2, 3, 0, 4, long=((200, Price(4, 20, 0, 4)),))
+    price = highest([first, second])
+    assert price is not None
+    assert [price.at(tokens).input for tokens in (100, 101, 201, 301)] == [2, 3, 4, 5]
+    for tokens in (50, 150, 250, 400):
+        usage = Usage(tokens, 10)
+        assert price.cost_of(usage) >= max(first.cost_of(usage), second.cost_of(usage))
 
 
 def test_a_client_without_a_price_has_none() -> None:

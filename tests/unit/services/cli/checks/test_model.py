@@ -23,6 +23,11 @@ from tests.unit.services.cli.checks.findings import http_server, levels, texts
         ("anthropic/some", {"ANTHROPIC_API_KEY": "k"}, "ok", "api.anthropic.com, with a key"),
         ("text/anthropic/some", {"ANTHROPIC_API_KEY": "k"}, "ok", "api.anthropic.com, with a key"),
         ("anthropic/some", {"OPENAI_API_KEY": "k"}, "problem", "no usable key"),
+        ("google/some", {"GEMINI_API_KEY": "k"}, "ok", "generativelanguage.googleapis.com, with a key"),
+        ("google/some", {"OPENAI_API_KEY": "k"}, "problem", "Set GOOGLE_API_KEY."),
+        ("mistral/some", {"MISTRAL_API_KEY": "k"}, "ok", "api.mistral.ai, with a key"),
+        ("bedrock/some", {"AWS_REGION": "eu-west-1"}, "ok", "what the tools of AWS find"),
+        ("bedrock/some", {"AWS_CONFIG_FILE": "/none"}, "problem", "Set AWS_REGION"),
         ("openai/some", {"OPENAI_API_KEY": "k", "ARCHON_PRICES": "/none"}, "problem", "no usable prices"),
         ("openai/some", {"OPENAI_BASE_URL": "http://me:pass@10.0.0.1:11434/v1"}, "ok", "10.0.0.1:11434, without a key"),
     ],
@@ -78,6 +83,15 @@ async def test_online_check_queries_the_endpoint_of_anthropic(monkeypatch: pytes
     assert levels(findings) == ["ok"] and "the endpoint answers" in texts(findings)
     assert (requests[0]["path"], requests[0]["Authorization"]) == ("/v1/models", "Bearer s3cret")
     assert "anthropic-version" in {name.lower() for name in requests[0]}
+
+
+async def test_online_check_queries_the_endpoint_of_google(monkeypatch: pytest.MonkeyPatch) -> None:
+    with http_server(200, b'{"models": [{"name": "models/some"}]}', {}) as (address, requests):
+        variables = {"ARCHON_MODEL": "google/some", "GOOGLE_BASE_URL": f"http://{address}", "GOOGLE_API_KEY": "s3cret"}
+        findings = await check_model(monkeypatch, variables, online=True)
+    assert levels(findings) == ["ok"] and "the endpoint answers" in texts(findings)
+    assert requests[0]["path"].startswith("/v1beta/models")
+    assert "s3cret" in requests[0].values()
 
 
 async def test_unreachable_endpoint_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
