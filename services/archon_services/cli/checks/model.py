@@ -35,8 +35,9 @@ class _Provider:
 
     @property
     def key_hint(self) -> str:
-        other = "" if self.needs_key else f", or {self.variables}_BASE_URL to a server that needs no key"
-        return f"Set {self.variables}_API_KEY{other}."
+        if self.needs_key:
+            return f"Set {self.variables}_API_KEY."
+        return f"Set {self.variables}_API_KEY, or {self.variables}_BASE_URL to a server that needs no key."
 
 
 _OPENAI: Final = _Provider("OPENAI", "https://api.openai.com/v1", "/models")
