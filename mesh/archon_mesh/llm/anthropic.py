@@ -16,12 +16,17 @@ from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.extras import import_extra
+from archon_mesh.llm.media import MediaProfile, SentFiles
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.servers import find_media
 from archon_mesh.llm.tool_names import ToolNames
 
 MAX_TOKENS: Final = 32_000
 """Tokens of a reply, thinking included, if the request sets no limit: the API requires one."""
+
+MEDIA: Final = MediaProfile(media=("image", "file"), media_urls=("image", "file"))
+"""The files that models behind the API take."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +36,12 @@ class AnthropicModel:
 
     `base_url` defaults to ANTHROPIC_BASE_URL, then to Anthropic; `api_key` defaults to ANTHROPIC_API_KEY, which is
     optional for other servers. `thinking` is sent as it is, None leaves it to the model's default. Thinking is
-    streamed, and sent back with its signature, as the API requires between a tool call and its result.
+    streamed, and sent back with its signature, as the API requires between a tool call and its result. `server` are
+    keys of MediaProfile that replace those of MEDIA.
 
-    Raises FailedPrecondition if the package anthropic is not installed, and Unauthenticated if the endpoint is
-    Anthropic and there is no key, or if the key has characters that an HTTP header cannot carry.
+    Raises FailedPrecondition if the package anthropic is not installed, Unauthenticated if the endpoint is Anthropic
+    and there is no key, or if the key has characters that an HTTP header cannot carry, and InvalidArgument for an
+    unknown key.
     """
 
     def __init__(
@@ -44,11 +51,14 @@ class AnthropicModel:
         base_url: str | None = None,
         api_key: str | None = None,
         thinking: Mapping[str, Any] | None = None,
+        server: Mapping[str, Any] | None = None,
     ) -> None:
         # Imported here, because it is optional, and takes half a second.
         package = import_extra("anthropic", "anthropic")
         self._model = model
         self._thinking = dict(thinking) if thinking is not None else None
+        self.media = find_media(server, MEDIA)
+        self._files = SentFiles(self.media, model)
         self.price = find_price(f"anthropic/{model}")
         self.calibration = Calibration()
         self._endpoint = Endpoint(package, "ANTHROPIC", "Anthropic", base_url=base_url, api_key=api_key)
@@ -73,7 +83,7 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        stream = await self._open(call, names.to_provider(request))
+        stream = await self._files.sent(names.to_provider(request), lambda fitted: self._open(call, fitted))
         message = MessageAssembler(names)
         async with aclosing(call.read_all(stream, message.add)) as pieces:
             async for piece in pieces:

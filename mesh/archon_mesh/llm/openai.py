@@ -20,6 +20,7 @@ from archon_mesh.llm.chat_http import ChatHttp
 from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wire
+from archon_mesh.llm.media import SentFiles
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.servers import find_profile
@@ -27,7 +28,7 @@ from archon_mesh.llm.servers.arrange import arrange
 from archon_mesh.llm.servers.plain_schema import plain_schema
 from archon_mesh.llm.sse import EventReader, ServerEvent
 from archon_mesh.llm.tool_names import ToolNames
-from archon_mesh.llm.wire import message_to_wire, sendable, tool_to_wire
+from archon_mesh.llm.wire import content_to_wire, message_to_wire, sendable, tool_to_wire
 
 if TYPE_CHECKING:
     import httpx2
@@ -82,6 +83,8 @@ class OpenAIModel:
         self._endpoint = Endpoint(None, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url, self._endpoint.key
         self.profile = find_profile(address, model, server or os.environ.get(VARIABLE) or None)
+        self.media = self.profile
+        self._files = SentFiles(self.profile, model)
         self._limit: str = self.profile.length
         self._clients = PerLoop(lambda: ChatHttp(address, key))
 
@@ -93,7 +96,10 @@ class OpenAIModel:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        response = await self._begin(call, request, lambda: self._arguments(names.to_provider(request)))
+        named = names.to_provider(request)
+        response = await self._files.sent(
+            named, lambda fitted: self._begin(call, request, lambda: self._arguments(fitted))
+        )
         reply = ChatReply(names, self._endpoint.key)
         try:
             content = await call.step(response.aread())
@@ -105,8 +111,11 @@ class OpenAIModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         named = names.to_provider(request)
-        response = await self._begin(
-            call, request, lambda: {**self._arguments(named), "stream": True, **self._stream_options()}
+        response = await self._files.sent(
+            named,
+            lambda fitted: self._begin(
+                call, request, lambda: {**self._arguments(fitted), "stream": True, **self._stream_options()}
+            ),
         )
         reply, is_ended = ChatReply(names, self._endpoint.key), False
         try:
@@ -203,6 +212,8 @@ class OpenAIModel:
 
     def _to_wire(self, message: ChatMessage) -> dict[str, Any]:
         wire = message_to_wire(_sendable(message))
+        if message.files:
+            wire["content"] = content_to_wire(message)
         if message.tool_calls:
             thinking_to_wire(message, wire, self.profile, {*self.profile.reasoning} - self._refused)
         return wire

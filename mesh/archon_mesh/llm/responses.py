@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
@@ -14,11 +14,16 @@ from archon_mesh.llm.cache_key import FIELD, cache_key
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.media import MediaProfile, SentFiles
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.responses_reply import ResponseAssembler
 from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
+from archon_mesh.llm.servers import find_media
 from archon_mesh.llm.tool_names import ToolNames
+
+MEDIA: Final = MediaProfile(media=("image", "file"), media_urls=("image", "file"))
+"""The files that models behind the API take."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,9 +33,10 @@ class ResponsesModel:
 
     Address and key are those of OpenAIModel. `reasoning` is sent as it is, such as `{"summary": "auto"}` for summaries,
     which are streamed as thinking; None leaves it to the model's default. Reasoning is sent back encrypted, as it came.
+    `server` are keys of MediaProfile that replace those of MEDIA.
 
     Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
-    header cannot carry.
+    header cannot carry, and InvalidArgument for an unknown key.
     """
 
     def __init__(
@@ -40,12 +46,15 @@ class ResponsesModel:
         base_url: str | None = None,
         api_key: str | None = None,
         reasoning: Mapping[str, Any] | None = None,
+        server: Mapping[str, Any] | None = None,
     ) -> None:
         # Imported here, because it takes half a second and 16 MB.
         import openai
 
         self._model = model
         self._reasoning = dict(reasoning) if reasoning is not None else None
+        self.media = find_media(server, MEDIA)
+        self._files = SentFiles(self.media, model)
         self.price = find_price(f"openai/{model}")
         self.calibration = Calibration()
         self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
@@ -69,7 +78,7 @@ class ResponsesModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        stream = await self._open(call, names.to_provider(request))
+        stream = await self._files.sent(names.to_provider(request), lambda fitted: self._open(call, fitted))
         response = ResponseAssembler(names, self._endpoint.key)
         async with aclosing(call.read_all(stream, response.add)) as pieces:
             async for piece in pieces:

@@ -78,7 +78,7 @@ class PlanRequestRun:
         outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
         if outcome.decision is HookDecision.STOP:
             return str(outcome.value)
-        goal = query[-1].content
+        goal = query[-1].described  # a plan is made of text: its steps get the labels of files
         if not self._request.synthesise:
             model = RunModel(state, hooks, is_shown=False)
             return await self._plan(model, state.agent.temperature, goal, self._clarification(resume_from))

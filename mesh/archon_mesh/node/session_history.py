@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from archon.agent import HistoryMessage, TaskContext
+from archon.agent.history import shortened
 from archon.errors import DataLoss
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.core.messages import EARLIER_RUN, PROVIDER_STATE, ChatMessage
@@ -19,7 +20,8 @@ MESSAGE_KEY: Final = "dev.archon.mesh/message"
 """The metadata key of a whole message, in the JSON form of `archon_mesh.memory`."""
 
 MAX_TURN_CHARS: Final = 80_000
-"""A longer turn is stored as its query and its answer, without the tool calls in between."""
+"""A longer turn is stored with labels in place of its files; if it is longer all the same, as its query and its answer,
+without the tool calls in between."""
 
 _ROLES: Final[Mapping[str, Literal["system", "assistant", "tool"]]] = {
     "system": "system",
@@ -48,9 +50,15 @@ class TurnRecorder:
 
     def new_messages(self) -> list[HistoryMessage] | None:
         """Returns the messages to store with the answer, or None if the query and the answer are enough."""
-        messages = [_encode(message) for message in self._added]
-        size = sum(len(message.text) + sum(map(len, message.metadata.values())) for message in messages)
-        return messages if messages and size <= MAX_TURN_CHARS else None
+        for added in (self._added, [message.without_files() for message in self._added]):
+            messages = [_encode(message) for message in added]
+            size = sum(len(message.text) + sum(map(len, message.metadata.values())) for message in messages)
+            if size <= MAX_TURN_CHARS:
+                return messages or None
+        query, answer = self._added[0], self._added[-1]
+        if query.files:  # the query that is stored by default has no labels
+            return [HistoryMessage(each.role, shortened(each.described)) for each in (query, answer)]
+        return None
 
 
 def load_history(task: TaskContext, recorder: TurnRecorder, agent_name: str) -> HistoryList:

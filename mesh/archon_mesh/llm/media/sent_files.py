@@ -1,0 +1,114 @@
+"""Files that go to the server of a model: fitted to what it takes, and left out once it has refused them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from archon.errors import ArchonError, FieldViolation, InvalidArgument, MessageTooLarge, NotFound, Unavailable
+from archon.failure_kinds import CONTEXT_OVERFLOW
+from archon_mesh.core.media import Media
+from archon_mesh.core.messages import OF_RESULT, ChatMessage
+from archon_mesh.llm.base import ModelRequest
+from archon_mesh.llm.media.fit import fitted
+from archon_mesh.llm.media.profile import MediaProfile
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+MAX_REFUSED: Final = 1_000
+"""Files that a client remembers as refused; then it forgets all of them."""
+
+_NAMES_FILES = re.compile(
+    r"(?i)image|audio|vision|multi-?modal|mmproj|document|attachment|\bpdf\b|\bfiles?\b|file_|content[ _](?:part|type)"
+    r"|base64|media[ _]type"
+)
+_TAKES_NONE = re.compile(
+    r"(?i)(?:not|n't) (?:support|accept|multi-?modal)|unsupported|that support|missing data required|unknown variant"
+    r"|only supports? text|mmproj|not found in the model"
+)
+"""What servers say, with a status of their own failure too, about a model that takes no files."""
+
+
+class SentFiles:
+    """The files of the requests of one client."""
+
+    def __init__(self, profile: MediaProfile, model: str) -> None:
+        self._profile = profile
+        self._model = model
+        self._refused: set[str] = set()
+        """Digests of files of tool results that the server has refused."""
+
+    async def sent(self, request: ModelRequest, send: Callable[[ModelRequest], Awaitable[T]]) -> T:
+        """Returns what `send` returns for the request with the files that the model takes; without those of results
+        that its server refuses. Raises what `send` and `fitted` raise, and InvalidArgument, which is not retried, if
+        the server refuses the user's files."""
+        while True:
+            sendable = self.fit(request)
+            try:
+                return await send(sendable)
+            except ArchonError as error:
+                if not self._learns_from(error, request, sendable):
+                    raise
+
+    def fit(self, request: ModelRequest) -> ModelRequest:
+        """Returns the request with the files that the model takes. Raises InvalidArgument as `fitted` does."""
+        return fitted(request, self._profile, self._model, self._refused)
+
+    def _learns_from(self, error: ArchonError, request: ModelRequest, sent: ModelRequest) -> bool:
+        """Returns whether an error says that the server refuses files of results, which are left out from now on.
+        Raises InvalidArgument if it refuses the user's files."""
+        files = [file for message in sent.messages for file in message.files]
+        if not files or not _is_about_files(error):
+            return False
+        user, results = _newest(request.messages)
+        digests = {file.digest for file in results if file in files} - self._refused
+        if not digests:  # of the results before them, none was refused until now
+            digests = {file.digest for file in _of_results(request.messages) if file in files} - self._refused
+        if user or not digests:
+            labels = ", ".join(file.label for file in user or files)
+            raise InvalidArgument(
+                f"the server of the model {self._model} refuses the request with {labels}: {error.message}; if the "
+                "model does not take such files, `media` of its `server` says so",
+                field_violations=[FieldViolation("messages", f"the server refuses a request with {labels}")],
+                metadata={**error.metadata, "model": self._model, "setting": "media"},
+            ) from None
+        _log.warning("%s: the server refuses files of tool results, they are left out: %s", self._model, error.message)
+        if len(self._refused) + len(digests) > MAX_REFUSED:
+            self._refused.clear()
+        self._refused |= digests
+        return True
+
+
+def _is_about_files(error: ArchonError) -> bool:
+    """Whether a server has refused a request because of its files."""
+    if error.kind == CONTEXT_OVERFLOW:
+        return False
+    if isinstance(error, MessageTooLarge):
+        return True
+    if not _NAMES_FILES.search(error.message):
+        return False
+    if isinstance(error, (InvalidArgument, NotFound)):
+        return not isinstance(error, NotFound) or _TAKES_NONE.search(error.message) is not None
+    return isinstance(error, Unavailable) and _TAKES_NONE.search(error.message) is not None
+
+
+def _newest(messages: Sequence[ChatMessage]) -> tuple[list[Media], list[Media]]:
+    """Returns the files after the last reply: the user's, and those of results."""
+    user: list[Media] = []
+    results: list[Media] = []
+    for message in reversed(messages):
+        if message.role == "assistant":
+            break
+        is_result = message.role == "tool" or OF_RESULT in message.metadata
+        (results if is_result else user)[:0] = message.files
+    return user, results
+
+
+def _of_results(messages: Sequence[ChatMessage]) -> Iterator[Media]:
+    for message in messages:
+        if message.role != "user" or OF_RESULT in message.metadata:
+            yield from message.files
