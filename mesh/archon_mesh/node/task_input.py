@@ -25,12 +25,11 @@ def query_of(task: TaskContext) -> ChatMessage:
             files.append(content)
         elif content:
             texts.append(content)
-    text = "\n\n".join(texts)
     if task.expected_output:
-        text = f"{text}\n\nExpected output: {task.expected_output}"
+        texts.append(f"Expected output: {task.expected_output}")
     if task.refusal:
-        text = f"{text}\n\nAn earlier answer was refused: {task.refusal}"
-    return ChatMessage("user", text, files=files)
+        texts.append(f"An earlier answer was refused: {task.refusal}")
+    return ChatMessage("user", "\n\n".join(texts), files=files)
 
 
 def _content(number: int, part: common_pb2.Part) -> str | Media:

@@ -43,8 +43,12 @@ def to_text(request: ModelRequest) -> ModelRequest:
         if message.role == "tool" and messages and messages[-1].content.startswith("Observation: "):
             # Many chat templates refuse two messages of one role in a row.
             last = messages.pop()
-            content, files = f"{last.content}\n{written.content}", (*last.files, *written.files)
-            written = replace(written, content=content, files=files)
+            written = replace(
+                written,
+                content=f"{last.content}\n{written.content}",
+                files=(*last.files, *written.files),
+                metadata={**last.metadata, **written.metadata},
+            )
         messages.append(written)
     if request.tools:
         _add_rules(messages, request.tools)
