@@ -23,7 +23,7 @@ from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wi
 from archon_mesh.llm.media import SentFiles
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
-from archon_mesh.llm.servers import find_profile
+from archon_mesh.llm.servers import find_profile, with_media
 from archon_mesh.llm.servers.arrange import arrange
 from archon_mesh.llm.servers.plain_schema import plain_schema
 from archon_mesh.llm.sse import EventReader, ServerEvent
@@ -49,6 +49,9 @@ _UNKNOWN = re.compile(
 VARIABLE: Final = "OPENAI_SERVER"
 """The variable with the family of servers that the endpoint belongs to."""
 
+MEDIA: Final = "OPENAI_MEDIA"
+"""The variable with the files that its models take, separated by commas: image, audio, file, or media types."""
+
 LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """The older and the newer name of the limit of a reply."""
 
@@ -61,7 +64,8 @@ class OpenAIModel:
 
     `base_url` defaults to OPENAI_BASE_URL, then to OpenAI; `api_key` defaults to OPENAI_API_KEY, which is optional for
     other servers. `server` is the family of servers that the endpoint belongs to, or single keys of its profile
-    (`archon_mesh.llm.servers`); it defaults to OPENAI_SERVER, and what it leaves out follows from URL and model.
+    (`archon_mesh.llm.servers`); it defaults to OPENAI_SERVER, its `media` to OPENAI_MEDIA, and what it leaves out
+    follows from URL and model.
 
     Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
     header cannot carry, and InvalidArgument for an unknown family or key.
@@ -82,7 +86,8 @@ class OpenAIModel:
         """Optional fields that the endpoint has refused."""
         self._endpoint = Endpoint(None, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url, self._endpoint.key
-        self.profile = find_profile(address, model, server or os.environ.get(VARIABLE) or None)
+        chosen = with_media(server or os.environ.get(VARIABLE) or None, os.environ.get(MEDIA, ""))
+        self.profile = find_profile(address, model, chosen)
         self.media = self.profile
         self._files = SentFiles(self.profile, model)
         self._limit: str = self.profile.length

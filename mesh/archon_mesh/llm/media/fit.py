@@ -15,7 +15,7 @@ from archon.errors import FieldViolation, InvalidArgument
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import OF_RESULT, ChatMessage
 from archon_mesh.llm.base import ModelRequest
-from archon_mesh.llm.media.profile import MediaProfile
+from archon_mesh.llm.media.profile import NOTHING, MediaProfile
 
 REFUSED: Final = "the model's server refused it"
 
@@ -79,9 +79,9 @@ def _not_taken(each: _Placed, profile: MediaProfile, model: str) -> str:
     what = f"{file.true_type} from a URL" if by_url else file.true_type
     if each.is_strict:
         setting = "media_urls" if by_url else "media"
+        remedy = f"`{setting}` of its `server` sets what it takes" if profile is not NOTHING else "use another model"
         raise InvalidArgument(
-            f"the model {model} does not take the file {file.label}: it takes {profile.accepted}, not {what}; "
-            f"`{setting}` of its `server` sets what it takes",
+            f"the model {model} does not take the file {file.label}: it takes {profile.accepted}, not {what}; {remedy}",
             field_violations=[FieldViolation(each.field, f"{file.label}: {model} does not take {what} ({setting})")],
             metadata={"model": model, "media_type": file.true_type, "setting": setting},
         )
@@ -102,8 +102,8 @@ def _limit_messages(placed: Sequence[_Placed], profile: MediaProfile, model: str
 
 
 def _limit_request(placed: Sequence[_Placed], profile: MediaProfile, model: str) -> None:
-    """Leaves out the oldest files of results if a request has too many. They are left out by groups that fill half of the
-    room: the beginning of the next requests is then the same again, and stays cached."""
+    """Leaves out the oldest files of results if a request has too many: by groups that fill half of the room, so that
+    the beginning of the next requests is the same again, and stays cached."""
     files = size = 0
     for each in placed:
         if each.is_strict and not each.why:
@@ -117,7 +117,7 @@ def _limit_request(placed: Sequence[_Placed], profile: MediaProfile, model: str)
 
 
 def _groups(others: Sequence[_Placed], most: int, most_bytes: int) -> list[list[_Placed]]:
-    """Returns files in groups of at most so many files and bytes, or of one; a further file changes the last one only."""
+    """Returns files in groups of at most so many files and bytes, or of one; a further file changes the last group."""
     groups: list[list[_Placed]] = []
     for each in others:
         last = groups[-1] if groups else []

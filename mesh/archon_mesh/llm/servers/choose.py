@@ -50,6 +50,15 @@ def find_profile(base_url: str | None, model: str, chosen: str | Mapping[str, An
         raise InvalidArgument(f"invalid profile of a server: {_first(error)}") from None
 
 
+def with_media(chosen: str | Mapping[str, Any] | None, media: str) -> str | Mapping[str, Any] | None:
+    """Returns what was chosen with `media`, entries separated by commas, unless it has its own; unchanged if `media`
+    is empty."""
+    entries = [entry.strip() for entry in media.split(",") if entry.strip()]
+    if not entries:
+        return chosen
+    return {"media": entries, **({FAMILY: chosen} if isinstance(chosen, str) else chosen or {})}
+
+
 def find_media(chosen: Mapping[str, Any] | None, known: MediaProfile) -> MediaProfile:
     """Returns what files a model of another API takes: what is `known`, with the keys that are `chosen`. Raises
     InvalidArgument for a key that is not known."""

@@ -63,7 +63,7 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
             return [problem("model", f"unknown model {spec!r}", hint)]
         if (prices := environment.get("ARCHON_PRICES")) and prices in str(error):
             return [problem("model", f"{spec} has no usable prices: {error}", "Correct the file of ARCHON_PRICES.")]
-        hint = "Correct OPENAI_BASE_URL, OPENAI_SERVER or the proxy that the message names."
+        hint = "Correct OPENAI_BASE_URL, OPENAI_SERVER, OPENAI_MEDIA or the proxy that the message names."
         return [problem("model", f"{spec}: {error}", hint)]
     except Unauthenticated as error:
         hint = str(error) if environment.get(f"{provider.variables}_API_KEY") else provider.key_hint

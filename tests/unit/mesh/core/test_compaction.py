@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archon_mesh.core.compaction import (
-    MAX_LABELS,
     MAX_EXTRACT,
+    MAX_LABELS,
     MAX_LINE,
     broken_pairing,
     extract,
@@ -160,7 +160,10 @@ def test_a_window_names_the_files_of_what_it_leaves_out() -> None:
     note, *kept = sliding_window(talk, 1)
     assert kept == [shown(3), *replied("c")]
     assert is_summary(note)
-    assert note.content == "[Files of earlier messages, left out: [1.png, image/png, 1 bytes], [2.png, image/png, 1 bytes]]"
+    assert (
+        note.content
+        == "[Files of earlier messages, left out: [1.png, image/png, 1 bytes], [2.png, image/png, 1 bytes]]"
+    )
 
 
 def test_notes_about_files_become_one_of_the_newest() -> None:

@@ -97,11 +97,13 @@ def test_a_data_url_is_read() -> None:
 
 @pytest.mark.parametrize("url", ["ftp://x/a.png", "file:///etc/passwd", "a.png", "http://", "data:x", "data:;base64,?"])
 def test_a_url_that_is_neither_of_http_nor_data_is_refused(url: str) -> None:
-    with pytest.raises(InvalidArgument, match="invalid (data )?URL of a file"):
+    with pytest.raises(InvalidArgument, match=r"invalid (data )?URL of a file"):
         Media.at(url)
 
 
-@pytest.mark.parametrize("file", [Media(PNG, "image/png", name="a.png"), Media.at("https://x.org/a", "image/png"), Media(b"")])
+@pytest.mark.parametrize(
+    "file", [Media(PNG, "image/png", name="a.png"), Media.at("https://x.org/a", "image/png"), Media(b"")]
+)
 def test_a_file_is_stored_as_json(file: Media) -> None:
     assert media_from_json(json.loads(json.dumps(media_to_json(file)))) == file
 
@@ -126,7 +128,13 @@ def test_a_description_has_each_label_once() -> None:
 
 
 def test_the_files_of_a_result_are_those_that_are_no_text() -> None:
-    content = ["a", Image(PNG), Audio(WAV), EmbeddedResource(b"text", uri="note://1"), EmbeddedResource(PDF, "application/pdf", "r://2")]
+    content = [
+        "a",
+        Image(PNG),
+        Audio(WAV),
+        EmbeddedResource(b"text", uri="note://1"),
+        EmbeddedResource(PDF, "application/pdf", "r://2"),
+    ]
     assert files_of(content) == (
         Media(PNG, "image/png"),
         Media(WAV, "audio/wav"),

@@ -62,7 +62,9 @@ def test_other_files_become_files_of_the_message(part: Part, file: Media) -> Non
 
 
 def test_what_is_expected_follows_the_text() -> None:
-    assigned = agent_pb2.AssignTask(input=[Part(raw=PNG, media_type="image/png")], expected_output="a noun", refusal="no")
+    assigned = agent_pb2.AssignTask(
+        input=[Part(raw=PNG, media_type="image/png")], expected_output="a noun", refusal="no"
+    )
     query = query_of(TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="a"))
     assert query.content == "Expected output: a noun\n\nAn earlier answer was refused: no"
     assert len(query.files) == 1

@@ -55,7 +55,11 @@ def test_the_text_may_come_from_standard_input(tmp_path: Path, monkeypatch: pyte
         ("blank.txt", b" \n", "missing goal: .*blank.txt is empty"),
         ("a.bin", b"\x00\xff", "a.bin is not UTF-8 text, nor of a type that its name or its first bytes tell"),
         ("a.txt", b"\xff\xfe", "a.txt is not UTF-8 text"),
-        ("large.png", PNG + bytes(MAX_CHECKED_BYTES), "large.png is too large: 4,190,208 bytes are left of what a goal"),
+        (
+            "large.png",
+            PNG + bytes(MAX_CHECKED_BYTES),
+            "large.png is too large: 4,190,208 bytes are left of what a goal",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_a_mistake_of_usage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -116,7 +117,7 @@ async def test_requests_with_files_begin_as_the_one_before(server: OpenAIServer)
     await model.close()
     bodies = [received.body["messages"] for received in server.received]
     assert len(bodies) == 4
-    for before, after in zip(bodies, bodies[1:], strict=False):
+    for before, after in pairwise(bodies):
         assert after[: len(before)] == before
     assert len(str(bodies[-1]).split("image_url': {'url'")) == 5, "the query's image and those of three results"
 

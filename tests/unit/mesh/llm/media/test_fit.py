@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from archon.errors import InvalidArgument
@@ -45,13 +47,15 @@ def test_a_users_file_of_another_kind_is_a_typed_error(file: Media) -> None:
     with pytest.raises(InvalidArgument, match="some-model does not take the file") as raised:
         fit(ChatMessage("system", "s"), user(IMAGE, file))
     error = raised.value
-    assert file.label in error.message and file.true_type in error.message and "`media` of its `server`" in error.message
+    assert (
+        file.label in error.message and file.true_type in error.message and "`media` of its `server`" in error.message
+    )
     assert [violation.field for violation in error.field_violations] == ["messages[1].files[1]"]
     assert error.metadata == {"model": "some-model", "media_type": file.true_type, "setting": "media"}
 
 
 def test_a_model_that_takes_no_files_says_so() -> None:
-    with pytest.raises(InvalidArgument, match="it takes no files, not image/png"):
+    with pytest.raises(InvalidArgument, match="it takes no files, not image/png; use another model"):
         fit(user(IMAGE), profile=NOTHING)
 
 
@@ -130,7 +134,7 @@ def test_newer_results_take_the_place_of_the_oldest_by_halves() -> None:
         counts.append(sum(shown))
         prefixes.append(shown)
     assert max(counts) == 5 and counts[-1] >= 3
-    same = [old == new[: len(old)] for old, new in zip(prefixes, prefixes[1:], strict=False)]
+    same = [old == new[: len(old)] for old, new in pairwise(prefixes)]
     assert same.count(False) == 4, "the beginning of a request changes with every other result at most"
 
 

@@ -240,7 +240,9 @@ async def test_a_refused_file_of_a_result_is_left_out_once_and_for_all(refusal: 
     model = OpenAIModel("m", base_url=chat.url, server=EVERY)
     request = with_results(IMAGE)
     await model.generate(request)
-    later = ModelRequest([*request.messages, ChatMessage("assistant", "I see."), ChatMessage("user", "And?")], timeout=10)
+    later = ModelRequest(
+        [*request.messages, ChatMessage("assistant", "I see."), ChatMessage("user", "And?")], timeout=10
+    )
     await model.generate(later)
     await model.close()
     assert len(chat.received) == 3

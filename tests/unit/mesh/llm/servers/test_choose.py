@@ -8,7 +8,7 @@ import pytest
 
 from archon.errors import InvalidArgument
 from archon_mesh.core.media import Media
-from archon_mesh.llm.servers import ServerProfile, families, find_profile
+from archon_mesh.llm.servers import ServerProfile, families, find_profile, with_media
 from tests.fixtures.media import PDF, PNG
 
 
@@ -107,6 +107,13 @@ def test_files_that_a_model_takes_follow_from_server_and_model(
     url: str | None, model: str, taken: tuple[str, ...]
 ) -> None:
     assert find_profile(url, model).media == taken
+
+
+def test_what_a_model_takes_may_be_in_the_environment() -> None:
+    assert with_media("vllm", "") == "vllm" and with_media(None, " ,") is None
+    profile = find_profile("http://gpu:8000/v1", "our-own", with_media("vllm", "image, audio/flac"))
+    assert (profile.family, profile.media) == ("vllm", ("image", "audio/flac"))
+    assert with_media({"media": []}, "image") == {"media": []}
 
 
 def test_what_a_model_takes_may_be_set() -> None:
