@@ -37,6 +37,7 @@ class Media:
     media_type: str = UNKNOWN
     name: str = field(default="", kw_only=True)
     url: str = field(default="", kw_only=True)
+    _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.url[:5].lower() == "data:":
@@ -88,7 +89,10 @@ class Media:
     @property
     def digest(self) -> str:
         """The SHA-256 of the bytes, or of the URL, in hexadecimal digits."""
-        return sha256(self.data or self.url.encode(errors="replace")).hexdigest()
+        if not self._digest:
+            digest = sha256(self.data or self.url.encode(errors="replace")).hexdigest()
+            object.__setattr__(self, "_digest", digest)
+        return self._digest
 
     @property
     def encoded(self) -> str:

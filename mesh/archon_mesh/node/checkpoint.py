@@ -6,7 +6,7 @@ A later attempt resumes from the checkpoint instead of repeating the model calls
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,9 +21,6 @@ MAX_CHECKPOINT: Final = 512 * 1024
 MAX_QUESTION_CHECKPOINT: Final = 1024 * 1024
 """Bytes of a checkpoint with which an attempt asks a person."""
 
-_FORMS: Final = ((True, True), (False, True), (False, False))
-"""Whether a checkpoint has files and the state of clients: the first form that is small enough is stored."""
-
 _FORMAT: Final = "archon-conversation/1"
 
 
@@ -33,11 +30,19 @@ def encode_checkpoint(messages: Sequence[ChatMessage]) -> bytes:
     If the result would exceed MAX_CHECKPOINT, labels stand for the files of results, then what clients of models keep
     with a message is left out; without it, too, the result is empty if it is larger.
     """
-    for with_files, with_state in _FORMS:
+    for with_files, with_state in _forms(messages):
         checkpoint = _encode(messages, with_files=with_files, with_state=with_state)
         if len(checkpoint) <= MAX_CHECKPOINT:
             return checkpoint
     return b""
+
+
+def _forms(messages: Sequence[ChatMessage]) -> Iterator[tuple[bool, bool]]:
+    """Yields whether a checkpoint has files and the state of clients: the first form that is small enough is stored."""
+    if sum(len(file.data) for message in messages for file in message.files) < MAX_QUESTION_CHECKPOINT:
+        yield True, True
+    yield False, True
+    yield False, False
 
 
 def _encode(
@@ -99,7 +104,7 @@ class OpenCalls:
 def encode_question_checkpoint(messages: Sequence[ChatMessage], calls: OpenCalls) -> bytes:
     """Encodes the checkpoint of an attempt that ends with a question, as `encode_checkpoint` does, with the open calls.
     Raises FrameTooLarge above MAX_QUESTION_CHECKPOINT: without it, calls that had ended would be repeated."""
-    for with_files, with_state in _FORMS:
+    for with_files, with_state in _forms(messages):
         checkpoint = _encode(messages, with_files=with_files, with_state=with_state, calls=calls)
         if len(checkpoint) <= MAX_QUESTION_CHECKPOINT:
             return checkpoint

@@ -17,6 +17,7 @@ from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import capability_pb2, plan_pb2
 from archon.errors import FailedPrecondition, FieldViolation, InvalidArgument
+from archon.wire import described
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.middleware import StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
@@ -135,7 +136,7 @@ class PlanRequestRun:
     def _with_results(self, task: Task) -> Task:
         """Returns the plan as its answer needs it: with the steps whose results were given, and those that have none. A
         step whose result only other steps have used is left out."""
-        results = {item.proto.step_id: item.text for item in self._task.context if item.proto.step_id}
+        results = {item.proto.step_id: described(item.proto.parts) for item in self._task.context if item.proto.step_id}
         shown = [
             subtask.with_result(results[subtask.id]) if subtask.id in results else subtask
             for subtask in task.subtasks

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from archon.agent import HistoryMessage, TaskContext
 from archon.agent.history import shortened
 from archon.errors import DataLoss
+from archon.wire import described
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.core.messages import EARLIER_RUN, PROVIDER_STATE, ChatMessage
 from archon_mesh.memory.message_json import message_from_json, message_to_json
@@ -84,4 +85,5 @@ def _decode(message: HistoryMessage) -> ChatMessage:
             return replace(message_from_json(data, EARLIER_RUN), content=message.text)
         except DataLoss:
             pass  # written by another version: role and text are enough
-    return ChatMessage(_ROLES.get(message.role, "user"), message.text, run_id=EARLIER_RUN)
+    text = "\n\n".join(filter(None, (described(message.parts), message.text)))
+    return ChatMessage(_ROLES.get(message.role, "user"), text, run_id=EARLIER_RUN)

@@ -1197,6 +1197,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_an_exceeded_limit_is_named", "test_newer_results_take_the_place_of_the_oldest_by_halves"],
         ),
         Limit(
+            "Files of the history of an agent",
+            "{archon_mesh.agent.loop.old_files:MAX_KEPT|bytes}",
+            "The oldest are replaced by their labels, except those of the query.",
+            ["test_old_files_of_a_history_become_labels"],
+        ),
+        Limit(
             "Replies in a cache (`CachedModel`)",
             "{archon_mesh.llm.wrappers.cache:MAX_ENTRIES}; {archon_mesh.llm.wrappers.cache:MAX_BYTES|bytes}",
             "The reply that was used longest ago is dropped; a larger one is not kept.",

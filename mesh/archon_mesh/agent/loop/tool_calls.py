@@ -13,6 +13,7 @@ from archon_mesh.agent.events.emit import emit_tool_call, emit_tool_result
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.loop.old_files import drop_old_files
 from archon_mesh.agent.loop.repeated_calls import CallKey, RepeatedCalls, key_of
 from archon_mesh.agent.state.agent_state import AgentState, bind_call
 from archon_mesh.core.media import files_of
@@ -88,6 +89,7 @@ class ToolCaller:
                 _as_message(call, outcome.result if outcome else ToolResult.error("cancelled before it was done"))
                 for call, outcome in zip(calls, outcomes, strict=True)
             )
+            drop_old_files(self._state.history)
         made = [outcome for outcome in outcomes if outcome is not None]
         self.repeated.note((outcome.key, _fingerprint(outcome.result)) for outcome in made if outcome.key is not None)
         for call, outcome in zip(calls, outcomes, strict=True):

@@ -47,7 +47,7 @@ def fitted(request: ModelRequest, profile: MediaProfile, model: str, refused: Co
     for each in placed:
         if not profile.takes(each.file):
             each.why = _not_taken(each, profile, model)
-        elif each.file.digest in refused and not each.is_strict:
+        elif refused and not each.is_strict and each.file.digest in refused:
             each.why = REFUSED
     _limit_messages(placed, profile, model)
     _limit_request(placed, profile, model)

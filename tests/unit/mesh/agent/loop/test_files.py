@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, ContextCompactionMiddleware, HookContext, Middleware, Outcome, go_on
+from archon_mesh.agent.loop import old_files
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
@@ -159,3 +160,16 @@ async def test_another_file_is_another_request_for_cache_and_cassette(tmp_path: 
     assert await Agent("a", model=replay).run_async(QUERY) == "a dot"
     with pytest.raises(Exception, match="no such request"):
         await Agent("a", model=replay).run_async(other)
+
+
+async def test_old_files_of_a_history_become_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(old_files, "MAX_KEPT", 4 * len(PNG))
+    calls = [ToolCall(str(number), "photograph", f'{{"place": "{number}"}}') for number in range(6)]
+    agent = Agent("a", model=ScriptedModel([*calls, "done", "again"]), tools=[photograph])
+    await agent.run_async(QUERY)
+    shown = [len(message.files) for message in agent.history if message.files or message.role in ("user", "tool")]
+    assert shown[0] == 1, "the query keeps its file"
+    assert sum(shown) <= 4 and shown[-1] == 1
+    assert all(LABEL in message.content for message in agent.history if message.role == "tool")
+    await agent.run_async([ChatMessage("user", "And this?", files=[IMAGE, IMAGE, IMAGE])])
+    assert [len(message.files) for message in agent.history if message.role == "user"] == [0, 3]
