@@ -45,7 +45,9 @@ def fitted(request: ModelRequest, profile: MediaProfile, model: str, refused: Co
         return request
     placed = list(_placed(request.messages))
     for each in placed:
-        if not profile.takes(each.file):
+        if (role := request.messages[each.message].role) not in ("user", "tool"):
+            each.why = f"a message of the role {role} has no files"
+        elif not profile.takes(each.file):
             each.why = _not_taken(each, profile, model)
         elif refused and not each.is_strict and each.file.digest in refused:
             each.why = REFUSED

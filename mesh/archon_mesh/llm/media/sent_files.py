@@ -24,7 +24,7 @@ MAX_REFUSED: Final = 1_000
 
 _NAMES_FILES = re.compile(
     r"(?i)image|audio|vision|multi-?modal|mmproj|document|attachment|\bpdf\b|\bfiles?\b|file_|content[ _](?:part|type)"
-    r"|base64|media[ _]type"
+    r"|base64|media[ _]type|(?:valid|be a|expected a?) ?string|expected .?text"
 )
 _TAKES_NONE = re.compile(
     r"(?i)(?:not|n't) (?:support|accept|multi-?modal)|unsupported|that support|missing data required|unknown variant"

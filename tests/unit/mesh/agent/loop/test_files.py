@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ import pytest_asyncio
 
 from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, ContextCompactionMiddleware, HookContext, Middleware, Outcome, go_on
+from archon_mesh.agent.hooks.span_content import input_messages
 from archon_mesh.agent.loop import old_files
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
@@ -173,3 +175,10 @@ async def test_old_files_of_a_history_become_labels(monkeypatch: pytest.MonkeyPa
     assert all(LABEL in message.content for message in agent.history if message.role == "tool")
     await agent.run_async([ChatMessage("user", "And this?", files=[IMAGE, IMAGE, IMAGE])])
     assert [len(message.files) for message in agent.history if message.role == "user"] == [0, 3]
+
+
+def test_spans_have_labels_in_place_of_files() -> None:
+    messages = [*QUERY, ChatMessage("tool", LABEL, tool_call_id="1", files=[Media(PNG, "image/png")])]
+    query, result = json.loads(input_messages(messages))
+    assert query["parts"] == [{"type": "text", "content": f"What is this?\n{IMAGE.label}"}]
+    assert result["parts"][0]["response"] == LABEL

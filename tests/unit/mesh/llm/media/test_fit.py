@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -144,3 +145,12 @@ def test_bytes_of_results_are_bounded_together() -> None:
     sent = fit(*messages, profile=profile)
     assert 1 <= sum(len(message.files) for message in sent) <= 3
     assert sent[-1].files == (IMAGE,)
+
+
+@pytest.mark.parametrize("role", ["system", "assistant"])
+def test_other_messages_have_labels_for_their_files(role: Any) -> None:
+    sent = fit(ChatMessage(role, "I drew it.", files=[IMAGE]), user())[0]
+    assert sent.files == ()
+    assert sent.content.endswith(
+        f"The file {IMAGE.label} is not shown to you: a message of the role {role} has no files."
+    )

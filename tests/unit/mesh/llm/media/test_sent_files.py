@@ -216,6 +216,8 @@ REFUSALS = [
     Answer({"error": {"message": "this model does not support image input"}}, status=400),
     Answer({"error": {"message": "messages[1]: unknown variant `image_url`, expected `text`"}}, status=400),
     Answer({"error": {"message": "Could not process image"}}, status=400),
+    Answer({"error": {"message": "messages[1].content must be a string"}}, status=400),
+    Answer({"detail": [{"loc": ["body", "input", 0, "output"], "msg": "Input should be a valid string"}]}, status=422),
     Answer({"error": {"message": "No endpoints found that support image input"}}, status=404),
     Answer({"error": {"message": "image input is not supported - hint: you may need the mmproj"}}, status=500),
     Answer({"error": {"message": "Request exceeds the maximum size"}}, status=413),
@@ -228,7 +230,8 @@ async def test_a_server_that_refuses_a_users_file_is_not_asked_again(refusal: An
     with pytest.raises(InvalidArgument, match="`media` of its `server`") as raised:
         await sent_to_chat(chat, asked(IMAGE))
     error = raised.value
-    assert refusal.body["error"]["message"] in error.message and IMAGE.label in error.message
+    said = refusal.body["error"]["message"] if "error" in refusal.body else "Input should be a valid string"
+    assert said in error.message and IMAGE.label in error.message
     assert error.field_violations and not is_transient(error)
     assert error.metadata["http_status"] == str(refusal.status)
     assert len(chat.received) == 1
