@@ -78,7 +78,7 @@ class RemoteAgent:
             timeout=self._timeout,
             checkpoint=attempt.take_checkpoint(),
         )
-        return described(delegated.parts)
+        return described(delegated.parts) or delegated.text
 
     async def _submit(self, message: str, run_events: _RunEvents) -> str:
         target = self._orchestrator or os.environ.get("ARCHON_ORCHESTRATOR", "")
