@@ -20,6 +20,9 @@ from archon_mesh.core.media_types import TEXTUAL, UNKNOWN, canonical_type, sniff
 MAX_NAME: Final = 200
 """Characters of a name in a label."""
 
+MAX_URL: Final = 8_000
+"""Characters of a URL that is not a data URL."""
+
 Kind = Literal["image", "audio", "text", "file"]
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)([^,]*),", re.IGNORECASE)
@@ -166,6 +169,8 @@ def media_from_json(fields: Mapping[str, Any]) -> Media:
 
 
 def _is_http(url: str) -> bool:
+    if len(url) > MAX_URL or not url.isprintable() or " " in url:
+        return False
     try:
         parts = urlsplit(url)
     except ValueError:

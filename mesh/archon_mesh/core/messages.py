@@ -59,7 +59,7 @@ class ChatMessage:
         if content is not self.content:
             object.__setattr__(self, "content", content)
         if not isinstance(self.files, tuple):
-            object.__setattr__(self, "files", tuple(self.files))
+            object.__setattr__(self, "files", tuple(self.files) if isinstance(self.files, list) else (None,))
         if self.files and not all(isinstance(file, Media) for file in self.files):
             raise InvalidArgument("invalid files of a message: expected Media, such as `load_file` returns")
 

@@ -51,6 +51,8 @@ def content_to_wire(message: ChatMessage) -> list[dict[str, Any]]:
 def _file_to_wire(file: Media) -> dict[str, Any]:
     if file.kind == "image":
         return {"type": "image_url", "image_url": {"url": file.data_url}}
+    if file.kind == "audio" and file.url:
+        return {"type": "audio_url", "audio_url": {"url": file.url}}  # of vLLM: the API itself has none
     if file.kind == "audio":
         kind = file.true_type.partition("/")[2]
         return {"type": "input_audio", "input_audio": {"data": file.encoded, "format": _AUDIO.get(kind, kind)}}

@@ -5,7 +5,7 @@ Messages that have more than a role and a text carry the rest as metadata.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -21,8 +21,11 @@ MESSAGE_KEY: Final = "dev.archon.mesh/message"
 """The metadata key of a whole message, in the JSON form of `archon_mesh.memory`."""
 
 MAX_TURN_CHARS: Final = 80_000
-"""A longer turn is stored with labels in place of its files; if it is longer all the same, as its query and its answer,
-without the tool calls in between."""
+"""A turn with a longer text is stored as its query and its answer, without the tool calls in between."""
+
+MAX_FILE_CHARS: Final = 180_000
+"""A turn whose files have more characters, in base64, is stored with labels in their place. Of both together, in any
+script, a frame has room for a turn."""
 
 _ROLES: Final[Mapping[str, Literal["system", "assistant", "tool"]]] = {
     "system": "system",
@@ -51,15 +54,20 @@ class TurnRecorder:
 
     def new_messages(self) -> list[HistoryMessage] | None:
         """Returns the messages to store with the answer, or None if the query and the answer are enough."""
-        for added in (self._added, [message.without_files() for message in self._added]):
-            messages = [_encode(message) for message in added]
-            size = sum(len(message.text) + sum(map(len, message.metadata.values())) for message in messages)
-            if size <= MAX_TURN_CHARS:
-                return messages or None
+        labelled = [message.without_files() for message in self._added]
+        sizes = _size(labelled), _size(self._added)
+        if sizes[0] <= MAX_TURN_CHARS:
+            added = self._added if sizes[1] - sizes[0] <= MAX_FILE_CHARS else labelled
+            return [_encode(message) for message in added] or None
         query, answer = self._added[0], self._added[-1]
         if query.files:  # the query that is stored by default has no labels
             return [HistoryMessage(each.role, shortened(each.described)) for each in (query, answer)]
         return None
+
+
+def _size(messages: Sequence[ChatMessage]) -> int:
+    encoded = map(_encode, messages)
+    return sum(len(message.text) + sum(map(len, message.metadata.values())) for message in encoded)
 
 
 def load_history(task: TaskContext, recorder: TurnRecorder, agent_name: str) -> HistoryList:

@@ -47,6 +47,8 @@ def fitted(request: ModelRequest, profile: MediaProfile, model: str, refused: Co
     for each in placed:
         if (role := request.messages[each.message].role) not in ("user", "tool"):
             each.why = f"a message of the role {role} has no files"
+        elif not (each.file.data or each.file.url):
+            each.why = _empty(each)
         elif not profile.takes(each.file):
             each.why = _not_taken(each, profile, model)
         elif refused and not each.is_strict and each.file.digest in refused:
@@ -72,6 +74,13 @@ def _is_strict(message: ChatMessage, current: str) -> bool:
     if message.role != "user" or OF_RESULT in message.metadata:
         return False
     return message.run_id in ("", current)
+
+
+def _empty(each: _Placed) -> str:
+    if each.is_strict:
+        violations = [FieldViolation(each.field, f"{each.file.label} is empty")]
+        raise InvalidArgument(f"the file {each.file.label} is empty", field_violations=violations)
+    return "it is empty"
 
 
 def _not_taken(each: _Placed, profile: MediaProfile, model: str) -> str:

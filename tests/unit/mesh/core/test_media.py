@@ -95,7 +95,13 @@ def test_a_data_url_is_read() -> None:
     assert Media.at("data:image/png;base64,", "image/gif").media_type == "image/gif"
 
 
-@pytest.mark.parametrize("url", ["ftp://x/a.png", "file:///etc/passwd", "a.png", "http://", "data:x", "data:;base64,?"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://x/a.png", "file:///etc/passwd", "a.png", "http://", "data:x", "data:;base64,?", "https://x/\n"),
+        *("https://x/a b", f"https://x/{'a' * 8_000}"),
+    ],
+)
 def test_a_url_that_is_neither_of_http_nor_data_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument, match=r"invalid (data )?URL of a file"):
         Media.at(url)
@@ -115,8 +121,9 @@ def test_the_bytes_of_a_file_are_in_no_log() -> None:
 
 def test_messages_take_lists_of_files_and_nothing_else() -> None:
     assert ChatMessage("user", "a", files=[Media(PNG)]) == ChatMessage("user", "a", files=(Media(PNG),))
-    with pytest.raises(InvalidArgument, match="load_file"):
-        ChatMessage("user", "a", files=["a.png"])  # type: ignore[list-item]
+    for files in (["a.png"], "a.png", Media(PNG)):
+        with pytest.raises(InvalidArgument, match="load_file"):
+            ChatMessage("user", "a", files=files)  # type: ignore[arg-type]
 
 
 def test_a_description_has_each_label_once() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from archon.agent import TaskContext
-from archon.agent.history import history_to_proto
+from archon.agent.history import history_to_proto, turn_to_proto
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
-from archon_mesh.node.session_history import MAX_TURN_CHARS, TurnRecorder, load_history
+from archon_mesh.node.session_history import MAX_FILE_CHARS, MAX_TURN_CHARS, TurnRecorder, load_history
 from tests.fixtures.fake_link import FakeLink
 
 THINKING = {PROVIDER_STATE: {"provider": "anthropic", "content": [{"type": "thinking", "thinking": "x" * 100_000}]}}
@@ -48,7 +48,7 @@ def test_a_turn_keeps_its_files() -> None:
 
 
 def test_a_turn_too_large_with_its_files_keeps_their_labels() -> None:
-    file = Media(b"1" * MAX_TURN_CHARS, "image/png", name="a.png")
+    file = Media(b"1" * MAX_FILE_CHARS, "image/png", name="a.png")
     answer = ChatMessage("assistant", "a dot")
     assert stored(ChatMessage("user", "What?", files=[file]), answer) == [
         ChatMessage("user", f"What?\n{file.label}"),
@@ -60,3 +60,13 @@ def test_a_turn_too_large_with_its_files_keeps_their_labels() -> None:
         ChatMessage("user", f"What?\n{file.label}"),
         answer,
     ], "without its steps, too"
+
+
+def test_the_largest_turn_with_files_fits_a_frame() -> None:
+    file = Media(b"1" * (MAX_FILE_CHARS // 4 * 3 - 1_000), "image/png")
+    recorder = TurnRecorder()
+    text = "\U0001f600" * (MAX_TURN_CHARS - 1_000)
+    recorder.appended("k", "r", [ChatMessage("user", text, files=[file]), ChatMessage("assistant", "a")])
+    turn = recorder.new_messages()
+    assert turn is not None and "files" in next(iter(turn[0].metadata.values()))
+    turn_to_proto(turn)

@@ -154,3 +154,9 @@ def test_other_messages_have_labels_for_their_files(role: Any) -> None:
     assert sent.content.endswith(
         f"The file {IMAGE.label} is not shown to you: a message of the role {role} has no files."
     )
+
+
+def test_an_empty_file_is_a_typed_error_or_a_label() -> None:
+    with pytest.raises(InvalidArgument, match=r"\[image/png, 0 bytes\] is empty"):
+        fit(user(Media(b"", "image/png")))
+    assert "is not shown to you: it is empty" in fit(CALL, result(Media(b"", "image/png")))[1].content

@@ -97,6 +97,17 @@ async def test_chat_gets_text_then_images_audio_and_files(chat: OpenAIServer) ->
     }
 
 
+async def test_chat_gets_urls_of_files_where_they_are_taken(chat: OpenAIServer) -> None:
+    files = [Media.at("https://x.org/a.wav", "audio/wav"), Media.at("https://x.org/r.pdf", "application/pdf")]
+    with pytest.raises(InvalidArgument, match="audio/wav from a URL; `media_urls`"):
+        await sent_to_chat(chat, asked(*files))
+    [message] = await sent_to_chat(chat, asked(*files), media_urls=["audio", "file"])
+    assert message["content"][1:] == [
+        {"type": "audio_url", "audio_url": {"url": "https://x.org/a.wav"}},
+        {"type": "file", "file": {"filename": "file.pdf", "file_data": "https://x.org/r.pdf"}},
+    ]
+
+
 async def test_an_image_is_sent_as_what_its_bytes_are(chat: OpenAIServer) -> None:
     [message] = await sent_to_chat(chat, asked(Media(JPEG, "image/png"), text=""))
     assert message["content"] == [
