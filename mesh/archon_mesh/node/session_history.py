@@ -55,10 +55,9 @@ class TurnRecorder:
     def new_messages(self) -> list[HistoryMessage] | None:
         """Returns the messages to store with the answer, or None if the query and the answer are enough."""
         labelled = [message.without_files() for message in self._added]
-        sizes = _size(labelled), _size(self._added)
-        if sizes[0] <= MAX_TURN_CHARS:
-            added = self._added if sizes[1] - sizes[0] <= MAX_FILE_CHARS else labelled
-            return [_encode(message) for message in added] or None
+        if _size(labelled) <= MAX_TURN_CHARS:
+            files = sum(len(file.data) // 3 * 4 + len(file.url) for message in self._added for file in message.files)
+            return [_encode(message) for message in (self._added if files <= MAX_FILE_CHARS else labelled)] or None
         query, answer = self._added[0], self._added[-1]
         if query.files:  # the query that is stored by default has no labels
             return [HistoryMessage(each.role, shortened(each.described)) for each in (query, answer)]
