@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,14 +113,14 @@ class OpenAIModel:
         call.read(reply.add, _decoded(content))
         return self._accounted(reply.finish(request, self._model, is_ended=True), request)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return self._files.streamed(request, self._stream)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        named = names.to_provider(request)
-        response = await self._files.sent(
-            named,
-            lambda fitted: self._begin(
-                call, request, lambda: {**self._arguments(fitted), "stream": True, **self._stream_options()}
-            ),
+        named = self._files.fit(names.to_provider(request))
+        response = await self._begin(
+            call, request, lambda: {**self._arguments(named), "stream": True, **self._stream_options()}
         )
         reply, is_ended = ChatReply(names, self._endpoint.key), False
         try:

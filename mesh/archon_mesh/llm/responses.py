@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -76,9 +76,12 @@ class ResponsesModel:
     async def generate(self, request: ModelRequest) -> ModelReply:
         return await whole_reply(self.stream(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return self._files.streamed(request, self._stream)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        stream = await self._files.sent(names.to_provider(request), lambda fitted: self._open(call, fitted))
+        stream = await self._open(call, self._files.fit(names.to_provider(request)))
         response = ResponseAssembler(names, self._endpoint.key)
         async with aclosing(call.read_all(stream, response.add)) as pieces:
             async for piece in pieces:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Final, TypeVar
 
 from archon.errors import ArchonError, FieldViolation, InvalidArgument, MessageTooLarge, NotFound, Unavailable
 from archon.failure_kinds import CONTEXT_OVERFLOW
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import OF_RESULT, ChatMessage
-from archon_mesh.llm.base import ModelRequest
+from archon_mesh.llm.base import ModelChunk, ModelRequest
+from archon_mesh.llm.chunks import is_visible
 from archon_mesh.llm.media.fit import fitted
 from archon_mesh.llm.media.profile import MediaProfile
 
 T = TypeVar("T")
+Stream = Callable[[ModelRequest], AsyncGenerator[ModelChunk]]
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +57,25 @@ class SentFiles:
                 if not self._learns_from(error, request, sendable):
                     raise
 
+    def streamed(self, request: ModelRequest, stream: Stream) -> AsyncIterator[ModelChunk]:
+        """Returns the stream of a request, whose files `stream` fits; as `sent` does, it begins anew without files of
+        results that the server refuses, also if it says so within the stream, before a part of the reply."""
+        return self._streamed(request, stream) if _has_files(request) else stream(request)
+
+    async def _streamed(self, request: ModelRequest, stream: Stream) -> AsyncGenerator[ModelChunk]:
+        while True:
+            sent, has_begun = self.fit(request), False
+            try:
+                async with aclosing(stream(request)) as chunks:
+                    async for chunk in chunks:
+                        has_begun |= is_visible(chunk)
+                        yield chunk
+                return
+            except ArchonError as error:
+                if has_begun or not self._learns_from(error, request, sent):
+                    raise
+            yield ModelChunk()  # shows that the call is not silent
+
     def fit(self, request: ModelRequest) -> ModelRequest:
         """Returns the request with the files that the model takes. Raises InvalidArgument as `fitted` does."""
         return fitted(request, self._profile, self._model, self._refused)
@@ -81,6 +103,10 @@ class SentFiles:
             self._refused.clear()
         self._refused |= digests
         return True
+
+
+def _has_files(request: ModelRequest) -> bool:
+    return any(message.files for message in request.messages)
 
 
 def _is_about_files(error: ArchonError) -> bool:

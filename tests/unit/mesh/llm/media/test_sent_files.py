@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from archon.errors import InvalidArgument
+from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelRequest, TextToolModel, ToolSpec
 from archon_mesh.llm.anthropic import AnthropicModel
+from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.openai import OpenAIModel
 from archon_mesh.llm.responses import ResponsesModel
 from archon_mesh.llm.retry import is_transient
 from tests.fixtures import anthropic_server, responses_server
 from tests.fixtures.anthropic_server import AnthropicServer
 from tests.fixtures.media import JPEG, MP3, PDF, PNG, WAV, in_base64
-from tests.fixtures.openai_server import Answer, OpenAIServer, completion
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk, completion
 from tests.fixtures.responses_server import ResponsesServer
 
 IMAGE = Media(PNG, "image/png", name="a.png")
@@ -304,3 +305,21 @@ async def test_anthropic_and_responses_leave_out_refused_results(
     with pytest.raises(InvalidArgument, match="refuses the request"):
         responses.script(REFUSALS[0])
         await model.generate(asked(IMAGE))
+
+
+@pytest.mark.parametrize("kind", ["invalid_request_error", "server_error"])
+async def test_a_refusal_within_the_stream_counts_too(kind: str, chat: OpenAIServer) -> None:
+    refusal = {"error": {"type": kind, "message": "this model does not support image input"}}
+    model = OpenAIModel("m", base_url=chat.url, server=EVERY)
+    chat.script(Answer(events=[refusal]))
+    with pytest.raises(InvalidArgument, match="refuses the request with"):
+        await whole_reply(model.stream(asked(IMAGE)))
+    assert len(chat.received) == 1
+    chat.script(Answer(events=[refusal]))
+    reply = await whole_reply(model.stream(with_results(IMAGE)))
+    assert reply.text.startswith("echo: Look and shoot.")
+    assert "refused it" in chat.received[-1].body["messages"][2]["content"]
+    chat.script(Answer(events=[chunk({"content": "It"}), refusal]))
+    with pytest.raises((InvalidArgument, Unavailable), match="aborted its reply"):
+        await whole_reply(model.stream(asked(IMAGE)))
+    await model.close()
