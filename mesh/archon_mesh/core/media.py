@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, Self
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from typing_extensions import override
 
 from archon.errors import InvalidArgument
-from archon_mesh.core.media_types import TEXTUAL, UNKNOWN, canonical_type, sniffed_type
+from archon_mesh.core.media_types import TEXTUAL, UNKNOWN, canonical_type, sniffed_type, type_of_name
 
 MAX_NAME: Final = 200
 """Characters of a name in a label."""
@@ -58,8 +58,9 @@ class Media:
 
     @classmethod
     def at(cls, url: str, media_type: str = UNKNOWN, *, name: str = "") -> Self:
-        """Returns the file at a URL."""
-        return cls(b"", media_type, name=name, url=url)
+        """Returns the file at a URL. Its type follows from the end of the URL's path, unless given."""
+        file = cls(b"", media_type, name=name, url=url)
+        return replace(file, media_type=type_of_name(urlsplit(url).path)) if file.media_type == UNKNOWN else file
 
     @property
     def text(self) -> str | None:

@@ -65,10 +65,15 @@ def type_of_file(name: str, data: bytes) -> str:
     the end of its name."""
     if (sniffed := sniffed_type(data)) is not None:
         return sniffed
-    guessed = canonical_type(mimetypes.guess_type(name, strict=False)[0] or UNKNOWN)
+    guessed = type_of_name(name)
     if b"\0" not in data and _is_utf8(data):
         return guessed if TEXTUAL.match(guessed) else "text/plain"
     return UNKNOWN if TEXTUAL.match(guessed) else guessed
+
+
+def type_of_name(name: str) -> str:
+    """Returns the media type that the end of a name tells."""
+    return canonical_type(mimetypes.guess_type(name, strict=False)[0] or UNKNOWN)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -58,9 +58,9 @@ class ChatMessage:
         content = without_surrogates(self.content)
         if content is not self.content:
             object.__setattr__(self, "content", content)
-        if not isinstance(self.files, tuple):
-            object.__setattr__(self, "files", tuple(self.files) if isinstance(self.files, list) else (None,))
-        if self.files and not all(isinstance(file, Media) for file in self.files):
+        if isinstance(self.files, list):
+            object.__setattr__(self, "files", tuple(self.files))
+        if self.files and not (isinstance(self.files, tuple) and all(isinstance(each, Media) for each in self.files)):
             raise InvalidArgument("invalid files of a message: expected Media, such as `load_file` returns")
 
     @property

@@ -60,16 +60,21 @@ def fitted(request: ModelRequest, profile: MediaProfile, model: str, refused: Co
 
 
 def _placed(messages: Sequence[ChatMessage]) -> list[_Placed]:
-    current = next((message.run_id for message in reversed(messages) if message.run_id), "")
+    current = current_run(messages)
     return [
-        _Placed(file, index, number, _is_strict(message, current))
+        _Placed(file, index, number, is_users(message, current))
         for index, message in enumerate(messages)
         for number, file in enumerate(message.files)
         if file.kind != "text" or file.url
     ]
 
 
-def _is_strict(message: ChatMessage, current: str) -> bool:
+def current_run(messages: Sequence[ChatMessage]) -> str:
+    """Returns the run that the newest messages belong to; empty if they name none."""
+    return next((message.run_id for message in reversed(messages) if message.run_id), "")
+
+
+def is_users(message: ChatMessage, current: str) -> bool:
     """Whether the files of a message are those of the user in the current run."""
     if message.role != "user" or OF_RESULT in message.metadata:
         return False

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
 from archon.errors import ArchonError, FieldViolation, InvalidArgument, MessageTooLarge, NotFound, Unavailable
 from archon.failure_kinds import CONTEXT_OVERFLOW
-from archon_mesh.core.media import Media
-from archon_mesh.core.messages import OF_RESULT, ChatMessage
+from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ModelChunk, ModelRequest
 from archon_mesh.llm.chunks import is_visible
-from archon_mesh.llm.media.fit import fitted
+from archon_mesh.llm.media.fit import current_run, fitted, is_users
 from archon_mesh.llm.media.profile import MediaProfile
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ class SentFiles:
         self._profile = profile
         self._model = model
         self._refused: set[str] = set()
-        """Digests of files of tool results that the server has refused."""
+        """Digests of files of tool results and earlier runs that the server has refused."""
 
     async def sent(self, request: ModelRequest, send: Callable[[ModelRequest], Awaitable[T]]) -> T:
         """Returns what `send` returns for the request with the files that the model takes; without those of results
@@ -83,25 +82,25 @@ class SentFiles:
     def _learns_from(self, error: ArchonError, request: ModelRequest, sent: ModelRequest) -> bool:
         """Returns whether an error says that the server refuses files of results, which are left out from now on.
         Raises InvalidArgument if it refuses the user's files."""
-        files = [file for message in sent.messages for file in message.files]
-        if not files or not _is_about_files(error):
+        labels = {file.digest: file.label for message in sent.messages for file in message.files}
+        if not labels or not _is_about_files(error):
             return False
-        user, results = _newest(request.messages)
-        digests = {file.digest for file in results if file in files} - self._refused
-        if not digests:  # of the results before them, none was refused until now
-            digests = {file.digest for file in _of_results(request.messages) if file in files} - self._refused
+        user, results, earlier = _by_owner(request.messages)
+        # Without files of results that are new, one of those before is to blame.
+        digests = [digest for digest in results or earlier if digest in labels]
         if user or not digests:
-            labels = ", ".join(file.label for file in user or files)
-            raise InvalidArgument(
-                f"the server of the model {self._model} refuses the request with {labels}: {error.message}; if the "
+            named = ", ".join(labels[digest] for digest in user or labels if digest in labels)
+            kind = type(error) if isinstance(error, InvalidArgument) else InvalidArgument
+            raise kind(
+                f"the server of the model {self._model} refuses the request with {named}: {error.message}; if the "
                 "model does not take such files, `media` of its `server` says so",
-                field_violations=[FieldViolation("messages", f"the server refuses a request with {labels}")],
+                field_violations=[FieldViolation("messages", f"the server refuses a request with {named}")],
                 metadata={**error.metadata, "model": self._model, "setting": "media"},
             ) from None
-        _log.warning("%s: the server refuses files of tool results, they are left out: %s", self._model, error.message)
+        _log.warning("%s: the server refuses files, which are left out: %s", self._model, error.message)
         if len(self._refused) + len(digests) > MAX_REFUSED:
             self._refused.clear()
-        self._refused |= digests
+        self._refused.update(digests)
         return True
 
 
@@ -122,19 +121,18 @@ def _is_about_files(error: ArchonError) -> bool:
     return isinstance(error, Unavailable) and _TAKES_NONE.search(error.message) is not None
 
 
-def _newest(messages: Sequence[ChatMessage]) -> tuple[list[Media], list[Media]]:
-    """Returns the files after the last reply: the user's, and those of results."""
-    user: list[Media] = []
-    results: list[Media] = []
+def _by_owner(messages: Sequence[ChatMessage]) -> tuple[list[str], list[str], list[str]]:
+    """Returns the digests of files: those of the user and those of results after the last reply, and all others that
+    may be left out."""
+    user: list[str] = []
+    results: list[str] = []
+    earlier: list[str] = []
+    current, is_new = current_run(messages), True
     for message in reversed(messages):
-        if message.role == "assistant":
-            break
-        is_result = message.role == "tool" or OF_RESULT in message.metadata
-        (results if is_result else user)[:0] = message.files
-    return user, results
-
-
-def _of_results(messages: Sequence[ChatMessage]) -> Iterator[Media]:
-    for message in messages:
-        if message.role != "user" or OF_RESULT in message.metadata:
-            yield from message.files
+        is_new = is_new and message.role != "assistant"
+        digests = [file.digest for file in message.files]
+        if not is_users(message, current):
+            (results if is_new else earlier).extend(digests)
+        elif is_new:
+            user.extend(digests)
+    return user, results, earlier

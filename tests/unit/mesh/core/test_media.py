@@ -88,6 +88,12 @@ def test_a_label_names_a_file_in_one_line(file: Media, label: str) -> None:
     assert file.label == label
 
 
+def test_the_type_of_a_url_follows_from_its_path() -> None:
+    assert Media.at("https://x.org/a.PNG?size=1").media_type == "image/png"
+    assert Media.at("https://x.org/a.png", "image/webp").media_type == "image/webp"
+    assert Media.at("https://x.org/").media_type == "application/octet-stream"
+
+
 def test_a_data_url_is_read() -> None:
     file = Media.at(f"data:image/png;base64,{in_base64(PNG)}", name="a.png")
     assert (file.data, file.media_type, file.url, file.name) == (PNG, "image/png", "", "a.png")

@@ -67,7 +67,7 @@ def test_a_url_that_the_server_does_not_fetch_is_a_typed_error() -> None:
         fit(user(at_url), profile=MediaProfile(media=("image",), media_urls=()))
 
 
-def test_a_results_file_of_another_kind_is_a_label_and_a_sentence() -> None:
+def test_a_results_file_of_another_kind_is_a_label_and_a_reason() -> None:
     [_, sent] = fit(CALL, result(Media(PDF)), profile=NOTHING)
     label = Media(PDF).label
     assert sent.files == ()

@@ -323,3 +323,13 @@ async def test_a_refusal_within_the_stream_counts_too(kind: str, chat: OpenAISer
     with pytest.raises((InvalidArgument, Unavailable), match="aborted its reply"):
         await whole_reply(model.stream(asked(IMAGE)))
     await model.close()
+
+
+async def test_a_refused_file_of_an_earlier_run_is_left_out(chat: OpenAIServer) -> None:
+    chat.script(REFUSALS[0])
+    old = ChatMessage("user", "What is this?", files=[IMAGE], run_id="r1")
+    answer = ChatMessage("assistant", "A dot.", run_id="r1")
+    new = ChatMessage("user", "And now?", run_id="r2")
+    sent = await sent_to_chat(chat, ModelRequest([old, answer, new], timeout=10))
+    assert sent[0]["content"].endswith("is not shown to you: the model's server refused it.")
+    assert len(chat.received) == 2
