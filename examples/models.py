@@ -6,7 +6,7 @@ from pathlib import Path
 
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
+from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage, load_file
 from archon_mesh.llm.prices import Price
 from archon_mesh.llm.wrappers import (
     BudgetModel,
@@ -33,6 +33,12 @@ async def scripted() -> str:
     answer = await agent.run_async("What is 15 * 3?")
     assert model.requests[1].messages[-1].content == "45"
     return answer
+
+
+async def picture(model: ScriptedModel, path: Path) -> str:
+    """A message carries files, which the model gets after the text."""
+    query = ChatMessage("user", "What is this?", files=[load_file(path)])
+    return await Agent("viewer", model=model).run_async([query])
 
 
 async def wrapped(overloaded: ScriptedModel, other: ScriptedModel) -> str:

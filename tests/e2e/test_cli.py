@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.shared_mesh import GOAL, completed
 from tests.e2e.terminal import ARCHON, PATIENCE, Terminal
+from tests.fixtures.media import PNG
 from tests.fixtures.waiting import wait_until
 
 PIPELINE = ("requirements", "designer", "implementer")
@@ -174,6 +175,16 @@ def test_file_is_attached_to_the_goal(terminal: Terminal, tmp_path: Path) -> Non
     out = terminal.archon("run", "It must be round.", "--file", str(brief), "--role", "requirements", "--quiet").out
     assert "R1. It must be round." in out
     assert "R2. It must be green." in out
+
+
+def test_files_are_attached_and_a_model_may_take_none(terminal: Terminal, tmp_path: Path) -> None:
+    brief, picture = tmp_path / "brief.md", tmp_path / "a.png"
+    brief.write_text("It must be green.")
+    picture.write_bytes(PNG)
+    files = [argument for file in (brief, picture) for argument in ("--file", str(file))]
+    result = terminal.archon("run", "It must be round.", *files, "--role", "requirements", "--quiet")
+    assert result.code == 1
+    assert "the model offline does not take the file [a.png, image/png, 70 bytes]" in result.err
 
 
 def test_json_prints_one_event_per_line_and_nothing_else(terminal: Terminal) -> None:

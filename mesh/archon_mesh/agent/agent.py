@@ -141,10 +141,10 @@ class Agent(SubAgentMetadata):
     ) -> str:
         """Returns the final answer.
 
-        `message` is the query, or a list of messages that ends with it. `context` is for tools and hooks
-        (`state.context`). `event_handlers` receive every event. `max_iterations` replaces the agent's limit for this
-        run. Raises IterationLimit, ModelRefused, HookError, what the model raises, and InvalidArgument if the limit is
-        below 1.
+        `message` is the query, or a list of messages that ends with it, which may have files. `context` is for tools
+        and hooks (`state.context`). `event_handlers` receive every event. `max_iterations` replaces the agent's limit
+        for this run. Raises IterationLimit, ModelRefused, HookError, what the model raises, and InvalidArgument if the
+        limit is below 1.
         """
         if max_iterations is not None and max_iterations < 1:
             raise InvalidArgument(f"agent {self.name}: max_iterations must be at least 1")

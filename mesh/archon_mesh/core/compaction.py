@@ -14,6 +14,12 @@ MAX_EXTRACT = 2_000
 MAX_LINE = 100
 """Maximum number of characters of a message in an extract."""
 
+LEFT_OUT = "left_out_files"
+"""The key of a note's metadata with the labels of the files that it names."""
+
+MAX_LABELS = 20
+"""Maximum number of files that a note names; the newest are."""
+
 SUMMARY_PREFIX = "[Earlier conversation summarized: "
 SUMMARY_SUFFIX = "]"
 
@@ -38,19 +44,47 @@ def rounds(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
 
 
 def sliding_window(messages: Sequence[ChatMessage], window: int = 2) -> list[ChatMessage]:
-    """Returns the last `window` rounds, preceded by older summaries, and by the last query if it is older."""
+    """Returns the last `window` rounds, preceded by older summaries, by a note that names the files of what is left
+    out, and by the last query if it is older."""
     all_rounds = rounds(messages)
     first_kept = len(all_rounds) - window if window > 0 else len(all_rounds)
     kept = [message for each in all_rounds[max(0, first_kept) :] for message in each]
     dropped = [message for each in all_rounds[: max(0, first_kept)] for message in each]
-    before = [message for message in dropped if is_summary(message)]
+    before = [message for message in dropped if is_summary(message) and not _is_note(message)]
+    query: list[ChatMessage] = []
     if not any(message.role == "user" for message in kept):
-        before += [message for message in dropped if message.role == "user"][-1:]
-    return [*before, *kept]
+        query = [message for message in dropped if message.role == "user" and not _is_note(message)][-1:]
+    stay = {id(message) for message in (*before, *query)}
+    if labels := left_out_labels(message for message in dropped if id(message) not in stay):
+        before.append(_note(labels))
+    return [*before, *(message for message in query if not is_summary(message)), *kept]
+
+
+def left_out_labels(messages: Iterable[ChatMessage]) -> list[str]:
+    """Returns the labels of the files in messages, and of those that notes among them name: the newest, in order."""
+    labels: list[str] = []
+    for message in messages:
+        named = message.metadata.get(LEFT_OUT)
+        labels += [str(label) for label in named] if isinstance(named, (list, tuple)) else []
+        labels += [file.label for file in message.files]
+    return labels[-MAX_LABELS:]
+
+
+def _note(labels: Sequence[str]) -> ChatMessage:
+    return ChatMessage("user", _named(labels), metadata={"summary": True, LEFT_OUT: list(labels)})
+
+
+def _is_note(message: ChatMessage) -> bool:
+    return LEFT_OUT in message.metadata and not message.content.startswith(SUMMARY_PREFIX)
+
+
+def _named(labels: Sequence[str]) -> str:
+    return f"[Files of earlier messages, left out: {', '.join(labels)}]"
 
 
 def without_tool_results(messages: Sequence[ChatMessage], window: int = 2) -> list[ChatMessage]:
-    """Returns all messages, with tool results older than the last `window` rounds replaced by their length."""
+    """Returns all messages, with tool results older than the last `window` rounds replaced by their length and the
+    labels of their files."""
     all_rounds = rounds(messages)
     first_kept = len(all_rounds) - window
     return [
@@ -75,9 +109,11 @@ def broken_pairing(messages: Iterable[ChatMessage]) -> str:
     return f"call {min(open_calls)} has no result" if open_calls else ""
 
 
-def summary(text: str) -> ChatMessage:
-    """Returns the message that replaces the summarised ones."""
-    return ChatMessage("user", f"{SUMMARY_PREFIX}{text}{SUMMARY_SUFFIX}", metadata={"summary": True})
+def summary(text: str, labels: Sequence[str] = ()) -> ChatMessage:
+    """Returns the message that replaces the summarised ones, and names their files by their labels."""
+    named = {LEFT_OUT: list(labels)} if labels else {}
+    text = f"{text}\n{_named(labels)}" if labels else text
+    return ChatMessage("user", f"{SUMMARY_PREFIX}{text}{SUMMARY_SUFFIX}", metadata={"summary": True, **named})
 
 
 def summary_text(message: ChatMessage) -> str:
@@ -101,6 +137,7 @@ def extract(messages: Iterable[ChatMessage]) -> str:
     room = MAX_EXTRACT
     for message in reversed(list(messages)):
         first = next(iter(sentences(message.content)), "")[:MAX_LINE]
+        first = " ".join(filter(None, (first, *left_out_labels([message]))))
         line = f"{message.role}: {first}"
         if not first or is_summary(message) or message.role not in ("user", "assistant"):
             continue
@@ -113,4 +150,8 @@ def extract(messages: Iterable[ChatMessage]) -> str:
 
 def _omitted(message: ChatMessage) -> ChatMessage:
     note = f"[a result of {len(message.content):,} characters, left out]"
-    return message if len(message.content) <= len(note) else replace(message, content=note)
+    if message.files:
+        note = f"{note[:-1]} with {', '.join(file.label for file in message.files)}]"
+    elif len(message.content) <= len(note):
+        return message
+    return replace(message, content=note, files=())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from archon.errors import InvalidArgument
 from archon.surrogates import without_surrogates
+from archon_mesh.core.media import Media
 from archon_mesh.core.memory_item import MemoryItem
 
 SHARED_CONTEXT_PREFIX = "Shared context from "
@@ -16,6 +18,9 @@ PROVIDER_STATE = "provider_state"
 
 ORIGIN = "origin"
 """The key of a message's metadata under which what adds a message names where it comes from, such as `memory`."""
+
+OF_RESULT = "of_result"
+"""The key of a user's message's metadata that says that its files are those of a tool's result."""
 
 EARLIER_RUN = "earlier"
 """The `run_id` of messages from earlier runs of a session, if these runs are not known by name."""
@@ -34,7 +39,8 @@ class ToolCall:
 class ChatMessage:
     """One message of a conversation. `metadata` is for the framework and never sent to a model; only what
     is under PROVIDER_STATE goes back to the provider that it came from. Lone surrogates of the content become question
-    marks.
+    marks. `files` follow the content, in messages of a user and in results of tools; the content of a result has their
+    labels. Raises InvalidArgument if one of them is no Media.
 
     `run_id` is the run of the agent that added the message, or empty.
     """
@@ -46,11 +52,26 @@ class ChatMessage:
     name: str | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     run_id: str = field(default="", compare=False)
+    files: Sequence[Media] = ()
 
     def __post_init__(self) -> None:
         content = without_surrogates(self.content)
         if content is not self.content:
             object.__setattr__(self, "content", content)
+        if isinstance(self.files, list):
+            object.__setattr__(self, "files", tuple(self.files))
+        if self.files and not (isinstance(self.files, tuple) and all(isinstance(each, Media) for each in self.files)):
+            raise InvalidArgument("invalid files of a message: expected Media, such as `load_file` returns")
+
+    @property
+    def described(self) -> str:
+        """The content with the label of each file, for readers that get no files."""
+        labels = [file.label for file in self.files if file.label not in self.content]
+        return "\n".join(filter(None, (self.content, *labels)))
+
+    def without_files(self) -> ChatMessage:
+        """Returns the message with the labels of its files in their place."""
+        return replace(self, content=self.described, files=()) if self.files else self
 
 
 def with_shared_context(messages: Sequence[ChatMessage], items: Iterable[MemoryItem]) -> list[ChatMessage]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
 
 MAX_ERROR_CHARS: Final = 500
@@ -13,9 +15,9 @@ MAX_ERROR_CHARS: Final = 500
 _FAILURE = re.compile(r"Error [A-Z_]+ \([A-Za-z0-9_]+\): ")
 
 
-def tool_answer(call: ToolCall, text: str) -> ChatMessage:
-    """Returns the message for a successful call."""
-    return ChatMessage("tool", text or "(an answer without text)", tool_call_id=call.id)
+def tool_answer(call: ToolCall, text: str, files: Sequence[Media] = ()) -> ChatMessage:
+    """Returns the message for a successful call, whose `text` has the labels of its files."""
+    return ChatMessage("tool", text or "(an answer without text)", tool_call_id=call.id, files=files)
 
 
 def tool_failure(call: ToolCall, code: str, reason: str, message: str) -> ChatMessage:

@@ -8,11 +8,11 @@ from archon_mesh.core.messages import ChatMessage
 
 
 def transcript(messages: Iterable[ChatMessage]) -> str:
-    """Returns one paragraph per message and per tool call, in order."""
+    """Returns one paragraph per message and per tool call, in order; labels stand for files."""
     lines = []
     for message in messages:
-        if message.content:
-            lines.append(f"{message.role}: {message.content}")
+        if text := message.described:
+            lines.append(f"{message.role}: {text}")
         lines += [f"assistant calls {call.name}: {call.arguments_json}" for call in message.tool_calls]
     return "\n".join(lines)
 
@@ -25,5 +25,5 @@ def tool_results(messages: Sequence[ChatMessage]) -> str:
         if message.role == "tool":
             call = calls.get(message.tool_call_id or "")
             title = f"{call.name} {call.arguments_json}" if call is not None else "a tool"
-            results.append(f"Result of {title}:\n{message.content}")
+            results.append(f"Result of {title}:\n{message.described}")
     return "\n\n".join(results)

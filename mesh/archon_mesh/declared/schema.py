@@ -83,7 +83,7 @@ class ModelPart(OrText):
     server: str | dict[str, Any] | None = Field(
         default=None,
         description="the family of servers that answers for openai/NAME (vllm, mistral, ...), or single keys of its "
-        "profile; by default it follows from the URL and the model",
+        "profile; by default it follows from the URL and the model. Of other providers, the keys about files",
     )
 
     @model_validator(mode="after")

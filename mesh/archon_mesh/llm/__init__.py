@@ -12,6 +12,7 @@ from archon_mesh.llm.base import (
     estimate_tokens,
 )
 from archon_mesh.llm.create import ModelSpec, create_model
+from archon_mesh.llm.media import MediaProfile, load_file
 from archon_mesh.llm.scripted import ScriptedModel
 from archon_mesh.llm.text_format import (
     ParsedReply,
@@ -22,6 +23,7 @@ from archon_mesh.llm.text_format import (
 )
 
 __all__ = [
+    "MediaProfile",
     "ModelChunk",
     "ModelClient",
     "ModelReply",
@@ -38,5 +40,6 @@ __all__ = [
     "estimate_input",
     "estimate_tokens",
     "extract_json_from_text",
+    "load_file",
     "parse_llm_action_response",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,10 +16,15 @@ from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.endpoint_http import EndpointHttp
+from archon_mesh.llm.media import MediaProfile, SentFiles
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.reply_stream import ReplyStream
+from archon_mesh.llm.servers import find_media
 from archon_mesh.llm.tool_names import ToolNames
+
+if TYPE_CHECKING:
+    import httpx2
 
 ADDRESS: Final = "https://api.anthropic.com"
 VERSION: Final = "2023-06-01"
@@ -28,8 +33,8 @@ VERSION: Final = "2023-06-01"
 MAX_TOKENS: Final = 32_000
 """Tokens of a reply, thinking included, if the request sets no limit: the API requires one."""
 
-if TYPE_CHECKING:
-    import httpx2
+MEDIA: Final = MediaProfile(media=("image", "file"), media_urls=("image", "file"))
+"""The files that models behind the API take."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,10 +44,11 @@ class AnthropicModel:
 
     `base_url` defaults to ANTHROPIC_BASE_URL, then to Anthropic; `api_key` defaults to ANTHROPIC_API_KEY, which is
     optional for other servers. `thinking` is sent as it is, None leaves it to the model's default. Thinking is
-    streamed, and sent back with its signature, as the API requires between a tool call and its result.
+    streamed, and sent back with its signature, as the API requires between a tool call and its result. `server` are
+    keys of MediaProfile that replace those of MEDIA.
 
     Raises Unauthenticated if the endpoint is Anthropic and there is no key, or if the key has characters that an HTTP
-    header cannot carry, and InvalidArgument for an invalid base URL.
+    header cannot carry, and InvalidArgument for an invalid base URL or an unknown key.
     """
 
     def __init__(
@@ -52,9 +58,12 @@ class AnthropicModel:
         base_url: str | None = None,
         api_key: str | None = None,
         thinking: Mapping[str, Any] | None = None,
+        server: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = model
         self._thinking = dict(thinking) if thinking is not None else None
+        self.media = find_media(server, MEDIA)
+        self._files = SentFiles(self.media, model)
         self.price = find_price(f"anthropic/{model}")
         self.calibration = Calibration()
         self._endpoint = Endpoint("ANTHROPIC", "Anthropic", base_url=base_url, api_key=api_key)
@@ -72,9 +81,12 @@ class AnthropicModel:
         # Streamed: the API refuses to answer requests with a high limit of tokens as a whole.
         return await whole_reply(self.stream(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return self._files.streamed(request, self._stream)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        response = await self._open(call, names.to_provider(request))
+        response = await self._open(call, self._files.fit(names.to_provider(request)))
         reply, stream = MessageReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
         async with aclosing(stream.chunks(reply.add)) as chunks:
             async for chunk in chunks:

@@ -12,11 +12,15 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 from archon_mesh.llm.base import ModelRequest, ToolSpec
 
 PROVIDER: Final = "anthropic"
 """The value of `provider` in the provider state of replies."""
+
+MAX_TITLE: Final = 200
+"""Characters of the title of a document."""
 
 _CONTINUE: Final = "Continue."
 """What the user says where the API requires the user to say something."""
@@ -85,9 +89,20 @@ def _continued() -> dict[str, Any]:
 
 def _user_blocks(message: ChatMessage) -> list[Block]:
     text: list[Block] = [{"type": "text", "text": message.content}] if message.content.strip() else []
+    content = [*text, *map(_file_to_wire, message.files)]
     if message.role != "tool":
-        return text
-    return [{"type": "tool_result", "tool_use_id": _id(message.tool_call_id or ""), "content": text}]
+        return content
+    return [{"type": "tool_result", "tool_use_id": _id(message.tool_call_id or ""), "content": content}]
+
+
+def _file_to_wire(file: Media) -> Block:
+    if file.url:
+        source = {"type": "url", "url": file.url}
+    else:
+        source = {"type": "base64", "media_type": file.true_type, "data": file.encoded}
+    if file.kind == "image":
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, **({"title": file.name[:MAX_TITLE]} if file.name else {})}
 
 
 def _assistant_blocks(message: ChatMessage, *, thinking: bool) -> list[Block]:

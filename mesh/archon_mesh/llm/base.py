@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from archon_mesh.core.media import Kind
 from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 
 CALL_TIMEOUT: Final = 300.0
@@ -18,6 +19,12 @@ IDLE_TIMEOUT: Final = 30.0
 FIRST_TOKEN: Final = 4
 """How many times as long a model may be silent before its first token, by default: it may be loaded, or read a long
 prompt."""
+
+IMAGE_TOKENS: Final = 1_000
+"""Estimated tokens of an image: providers count its size in pixels, not in bytes."""
+
+FILE_TOKENS: Final = (500, 50_000)
+"""The least and the most estimated tokens of a file that is no image."""
 
 DECLINED: Final = "content_filter"
 """The finish reason of a reply that is no answer: the model declined, or its provider withheld the reply."""
@@ -157,12 +164,27 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
+def estimate_file(kind: Kind, size: int) -> int:
+    """Estimates the tokens of a file of `size` bytes: those of a text count as text, an image counts IMAGE_TOKENS, and
+    of any other file every 50 bytes are a token, within FILE_TOKENS."""
+    if kind == "text":
+        return -(-size // 4)
+    lowest, highest = FILE_TOKENS
+    return IMAGE_TOKENS if kind == "image" else max(lowest, min(highest, size // 50))
+
+
+def estimate_message(message: ChatMessage) -> int:
+    """Estimates the tokens of a message, including its tool calls and files."""
+    pieces = [message.content, *(call.name + call.arguments_json for call in message.tool_calls)]
+    return sum(estimate_tokens(piece) for piece in pieces) + sum(
+        estimate_file(file.kind, len(file.data)) for file in message.files
+    )
+
+
 def estimate_input(request: ModelRequest) -> int:
-    """Estimates the tokens of a request, including its tools and earlier tool calls."""
-    pieces = [message.content for message in request.messages]
-    pieces += [call.name + call.arguments_json for message in request.messages for call in message.tool_calls]
-    pieces += [tool.name + tool.description + json.dumps(dict(tool.parameters_schema)) for tool in request.tools]
-    return sum(estimate_tokens(piece) for piece in pieces)
+    """Estimates the tokens of a request, including its tools, earlier tool calls, and files."""
+    pieces = [tool.name + tool.description + json.dumps(dict(tool.parameters_schema)) for tool in request.tools]
+    return sum(map(estimate_tokens, pieces)) + sum(map(estimate_message, request.messages))
 
 
 def estimate_usage(request: ModelRequest, reply_text: str, calls: Sequence[ToolCall] = ()) -> Usage:

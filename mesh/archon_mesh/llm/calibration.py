@@ -32,7 +32,10 @@ class Calibration:
         self._ratios: deque[float] = deque(maxlen=WINDOW)
 
     def observe(self, request: ModelRequest, reply: ModelReply) -> None:
-        """Takes in the usage that a provider reported; usage that is itself an estimate does not count."""
+        """Takes in the usage that a provider reported; usage that is itself an estimate does not count, nor that of a
+        request with files, whose tokens say nothing about those of texts."""
+        if any(message.files for message in request.messages):
+            return
         estimated = estimate_input(request)
         if reply.usage.estimated or estimated < MIN_TOKENS or reply.usage.input_tokens <= 0:
             return

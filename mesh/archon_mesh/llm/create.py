@@ -21,7 +21,7 @@ class ModelSpec:
     would wait for too long is answered by the first fallback, or fails if there is none. `thinking` are settings for
     the provider of `use`, sent as they are: `thinking` of Anthropic, `reasoning` of OpenAI's responses API. `server` is
     the family of servers that answers for `openai/NAME`, also of `fallback`, or single keys of its profile
-    (`archon_mesh.llm.servers`).
+    (`archon_mesh.llm.servers`); of other providers, the keys about files (`archon_mesh.llm.media`).
     """
 
     use: str
@@ -62,8 +62,9 @@ def create_model(
         )
     if not spec.fallback:
         return client
+    shared = spec.server if _is_chat(spec.use) else None
     fallbacks = [
-        _create_one(name, base_url, api_key, server=spec.server if _is_chat(name) else None) for name in spec.fallback
+        _create_one(name, base_url, api_key, server=shared if _is_chat(name) else None) for name in spec.fallback
     ]
     return FallbackModel([client, *fallbacks])
 
@@ -71,6 +72,10 @@ def create_model(
 def _is_chat(name: str) -> bool:
     """Returns whether a model is behind the chat completions API, and so behind the same server as others are."""
     return name.strip().removeprefix("text/").startswith("openai/")
+
+
+def _keys(server: str | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return server if isinstance(server, Mapping) else None
 
 
 def _create_one(
@@ -86,7 +91,8 @@ def _create_one(
         raise InvalidArgument(
             f"{name!r} takes no settings of thinking: use 'anthropic/NAME' or 'openai-responses/NAME'"
         )
-    if server is not None and provider not in ("openai", "text"):
+    is_family = isinstance(server, str) or "family" in (server or {})
+    if server is not None and (name == "offline" or (is_family and provider not in ("openai", "text"))):
         raise InvalidArgument(f"{name!r} takes no `server`: it is for 'openai/NAME', behind OPENAI_BASE_URL")
     if provider == "text" and "/" in model:
         from archon_mesh.llm.text_format.text_tool_model import TextToolModel
@@ -103,15 +109,15 @@ def _create_one(
     if provider == "openai-responses" and model:
         from archon_mesh.llm.responses import ResponsesModel
 
-        return ResponsesModel(model, base_url=base_url, api_key=api_key, reasoning=thinking)
+        return ResponsesModel(model, base_url=base_url, api_key=api_key, reasoning=thinking, server=_keys(server))
     if provider == "anthropic" and model:
         from archon_mesh.llm.anthropic import AnthropicModel
 
-        return AnthropicModel(model, base_url=base_url, api_key=api_key, thinking=thinking)
+        return AnthropicModel(model, base_url=base_url, api_key=api_key, thinking=thinking, server=_keys(server))
     if provider in NATIVE and model:
         from archon_mesh.llm.native.model import NativeModel
 
-        return NativeModel(provider, model, base_url=base_url, api_key=api_key)
+        return NativeModel(provider, model, base_url=base_url, api_key=api_key, server=_keys(server))
     raise InvalidArgument(
         f"unknown model {name!r}: use 'offline', 'openai/NAME', 'openai-responses/NAME', 'anthropic/NAME', "
         "'google/NAME', 'mistral/NAME' or 'bedrock/NAME', such as 'openai/gpt-4o-mini'"

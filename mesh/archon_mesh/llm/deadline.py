@@ -15,6 +15,8 @@ from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest
 from archon_mesh.llm.chunks import is_visible, whole_reply
+from archon_mesh.llm.media import NOTHING, media_of
+from archon_mesh.llm.media.fit import fitted
 
 GRACE: Final = 1.0
 """Seconds that a cancelled client has to close its connection; then the caller continues without it."""
@@ -36,8 +38,11 @@ async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[Mo
     """Yields the reply in chunks. The time between chunks belongs to the consumer and is not counted.
 
     Raises what the model raises, DeadlineExceeded after the `timeout`, the `first_token_timeout` or the `idle_timeout`
-    of the request, and ResourceExhausted if too many clients of ended calls still run.
+    of the request, and ResourceExhausted if too many clients of ended calls still run. Files are nothing that a client
+    without `media` knows: those of results are replaced by their labels, those of the user raise InvalidArgument.
     """
+    if media_of(model) is None:
+        request = fitted(request, NOTHING, model.model)
     loop = asyncio.get_running_loop()
     _ending.difference_update([task for task in _ending if task.get_loop().is_closed()])
     if len(_ending) >= MAX_ABANDONED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -18,15 +18,16 @@ from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wire
+from archon_mesh.llm.media import SentFiles
 from archon_mesh.llm.openai_http import openai_http
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.reply_stream import ReplyStream, decoded
-from archon_mesh.llm.servers import find_profile
+from archon_mesh.llm.servers import find_profile, with_media
 from archon_mesh.llm.servers.arrange import arrange
 from archon_mesh.llm.servers.plain_schema import plain_schema
 from archon_mesh.llm.tool_names import ToolNames
-from archon_mesh.llm.wire import message_to_wire, sendable, tool_to_wire
+from archon_mesh.llm.wire import content_to_wire, message_to_wire, sendable, tool_to_wire
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,6 +45,9 @@ _UNKNOWN = re.compile(
 VARIABLE: Final = "OPENAI_SERVER"
 """The variable with the family of servers that the endpoint belongs to."""
 
+MEDIA: Final = "OPENAI_MEDIA"
+"""The variable with the files that its models take, separated by commas: image, audio, file, or media types."""
+
 LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """The older and the newer name of the limit of a reply."""
 
@@ -53,7 +57,8 @@ class OpenAIModel:
 
     `base_url` defaults to OPENAI_BASE_URL, then to OpenAI; `api_key` defaults to OPENAI_API_KEY, which is optional for
     other servers. `server` is the family of servers that the endpoint belongs to, or single keys of its profile
-    (`archon_mesh.llm.servers`); it defaults to OPENAI_SERVER, and what it leaves out follows from URL and model.
+    (`archon_mesh.llm.servers`); it defaults to OPENAI_SERVER, its `media` to OPENAI_MEDIA, and what it leaves out
+    follows from URL and model.
 
     Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
     header cannot carry, and InvalidArgument for an unknown family or key.
@@ -73,7 +78,10 @@ class OpenAIModel:
         self._refused: set[str] = set()
         """Optional fields that the endpoint has refused."""
         self._endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
-        self.profile = find_profile(self._endpoint.base_url, model, server or os.environ.get(VARIABLE) or None)
+        chosen = with_media(server or os.environ.get(VARIABLE) or None, os.environ.get(MEDIA, ""))
+        self.profile = find_profile(self._endpoint.base_url, model, chosen)
+        self.media = self.profile
+        self._files = SentFiles(self.profile, model)
         self._limit: str = self.profile.length
         self._clients = PerLoop(lambda: openai_http(self._endpoint, "/chat/completions"))
 
@@ -85,7 +93,10 @@ class OpenAIModel:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        response = await self._begin(call, request, lambda: self._arguments(names.to_provider(request)))
+        named = names.to_provider(request)
+        response = await self._files.sent(
+            named, lambda fitted: self._begin(call, request, lambda: self._arguments(fitted))
+        )
         reply = ChatReply(names, self._endpoint.key)
         try:
             content = await call.step(response.aread())
@@ -94,9 +105,12 @@ class OpenAIModel:
         call.read(reply.add, decoded(content, NO_REPLY))
         return self._accounted(reply.finish(request, self._model, is_ended=True), request)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return self._files.streamed(request, self._stream)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        named = names.to_provider(request)
+        named = self._files.fit(names.to_provider(request))
         response = await self._begin(
             call, request, lambda: {**self._arguments(named), "stream": True, **self._stream_options()}
         )
@@ -172,6 +186,8 @@ class OpenAIModel:
 
     def _to_wire(self, message: ChatMessage) -> dict[str, Any]:
         wire = message_to_wire(_sendable(message))
+        if message.files:
+            wire["content"] = content_to_wire(message)
         if message.tool_calls:
             thinking_to_wire(message, wire, self.profile, {*self.profile.reasoning} - self._refused)
         return wire

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
@@ -14,16 +14,21 @@ from archon_mesh.llm.cache_key import FIELD, cache_key
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.media import MediaProfile, SentFiles
 from archon_mesh.llm.openai_http import openai_http
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.reply_stream import ReplyStream
 from archon_mesh.llm.responses_reply import NO_REPLY, ResponseReply
 from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
+from archon_mesh.llm.servers import find_media
 from archon_mesh.llm.tool_names import ToolNames
 
 if TYPE_CHECKING:
     import httpx2
+
+MEDIA: Final = MediaProfile(media=("image", "file"), media_urls=("image", "file"))
+"""The files that models behind the API take."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,9 +38,10 @@ class ResponsesModel:
 
     Address and key are those of OpenAIModel. `reasoning` is sent as it is, such as `{"summary": "auto"}` for summaries,
     which are streamed as thinking; None leaves it to the model's default. Reasoning is sent back encrypted, as it came.
+    `server` are keys of MediaProfile that replace those of MEDIA.
 
     Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
-    header cannot carry.
+    header cannot carry, and InvalidArgument for an unknown key.
     """
 
     def __init__(
@@ -45,9 +51,12 @@ class ResponsesModel:
         base_url: str | None = None,
         api_key: str | None = None,
         reasoning: Mapping[str, Any] | None = None,
+        server: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = model
         self._reasoning = dict(reasoning) if reasoning is not None else None
+        self.media = find_media(server, MEDIA)
+        self._files = SentFiles(self.media, model)
         self.price = find_price(f"openai/{model}")
         self.calibration = Calibration()
         self._endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
@@ -62,9 +71,12 @@ class ResponsesModel:
     async def generate(self, request: ModelRequest) -> ModelReply:
         return await whole_reply(self.stream(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return self._files.streamed(request, self._stream)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
-        response = await self._open(call, names.to_provider(request))
+        response = await self._open(call, self._files.fit(names.to_provider(request)))
         reply, stream = ResponseReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
         async with aclosing(stream.chunks(reply.add)) as chunks:
             async for chunk in chunks:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage
 from archon_mesh.llm.base import ModelRequest, ToolSpec
+from archon_mesh.llm.wire import file_name
 
 PROVIDER: Final = "openai-responses"
 """The value of `provider` in the provider state of replies."""
@@ -33,9 +35,9 @@ def has_reasoning(request: ModelRequest) -> bool:
 
 def _items(message: ChatMessage, *, reasoning: bool) -> list[Item]:
     if message.role == "tool":
-        return [{"type": "function_call_output", "call_id": message.tool_call_id or "", "output": message.content}]
+        return [{"type": "function_call_output", "call_id": message.tool_call_id or "", "output": _content(message)}]
     if message.role != "assistant":
-        return [{"role": message.role, "content": message.content}]
+        return [{"role": message.role, "content": _content(message)}]
     calls = {
         call.id: {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments_json}
         for call in message.tool_calls
@@ -52,6 +54,22 @@ def _items(message: ChatMessage, *, reasoning: bool) -> list[Item]:
         ]
     text: Sequence[Item] = [{"role": "assistant", "content": message.content}] if message.content else []
     return [*text, *calls.values()]
+
+
+def _content(message: ChatMessage) -> str | list[Item]:
+    """Returns the text of a message; with files, the text unless it is empty, then the files."""
+    if not message.files:
+        return message.content
+    text = [{"type": "input_text", "text": message.content}] if message.content.strip() else []
+    return [*text, *map(_file, message.files)]
+
+
+def _file(file: Media) -> Item:
+    if file.kind == "image":
+        return {"type": "input_image", "image_url": file.data_url, "detail": "auto"}
+    if file.url:  # a name beside a URL is refused
+        return {"type": "input_file", "file_url": file.url}
+    return {"type": "input_file", "filename": file_name(file), "file_data": file.data_url}
 
 
 def _state_items(message: ChatMessage) -> list[Item]:

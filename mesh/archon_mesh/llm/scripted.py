@@ -15,6 +15,7 @@ from archon.errors import FailedPrecondition
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest, estimate_usage
 from archon_mesh.llm.chunks import stream_reply
+from archon_mesh.llm.media import EVERYTHING
 
 Response = str | ToolCall | Sequence[ToolCall] | ModelReply | BaseException
 """A text, one or several tool calls, a whole reply, or an error that the call raises."""
@@ -27,8 +28,10 @@ class ScriptedModel:
     """Answers the requests with `responses`, one after the other, or all of them with one function of the request.
 
     A response may be a function, too. `requests` has all requests so far. The usage is estimated, except in a
-    ModelReply. A request after the last response raises FailedPrecondition, which no agent retries.
+    ModelReply. A request after the last response raises FailedPrecondition, which no agent retries. It takes all files.
     """
+
+    media = EVERYTHING
 
     def __init__(self, responses: Iterable[Response | Responder] | Responder = ()) -> None:
         if isinstance(responses, str):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from archon.errors import InvalidArgument
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm.base import estimate_tokens
+from archon_mesh.llm.base import estimate_message
 from archon_mesh.memory.sessions import SessionManager
 from archon_mesh.memory.store import HistoryKey
 
@@ -44,7 +44,7 @@ class EpisodicMemory:
         kept: list[ChatMessage] = []
         left = max_tokens
         for message in reversed(await self.get_messages()):
-            left -= estimate_tokens(message.content)
+            left -= estimate_message(message)
             if left < 0:
                 break
             kept.append(message)

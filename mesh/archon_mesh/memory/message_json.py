@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from archon.errors import DataLoss
+from archon_mesh.core.media import media_from_json, media_to_json
 from archon_mesh.core.messages import ChatMessage, ToolCall
 
 
@@ -18,6 +19,8 @@ def message_to_json(message: ChatMessage) -> str:
         data["tool_call_id"] = message.tool_call_id
     if message.name is not None:
         data["name"] = message.name
+    if message.files:
+        data["files"] = [media_to_json(file) for file in message.files]
     if message.metadata:
         data["metadata"] = dict(message.metadata)
     return json.dumps(data, ensure_ascii=True, separators=(",", ":"), default=str)
@@ -35,6 +38,7 @@ def message_from_json(data: str, run_id: str) -> ChatMessage:
             fields.get("name"),
             fields.get("metadata", {}),
             run_id,
+            tuple(media_from_json(file) for file in fields.get("files", ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataLoss(f"malformed message in a session: {error}") from error

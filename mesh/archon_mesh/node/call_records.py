@@ -8,11 +8,11 @@ from typing import Any
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelReply, ModelRequest, Usage
-from archon_mesh.llm.wire import call_to_wire, message_to_wire, tool_to_wire
+from archon_mesh.llm.wire import call_to_wire, message_to_record, tool_to_wire
 from archon_mesh.node.redaction import redacted_request, redacted_response
-from archon_mesh.tools.media import Media
 from archon_mesh.tools.result import ToolResult
 
 
@@ -92,4 +92,4 @@ def _json_value(result: ToolResult) -> Any:
 
 
 def _message_json(message: ChatMessage) -> dict[str, Any]:
-    return message_to_wire(message) | ({"metadata": dict(message.metadata)} if message.metadata else {})
+    return message_to_record(message) | ({"metadata": dict(message.metadata)} if message.metadata else {})

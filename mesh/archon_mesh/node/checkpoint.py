@@ -6,11 +6,12 @@ A later attempt resumes from the checkpoint instead of repeating the model calls
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from archon.errors import FrameTooLarge
+from archon_mesh.core.media import media_from_json, media_to_json
 from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 from archon_mesh.tools.result import ToolResult, ToolResultStatus
 
@@ -26,16 +27,29 @@ _FORMAT: Final = "archon-conversation/1"
 def encode_checkpoint(messages: Sequence[ChatMessage]) -> bytes:
     """Encodes model replies and tool results; the tool calls of the last reply are not executed yet.
 
-    What clients of models keep with a message is left out if the result would exceed MAX_CHECKPOINT; without it, too,
-    the result is empty if it is larger.
+    If the result would exceed MAX_CHECKPOINT, labels stand for the files of results, then what clients of models keep
+    with a message is left out; without it, too, the result is empty if it is larger.
     """
-    checkpoint = _encode(messages, with_state=True)
-    if len(checkpoint) > MAX_CHECKPOINT:
-        checkpoint = _encode(messages, with_state=False)
-    return checkpoint if len(checkpoint) <= MAX_CHECKPOINT else b""
+    for with_files, with_state in _forms(messages):
+        checkpoint = _encode(messages, with_files=with_files, with_state=with_state)
+        if len(checkpoint) <= MAX_CHECKPOINT:
+            return checkpoint
+    return b""
 
 
-def _encode(messages: Sequence[ChatMessage], *, with_state: bool, calls: OpenCalls | None = None) -> bytes:
+def _forms(messages: Sequence[ChatMessage]) -> Iterator[tuple[bool, bool]]:
+    """Yields whether a checkpoint has files and the state of clients: the first form that is small enough is stored."""
+    if sum(len(file.data) for message in messages for file in message.files) < MAX_QUESTION_CHECKPOINT:
+        yield True, True
+    yield False, True
+    yield False, False
+
+
+def _encode(
+    messages: Sequence[ChatMessage], *, with_files: bool, with_state: bool, calls: OpenCalls | None = None
+) -> bytes:
+    if not with_files:
+        messages = [message.without_files() for message in messages]
     entries = [
         {"role": message.role, "content": message.content, "call": message.tool_call_id}
         | (
@@ -43,6 +57,7 @@ def _encode(messages: Sequence[ChatMessage], *, with_state: bool, calls: OpenCal
             if message.tool_calls
             else {}
         )
+        | ({"files": [media_to_json(file) for file in message.files]} if message.files else {})
         | ({"state": state} if with_state and (state := message.metadata.get(PROVIDER_STATE)) else {})
         for message in messages
     ]
@@ -65,7 +80,14 @@ def _decode_message(entry: Mapping[str, Any]) -> ChatMessage:
         ToolCall(name=name, id=call_id, arguments_json=arguments) for call_id, name, arguments in entry.get("calls", ())
     )
     metadata = {PROVIDER_STATE: entry["state"]} if "state" in entry else {}
-    return ChatMessage(entry["role"], entry["content"], tool_calls=calls, tool_call_id=entry["call"], metadata=metadata)
+    return ChatMessage(
+        entry["role"],
+        entry["content"],
+        tool_calls=calls,
+        tool_call_id=entry["call"],
+        metadata=metadata,
+        files=[media_from_json(file) for file in entry.get("files", ())],
+    )
 
 
 @dataclass(slots=True)
@@ -82,8 +104,8 @@ class OpenCalls:
 def encode_question_checkpoint(messages: Sequence[ChatMessage], calls: OpenCalls) -> bytes:
     """Encodes the checkpoint of an attempt that ends with a question, as `encode_checkpoint` does, with the open calls.
     Raises FrameTooLarge above MAX_QUESTION_CHECKPOINT: without it, calls that had ended would be repeated."""
-    for with_state in (True, False):
-        checkpoint = _encode(messages, with_state=with_state, calls=calls)
+    for with_files, with_state in _forms(messages):
+        checkpoint = _encode(messages, with_files=with_files, with_state=with_state, calls=calls)
         if len(checkpoint) <= MAX_QUESTION_CHECKPOINT:
             return checkpoint
     raise FrameTooLarge(

@@ -90,7 +90,7 @@ def agent_handler(
             query, loop = query_of(task), _loop(task)
             try:
                 with bind_desk(desk):
-                    text = await run_query(fork, query, {"task": task}, Emitter(), resume_from, loop=loop)
+                    text = await run_query(fork, [query], {"task": task}, Emitter(), resume_from, loop=loop)
             except QuestionAsked as asked:
                 return desk.question(asked, hooks.attempt.messages)
         new_history = recorder.new_messages() if recorder is not None else None

@@ -16,7 +16,8 @@ from archon import context
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import capability_pb2, plan_pb2
-from archon.errors import FailedPrecondition
+from archon.errors import FailedPrecondition, FieldViolation, InvalidArgument
+from archon.wire import described
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.middleware import StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
@@ -78,8 +79,9 @@ class PlanRequestRun:
         outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
         if outcome.decision is HookDecision.STOP:
             return str(outcome.value)
-        goal = query[-1].content
+        goal = query[-1].described
         if not self._request.synthesise:
+            _check_files(query[-1])
             model = RunModel(state, hooks, is_shown=False)
             return await self._plan(model, state.agent.temperature, goal, self._clarification(resume_from))
         task = self._with_results(self._previous(goal))
@@ -134,7 +136,7 @@ class PlanRequestRun:
     def _with_results(self, task: Task) -> Task:
         """Returns the plan as its answer needs it: with the steps whose results were given, and those that have none. A
         step whose result only other steps have used is left out."""
-        results = {item.proto.step_id: item.text for item in self._task.context if item.proto.step_id}
+        results = {item.proto.step_id: described(item.proto.parts) for item in self._task.context if item.proto.step_id}
         shown = [
             subtask.with_result(results[subtask.id]) if subtask.id in results else subtask
             for subtask in task.subtasks
@@ -143,6 +145,16 @@ class PlanRequestRun:
         ids = {subtask.id for subtask in shown}
         subtasks = (replace(each, dependencies=tuple(id_ for id_ in each.dependencies if id_ in ids)) for each in shown)
         return replace(task, subtasks=tuple(subtasks))
+
+
+def _check_files(query: ChatMessage) -> None:
+    """Raises InvalidArgument if the goal has files: the roles of its steps would not get them."""
+    if query.files:
+        labels = ", ".join(file.label for file in query.files)
+        raise InvalidArgument(
+            f"the steps of a plan get text only, not {labels}: the strategy agent gives the goal to one role as it is",
+            field_violations=[FieldViolation("goal", f"the strategy plan takes no files: {labels}")],
+        )
 
 
 async def _ask(question: str) -> str:

@@ -1,9 +1,10 @@
 """Records without their contents, for ARCHON_RECORDS=redacted.
 
-What stays: models, tools and roles by name, the roles and the origins of messages, ids of calls, parameters, statuses,
-usage, and, in place of each text, its length, an estimate of its tokens and a hash. What goes: the texts of messages
-and replies, arguments and results of tools, messages of errors, descriptions and schemas of tools, and the metadata of
-messages, which holds the thinking that goes back to the provider.
+What stays: models, tools and roles by name, types and sizes of files, the roles and the origins of messages, ids of
+calls, parameters, statuses, usage, and, in place of each text, its length, an estimate of its tokens and a hash. What
+goes: the texts of messages and replies, names of files, arguments and results of tools, messages of errors,
+descriptions and schemas of tools, and the metadata of messages, which holds the thinking that goes back to the
+provider.
 """
 
 from __future__ import annotations
@@ -40,7 +41,15 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
     redacted["content"] = content if content is None else redacted_value(content)
     if calls := message.get("tool_calls"):
         redacted["tool_calls"] = [_call(call) for call in calls]
+    if files := message.get("files"):
+        redacted["files"] = [_file(file) for file in files]
     return redacted
+
+
+def _file(file: dict[str, Any]) -> dict[str, Any]:
+    """Keeps type and size. The hash of a file could be compared with those of known files."""
+    kept = {key: file[key] for key in ("media_type", "bytes") if key in file}
+    return kept | {key: redacted_text(file[key]) for key in ("name", "url", "hash") if key in file}
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from archon.client import Client, submit_request
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
-from archon.wire import text_of
+from archon.wire import described
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import THINKING, MessageEmitter, emit_tool_call, emit_tool_result
 from archon_mesh.agent.ids import new_id
@@ -78,7 +78,7 @@ class RemoteAgent:
             timeout=self._timeout,
             checkpoint=attempt.take_checkpoint(),
         )
-        return delegated.text
+        return described(delegated.parts) or delegated.text
 
     async def _submit(self, message: str, run_events: _RunEvents) -> str:
         target = self._orchestrator or os.environ.get("ARCHON_ORCHESTRATOR", "")
@@ -103,7 +103,7 @@ class RemoteAgent:
                         case "tool_event" if event.tool_event.role == self.name:
                             await run_events.tool(event.tool_event)
                         case "result" if event.result.role == self.name:
-                            answer = text_of(event.result.output)
+                            answer = described(event.result.output)
                         case "run_state":
                             has_ended = True
                             if event.run_state.state != common_pb2.TASK_STATE_COMPLETED:

@@ -5,12 +5,14 @@ Messages that have more than a role and a text carry the rest as metadata.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
 from archon.agent import HistoryMessage, TaskContext
+from archon.agent.history import shortened
 from archon.errors import DataLoss
+from archon.wire import described
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.core.messages import EARLIER_RUN, PROVIDER_STATE, ChatMessage
 from archon_mesh.memory.message_json import message_from_json, message_to_json
@@ -19,7 +21,11 @@ MESSAGE_KEY: Final = "dev.archon.mesh/message"
 """The metadata key of a whole message, in the JSON form of `archon_mesh.memory`."""
 
 MAX_TURN_CHARS: Final = 80_000
-"""A longer turn is stored as its query and its answer, without the tool calls in between."""
+"""A turn with a longer text is stored as its query and its answer, without the tool calls in between."""
+
+MAX_FILE_CHARS: Final = 180_000
+"""A turn whose files have more characters, in base64, is stored with labels in their place. Of both together, in any
+script, a frame has room for a turn."""
 
 _ROLES: Final[Mapping[str, Literal["system", "assistant", "tool"]]] = {
     "system": "system",
@@ -48,9 +54,19 @@ class TurnRecorder:
 
     def new_messages(self) -> list[HistoryMessage] | None:
         """Returns the messages to store with the answer, or None if the query and the answer are enough."""
-        messages = [_encode(message) for message in self._added]
-        size = sum(len(message.text) + sum(map(len, message.metadata.values())) for message in messages)
-        return messages if messages and size <= MAX_TURN_CHARS else None
+        labelled = [message.without_files() for message in self._added]
+        if _size(labelled) <= MAX_TURN_CHARS:
+            files = sum(len(file.data) // 3 * 4 + len(file.url) for message in self._added for file in message.files)
+            return [_encode(message) for message in (self._added if files <= MAX_FILE_CHARS else labelled)] or None
+        query, answer = self._added[0], self._added[-1]
+        if query.files:  # the query that is stored by default has no labels
+            return [HistoryMessage(each.role, shortened(each.described)) for each in (query, answer)]
+        return None
+
+
+def _size(messages: Sequence[ChatMessage]) -> int:
+    encoded = map(_encode, messages)
+    return sum(len(message.text) + sum(map(len, message.metadata.values())) for message in encoded)
 
 
 def load_history(task: TaskContext, recorder: TurnRecorder, agent_name: str) -> HistoryList:
@@ -76,4 +92,5 @@ def _decode(message: HistoryMessage) -> ChatMessage:
             return replace(message_from_json(data, EARLIER_RUN), content=message.text)
         except DataLoss:
             pass  # written by another version: role and text are enough
-    return ChatMessage(_ROLES.get(message.role, "user"), message.text, run_id=EARLIER_RUN)
+    text = "\n\n".join(filter(None, (described(message.parts), message.text)))
+    return ChatMessage(_ROLES.get(message.role, "user"), text, run_id=EARLIER_RUN)

@@ -15,7 +15,7 @@ from archon import context, status
 from archon.agent import ContextItem, Item, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
-from archon.wire import to_seconds
+from archon.wire import described, to_seconds
 from archon_mesh.agent.events.emit import call_id_of
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, StreamChunk
@@ -214,7 +214,7 @@ def to_memory_item(item: ContextItem) -> MemoryItem:
     """Converts an item of a task's context."""
     return MemoryItem(
         source_id=item.role,
-        content=item.text,
+        content=described(item.proto.parts),
         timestamp=to_seconds(item.proto.publish_time),
         version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per task
         policy=item.policy,

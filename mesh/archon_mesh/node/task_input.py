@@ -1,45 +1,58 @@
-"""The input of a task as the text that a model reads."""
+"""The input of a task as the message that a model reads."""
 
 from __future__ import annotations
-
-from typing import Final
 
 from archon.agent import TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import FieldViolation, InvalidArgument
+from archon_mesh.core.media import Media
+from archon_mesh.core.media_types import TEXTUAL, UNKNOWN, canonical_type
+from archon_mesh.core.messages import ChatMessage
 
-TEXT_TYPES: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
-"""Media types of files that are text, beside those that begin with `text/`."""
 
-
-def query_of(task: TaskContext) -> str:
+def query_of(task: TaskContext) -> ChatMessage:
     """Returns the input of a task, with what is expected of the answer, and why an earlier one was refused.
 
-    Files of text and JSON values are part of it, files at a URL are named. Raises InvalidArgument for other files: no
-    model client takes them, and an answer that leaves one out in silence is wrong.
+    Files of text and JSON values are part of the text, URLs of no known type are named in it. Images, audio and other
+    files are files of the message, by their bytes or their URL. Raises InvalidArgument for a file whose URL is neither
+    http nor https.
     """
-    text = "\n\n".join(filter(None, (_text(number, part) for number, part in enumerate(task.parts))))
+    texts: list[str] = []
+    files: list[Media] = []
+    for number, part in enumerate(task.parts):
+        content = _content(number, part)
+        if isinstance(content, Media):
+            files.append(content)
+        elif content:
+            texts.append(content)
     if task.expected_output:
-        text = f"{text}\n\nExpected output: {task.expected_output}"
-    return f"{text}\n\nAn earlier answer was refused: {task.refusal}" if task.refusal else text
+        texts.append(f"Expected output: {task.expected_output}")
+    if task.refusal:
+        texts.append(f"An earlier answer was refused: {task.refusal}")
+    return ChatMessage("user", "\n\n".join(texts), files=files)
 
 
-def _text(number: int, part: common_pb2.Part) -> str:
+def _content(number: int, part: common_pb2.Part) -> str | Media:
     content = part.WhichOneof("content")
     if content == "text":
         return part.text
-    kind = part.media_type.partition(";")[0].strip().lower()
+    kind = canonical_type(part.media_type)
     if content == "data_json":
-        return part.data_json if kind in ("", "application/json") else ""  # of another type: for a reader of that type
-    name = part.filename or "file"
+        return part.data_json if kind in (UNKNOWN, "application/json") else ""  # else for a reader of that type
+    is_text = TEXTUAL.match(kind) is not None
     if content == "url":
-        return f"[{name}{f', {kind}' if kind else ''}: {part.url}]"
-    if content == "raw" and (kind.startswith("text/") or kind in TEXT_TYPES):
-        return f"{name}:\n{part.raw.decode(errors='replace')}"
-    if content == "raw":
-        what = f"{name} ({kind or 'application/octet-stream'}, {len(part.raw):,} bytes)"
-        raise InvalidArgument(
-            f"this agent reads text, not {what}",
-            field_violations=[FieldViolation(f"input[{number}]", "text, JSON, a URL, or a file of text")],
-        )
-    return ""
+        return _at_url(number, part, kind, is_text=is_text)
+    if content != "raw":
+        return ""
+    name = part.filename or "file"
+    return f"{name}:\n{part.raw.decode(errors='replace')}" if is_text else Media(part.raw, kind, name=part.filename)
+
+
+def _at_url(number: int, part: common_pb2.Part, kind: str, *, is_text: bool) -> str | Media:
+    if is_text or kind == UNKNOWN:
+        return f"[{part.filename or 'file'}{'' if kind == UNKNOWN else f', {kind}'}: {part.url}]"
+    try:
+        return Media.at(part.url, kind, name=part.filename)
+    except InvalidArgument as error:
+        violations = [FieldViolation(f"input[{number}]", "a URL of a file begins with http://, https:// or data:")]
+        raise InvalidArgument(error.message, field_violations=violations) from None

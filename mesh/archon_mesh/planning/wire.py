@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from archon.api.common.v1 import common_pb2, plan_pb2
-from archon.wire import text_of
+from archon.wire import described
 from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
 from archon_mesh.planning.parse import parse_context
 
@@ -27,7 +27,7 @@ def task_from_proto(plan: plan_pb2.Plan, query: str = "", task_id: str = "") -> 
 
 
 def _subtask(step: plan_pb2.PlanStep) -> SubTask:
-    result = text_of(step.result) if step.result else step.failure.message or None
+    result = described(step.result) if step.result else step.failure.message or None
     return SubTask(
         step.step_id,
         step.description,

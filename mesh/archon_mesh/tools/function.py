@@ -15,7 +15,7 @@ from typing_extensions import Unpack, override
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon.failure_kinds import TOOL_RESOURCES
 from archon.threads import on_thread
-from archon_mesh.tools.media import Media
+from archon_mesh.core.media import Media
 from archon_mesh.tools.plain import collected, to_plain
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.signature import Signature

@@ -1,10 +1,10 @@
-"""Images as results of tools: front ends show the image, a model gets its type and size."""
+"""Images: front ends show those in results of tools, models that take images see them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archon_mesh.tools.media import Media
+from archon_mesh.core.media import Media
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH
-from archon_mesh.tools.media import TEXTUAL, Media
+from archon_mesh.core.media import Media
+from archon_mesh.core.media_types import TEXTUAL
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[;,]")
 

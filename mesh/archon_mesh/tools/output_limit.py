@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon.failure_kinds import TOOL_CRASH
-from archon_mesh.tools.media import Media
+from archon_mesh.core.media import Media
 
 MAX_OUTPUT_BYTES: Final = 256 * 1024
 """Bytes of text, or of a JSON value as text, unless the tool declares another limit."""
 
 MAX_MEDIA_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of the files of a result, unless the tool declares another limit: no model reads them, only their size. Those
-with a text, which a model reads, have the limit of texts."""
+"""Bytes of the files of a result, unless the tool declares another limit. Those with a text, which a model reads, have
+the limit of texts."""
 
 MAX_METADATA_BYTES: Final = 16 * 1024
 """Bytes of the metadata that a tool sets, as JSON."""

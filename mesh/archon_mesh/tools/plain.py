@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from archon.errors import ResourceExhausted
 from archon.failure_kinds import TOOL_RESOURCES
-from archon_mesh.tools.media import Media
+from archon_mesh.core.media import Media
 from archon_mesh.tools.result import ToolResult
 
 _AS_THEY_ARE: Final = (str, int, float, bool, type(None), ToolResult)

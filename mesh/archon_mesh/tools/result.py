@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from archon.errors import InvalidArgument
-from archon_mesh.tools.media import Media
+from archon_mesh.core.media import Media
 
 MAX_METADATA_DEPTH: Final = 20
 """Levels of nesting of metadata."""

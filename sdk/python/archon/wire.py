@@ -87,6 +87,23 @@ def text_of(parts: Iterable[common_pb2.Part]) -> str:
     return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
 
 
+def described(parts: Iterable[common_pb2.Part]) -> str:
+    """The text parts, joined by empty lines, and in the place of each file a label, such as `[a.png, image/png, 1,234
+    bytes]`."""
+    pieces = (part.text if part.WhichOneof("content") == "text" else _label(part) for part in parts)
+    return "\n\n".join(filter(None, pieces))
+
+
+def _label(part: common_pb2.Part) -> str:
+    match part.WhichOneof("content"):
+        case "raw":
+            kind = part.media_type or "application/octet-stream"
+            return f"[{', '.join(filter(None, (part.filename, kind, f'{len(part.raw):,} bytes')))}]"
+        case "url":
+            return f"[{', '.join(filter(None, (part.filename or 'file', part.media_type)))}: {part.url}]"
+    return ""
+
+
 def _utf8(text: str, what: str) -> str:
     try:
         text.encode("utf-8")

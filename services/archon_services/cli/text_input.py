@@ -1,15 +1,65 @@
-"""Text from a command line argument, from standard input, or from a file."""
+"""Text and files from command line arguments, from standard input, or from files."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archon_services.cli.errors import USAGE, CliError
 
 if TYPE_CHECKING:
+    from archon.api.common.v1.common_pb2 import Part
     from archon.client import Goal
+
+
+def read_goal(text: str, files: Sequence[Path], name: str, *, hint: str) -> Goal:
+    """Returns `text`, or standard input if it is `-`, plus a part for each file: its text, or its bytes and media type
+    if it is an image, audio, or another file of a known type. A text file alone is the goal.
+
+    Raises CliError as `read_text` does, if a file is empty or of no known type, or if the files are too large for a
+    message.
+    """
+    if text == "-":
+        text = decode_utf8(sys.stdin.buffer.read(), "standard input")
+    if not files:
+        return read_text(text, None, name, hint=hint)
+    from archon.api.common.v1 import common_pb2
+    from archon.wire import CONTENT_ROOM, MAX_CHECKED_BYTES
+
+    parts, room = [common_pb2.Part(text=text)] if text.strip() else [], MAX_CHECKED_BYTES - CONTENT_ROOM
+    room -= sum(part.ByteSize() for part in parts)
+    for file in files:
+        part = _file_part(file, room, is_alone=len(files) == 1 and not parts, name=name)
+        room -= part.ByteSize()
+        parts.append(part)
+    return parts[0].text if len(parts) == 1 and parts[0].WhichOneof("content") == "text" else parts
+
+
+def _file_part(file: Path, room: int, *, is_alone: bool, name: str) -> Part:
+    from archon.api.common.v1 import common_pb2
+    from archon_mesh.core.media_types import TEXTUAL, UNKNOWN, type_of_file
+
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(room + 1)
+    except OSError as error:
+        raise CliError(f"cannot read {file}: {error.strerror}", code=USAGE) from error
+    if len(data) > room:
+        raise CliError(
+            f"{file} is too large: {max(room, 0):,} bytes are left of what a {name} may have",
+            hint="A role reads larger files from a URL, or with tools of its own.",
+            code=USAGE,
+        )
+    if not data.strip():
+        raise CliError(f"missing {name}: {file} is empty" if is_alone else f"{file} is empty", code=USAGE)
+    if (media_type := type_of_file(file.name, data)) == UNKNOWN:
+        raise CliError(f"{file} is not UTF-8 text, nor of a type that its name or its first bytes tell", code=USAGE)
+    if not TEXTUAL.match(media_type):
+        return common_pb2.Part(raw=data, filename=file.name, media_type=media_type)
+    content = decode_utf8(data, str(file))
+    return common_pb2.Part(text=content) if is_alone else common_pb2.Part(text=content, filename=file.name)
 
 
 def read_text(text: str, file: Path | None, name: str, *, hint: str) -> Goal:

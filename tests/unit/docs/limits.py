@@ -1190,6 +1190,19 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Files of a message to a model, and of a request; their bytes; files that a client remembers as refused",
+            "{archon_mesh.llm.media.profile:MAX_FILES}; {archon_mesh.llm.media.profile:MAX_BYTES|bytes}; "
+            "{archon_mesh.llm.media.sent_files:MAX_REFUSED}; keys `max_*` of the profile of a server",
+            "`INVALID_ARGUMENT`, which names the key; the oldest files of tool results are labels; it forgets all of them.",
+            ["test_an_exceeded_limit_is_named", "test_newer_results_take_the_place_of_the_oldest_by_halves"],
+        ),
+        Limit(
+            "Files of the history of an agent",
+            "{archon_mesh.agent.loop.old_files:MAX_KEPT|bytes}",
+            "The oldest are replaced by their labels, except those of the query.",
+            ["test_old_files_of_a_history_become_labels"],
+        ),
+        Limit(
             "Replies in a cache (`CachedModel`)",
             "{archon_mesh.llm.wrappers.cache:MAX_ENTRIES}; {archon_mesh.llm.wrappers.cache:MAX_BYTES|bytes}",
             "The reply that was used longest ago is dropped; a larger one is not kept.",

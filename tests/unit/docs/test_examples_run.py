@@ -18,6 +18,7 @@ from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools.mcp.serving.server import create_server
+from tests.fixtures.media import PNG
 
 ROOT = Path(__file__).parents[3]
 
@@ -88,6 +89,8 @@ async def test_the_examples_of_models_give_their_answers(tmp_path: Path) -> None
     sums = ScriptedModel([ToolCall("1", "multiply", '{"a": 15, "b": 3}'), "It is 45."])
     assert await MODELS.cassettes(sums, tmp_path / "sums.jsonl") == ("It is 45.", "It is 45.")
     assert await MODELS.budget() == 1_200
+    (tmp_path / "a.png").write_bytes(PNG)
+    assert await MODELS.picture(ScriptedModel(["A dot."]), tmp_path / "a.png") == "A dot."
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
     [
         ("agents", 11),
         ("tools", 8),
-        ("models", 4),
+        ("models", 5),
         ("composite-tools", 1),
         ("agent-memory", 2),
         ("plans", 6),

@@ -82,3 +82,20 @@ def test_an_unknown_policy_reads_as_the_narrowest() -> None:
     assert wire.policy_from_proto(99) is PropagationPolicy.FINAL_RESPONSE_ONLY
     with pytest.raises(InvalidArgument, match="unknown policy 'all'"):
         wire.policy_to_proto("all")
+
+
+def test_a_description_of_parts_has_labels_for_files() -> None:
+    parts = [
+        common_pb2.Part(text="Look."),
+        common_pb2.Part(raw=b"1234", filename="a.png", media_type="image/png"),
+        common_pb2.Part(raw=b"1"),
+        common_pb2.Part(url="https://x.org/a", media_type="image/png"),
+        common_pb2.Part(data_json="{}"),
+    ]
+    assert wire.described(parts).split("\n\n") == [
+        "Look.",
+        "[a.png, image/png, 4 bytes]",
+        "[application/octet-stream, 1 bytes]",
+        "[file, image/png: https://x.org/a]",
+    ]
+    assert wire.described(parts[:1]) == "Look."

@@ -20,6 +20,7 @@ from archon_mesh.core.compaction import (
     broken_pairing,
     extract,
     is_summary,
+    left_out_labels,
     rounds,
     sliding_window,
     summary,
@@ -181,7 +182,8 @@ class ContextCompactionMiddleware(Middleware):
         kept = [last_query] if last_query is not None and not has_query and not is_summary(last_query) else []
         room = self._summary_room
         plain = [replace(message, content=summary_text(message)) for message in old]
-        made = summary(with_facts(text[: room // 2], plain, room // 2))
+        labels = left_out_labels(message for message in old if message not in kept)
+        made = summary(with_facts(text[: room // 2], plain, room // 2), labels)
         self._summaries.put(messages[: len(old) + (covered - 1 if covered else 0)], made)
         return [made, *kept, *recent]
 

@@ -17,7 +17,7 @@ def one_message(role: str, text: str) -> str:
 
 
 def input_messages(messages: Iterable[ChatMessage]) -> str:
-    """Returns the attribute for the messages of a request."""
+    """Returns the attribute for the messages of a request; labels stand for their files."""
     return json.dumps([_message(message) for message in messages], ensure_ascii=False)
 
 
@@ -29,9 +29,9 @@ def output_messages(reply: ModelReply) -> str:
 
 def _message(message: ChatMessage) -> dict[str, Any]:
     if message.role == "tool":
-        answer = {"type": "tool_call_response", "id": message.tool_call_id or "", "response": message.content}
+        answer = {"type": "tool_call_response", "id": message.tool_call_id or "", "response": message.described}
         return {"role": "tool", "parts": [answer]}
-    return {"role": message.role, "parts": _parts(message.content, message.tool_calls)}
+    return {"role": message.role, "parts": _parts(message.described, message.tool_calls)}
 
 
 def _parts(text: str, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:

@@ -54,6 +54,7 @@ def _digests(messages: Sequence[ChatMessage]) -> Iterator[bytes]:
     total = hashlib.sha256()
     for message in messages:
         calls = [(call.id, call.name, call.arguments_json) for call in message.tool_calls]
-        parts = json.dumps([message.role, message.content, message.tool_call_id, calls])
+        files = [[file.digest for file in message.files]] if message.files else []
+        parts = json.dumps([message.role, message.content, message.tool_call_id, calls, *files])
         total.update(f"{len(parts)}:{parts}".encode())
         yield total.digest()

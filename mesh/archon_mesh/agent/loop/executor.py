@@ -21,6 +21,7 @@ from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop.model_call import ModelCaller, ModelTurn
 from archon_mesh.agent.loop.model_request import build_params
 from archon_mesh.agent.loop.notes import CUT, CUT_CALL, EMPTY_REPLY, GOAL_NOT_REACHED, GOAL_REACHED, REFUSED
+from archon_mesh.agent.loop.old_files import drop_old_files
 from archon_mesh.agent.loop.overflow import compact_history
 from archon_mesh.agent.loop.tool_calls import ToolCaller
 from archon_mesh.agent.state.agent_state import AgentState
@@ -51,6 +52,7 @@ async def run_loop(
     if outcome.decision is HookDecision.STOP:
         return str(outcome.value)
     state.history.extend([*query, *resume_from])
+    drop_old_files(state.history)
     state.current_iteration = sum(message.role == "assistant" for message in resume_from)
     return await _Loop(state, hooks).run(resume_from[-1].tool_calls if resume_from else ())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
@@ -182,7 +183,7 @@ async def _answer_query(
     if outcome.decision is HookDecision.STOP:
         return str(outcome.value)
     if outcome.value is not None:
-        query[-1] = ChatMessage("user", outcome.value)
+        query[-1] = replace(query[-1], role="user", content=outcome.value)
     answer = await loop(state, query, hooks, resume_from)
     for event in (HookEvent.AFTER_AGENT, HookEvent.QUERY_END):
         if event in hooks:

@@ -13,8 +13,10 @@ from archon_mesh.agent.events.emit import emit_tool_call, emit_tool_result
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.loop.old_files import drop_old_files
 from archon_mesh.agent.loop.repeated_calls import CallKey, RepeatedCalls, key_of
 from archon_mesh.agent.state.agent_state import AgentState, bind_call
+from archon_mesh.core.media import files_of
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
 from archon_mesh.tools.arguments import parse_arguments
@@ -87,8 +89,9 @@ class ToolCaller:
                 _as_message(call, outcome.result if outcome else ToolResult.error("cancelled before it was done"))
                 for call, outcome in zip(calls, outcomes, strict=True)
             )
+            drop_old_files(self._state.history)
         made = [outcome for outcome in outcomes if outcome is not None]
-        self.repeated.note((outcome.key, outcome.result.text) for outcome in made if outcome.key is not None)
+        self.repeated.note((outcome.key, _fingerprint(outcome.result)) for outcome in made if outcome.key is not None)
         for call, outcome in zip(calls, outcomes, strict=True):
             if outcome is not None and outcome.answer is not None:
                 return outcome.answer
@@ -198,9 +201,14 @@ class ToolCaller:
         )
 
 
+def _fingerprint(result: ToolResult) -> str:
+    """Returns what equal results have in common: two images of one size have the same text."""
+    return "\0".join([result.text, *(file.digest for file in files_of(result.content))])
+
+
 def _as_message(call: ToolCall, result: ToolResult) -> ChatMessage:
     if result.ok:
-        return tool_answer(call, result.text)
+        return tool_answer(call, result.text, files_of(result.content))
     default = "DEADLINE_EXCEEDED" if result.status is ToolResultStatus.TIMEOUT else "UNKNOWN"
     code = result.metadata.get("code", default)
     return tool_failure(call, code, result.metadata.get("reason", code), result.error_message)

@@ -41,6 +41,8 @@ class NativeProvider:
     keys: tuple[str, ...]
     address: str
     create: Callable[[str, str, str | None], NativeClient]
+    media: tuple[str, ...]
+    """The kinds of files that models take."""
 
     def key(self, given: str | None) -> str:
         """Returns the key. Raises Unauthenticated if one is needed and not there, or if an HTTP header cannot carry
@@ -103,8 +105,10 @@ def _http() -> httpx2.AsyncClient:
 
 
 PROVIDERS: Final = {
-    "google": NativeProvider("Google", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "GOOGLE_BASE_URL", _google),
-    "mistral": NativeProvider("Mistral", ("MISTRAL_API_KEY",), "MISTRAL_BASE_URL", _mistral),
-    "bedrock": NativeProvider("Amazon Bedrock", (), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", _bedrock),
+    "google": NativeProvider(
+        "Google", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "GOOGLE_BASE_URL", _google, ("image", "audio", "file")
+    ),
+    "mistral": NativeProvider("Mistral", ("MISTRAL_API_KEY",), "MISTRAL_BASE_URL", _mistral, ("image",)),
+    "bedrock": NativeProvider("Amazon Bedrock", (), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", _bedrock, ("image", "file")),
 }
 """The providers by the first part of a model's name."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -93,13 +94,16 @@ def _kept(message: ChatMessage, provider: str) -> ModelResponse | None:
 def _part(message: ChatMessage, names: Mapping[str, str], *, is_head: bool) -> ModelRequestPart:
     if message.role == "tool":
         call_id = message.tool_call_id or ""
-        return ToolReturnPart(names.get(call_id, "tool"), message.content, tool_call_id=call_id)
+        return ToolReturnPart(names.get(call_id, "tool"), _content(message), tool_call_id=call_id)
     if is_head:
         return SystemPromptPart(message.content)
     # Later system messages would change the beginning, which providers keep from one request to the next.
-    return UserPromptPart(message.content or CONTINUE)
+    return UserPromptPart(_content(message) or CONTINUE)
 
 
-def texts_of(parts: Sequence[Any]) -> Iterator[str]:
-    """Yields the texts of a reply's answer."""
-    yield from (part.content for part in parts if isinstance(part, TextPart))
+def _content(message: ChatMessage) -> str | list[str | BinaryContent]:
+    """Returns the text of a message; with files, the text unless it is empty, then the files."""
+    if not message.files:
+        return message.content
+    text = [message.content] if message.content.strip() else []
+    return [*text, *(BinaryContent(file.data, media_type=file.true_type) for file in message.files)]

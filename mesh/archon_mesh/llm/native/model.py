@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +24,10 @@ from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import EndpointCall
 from archon_mesh.llm.extras import import_extra
+from archon_mesh.llm.media import MediaProfile, SentFiles
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.servers import find_media
 from archon_mesh.llm.tool_names import ToolNames
 
 if TYPE_CHECKING:
@@ -40,14 +42,22 @@ _FINISH_REASONS: Final = {"stop": "stop", "length": LENGTH, "content_filter": DE
 class NativeModel:
     """A model behind the own API of `provider`: google, mistral or bedrock.
 
-    `api_key` and `base_url` default to the variables of the provider. Thinking is streamed, and goes back with its
-    signatures, as the APIs require between a tool call and its result.
+    `api_key` and `base_url` default to the variables of the provider; `server` are keys of MediaProfile. Thinking is
+    streamed, and goes back with its signatures, as the APIs require between a tool call and its result.
 
     Raises FailedPrecondition if the package is not installed, Unauthenticated if there is no key, and InvalidArgument
     for an invalid base URL or settings that the provider cannot be used with.
     """
 
-    def __init__(self, provider: str, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        provider: str,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        server: Mapping[str, Any] | None = None,
+    ) -> None:
         import_extra("pydantic_ai", EXTRA)
         from archon_mesh.llm.native.clients import PROVIDERS
 
@@ -56,6 +66,8 @@ class NativeModel:
         self._model = model
         self.price = find_price(f"{provider}/{model}")
         self.calibration = Calibration()
+        self.media = find_media(server, MediaProfile(media=found.media, media_urls=()))
+        self._files = SentFiles(self.media, model)
         self._key, url = found.key(api_key), found.url(base_url)
         self._clients = PerLoop(lambda: found.create(model, self._key, url))
 
@@ -66,14 +78,17 @@ class NativeModel:
     async def generate(self, request: ModelRequest) -> ModelReply:
         return await whole_reply(self.stream(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return self._files.streamed(request, self._stream)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         from pydantic_ai.direct import model_request_stream
 
         from archon_mesh.llm.native.errors import to_error
         from archon_mesh.llm.native.messages import to_messages, to_parameters
 
         names = ToolNames.of(request)
-        named, call = names.to_provider(request), EndpointCall(self._key, request, to_error)
+        named, call = self._files.fit(names.to_provider(request)), EndpointCall(self._key, request, to_error)
         streaming = model_request_stream(
             self._clients.current.model,
             to_messages(named.messages, self.provider),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
-from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.messages import OF_RESULT, ChatMessage, ToolCall
 from archon_mesh.llm.servers.profile import ServerProfile
 
 GO_ON: Final = "Continue."
 """The user's message behind an assistant's, for servers that refuse a conversation that ends with one."""
+
+SEEN: Final = "I have the results."
+"""The assistant's message between a tool's result and a user's message, for servers that want one there."""
 
 ID_LENGTH: Final = 9
 
@@ -26,13 +29,17 @@ def arrange(messages: Iterable[ChatMessage], profile: ServerProfile) -> list[Cha
     A system message that may not stand where it is joins the user's message or the tool result before it, or becomes a
     user's message behind an assistant's. Templates such as Qwen's refuse a second system message; Mistral's refuse one
     at the end, and a user's message behind a tool result; Gemma's refuse two messages of a user in a row.
+
+    Results of tools are texts: their files follow in a user's message behind the last result.
     """
     arranged: list[ChatMessage] = []
-    for message in messages:
+    for message in _files_behind_results(messages):
         if profile.system_messages == "any":
             arranged.append(message)
         elif (placed := _placed(message, arranged, profile.system_messages == "one")) is not None:
             arranged.append(placed)
+    if profile.after_results == "reply":
+        arranged = [*_with_replies(arranged)]
     if profile.last_role == "user" and arranged and arranged[-1].role == "assistant":
         arranged.append(ChatMessage("user", GO_ON))
     if profile.tool_ids == "nine":
@@ -57,7 +64,42 @@ def _placed(message: ChatMessage, arranged: list[ChatMessage], one: bool) -> Cha
 
 
 def _joined(message: ChatMessage, other: ChatMessage) -> ChatMessage:
-    return replace(message, content=f"{message.content}\n\n{other.content}".strip())
+    content = f"{message.content}\n\n{other.content}".strip()
+    return replace(message, content=content, files=(*message.files, *other.files))
+
+
+def _files_behind_results(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+    names: dict[str, str] = {}
+    waiting: list[ChatMessage] = []
+    for message in messages:
+        names.update((call.id, call.name) for call in message.tool_calls)
+        if waiting and message.role != "tool":
+            yield _files_of_results(waiting, names)
+            waiting = []
+        if message.role == "tool" and message.files:
+            waiting.append(message)
+            message = replace(message, files=())
+        yield message
+    if waiting:
+        yield _files_of_results(waiting, names)
+
+
+def _files_of_results(results: Sequence[ChatMessage], names: Mapping[str, str]) -> ChatMessage:
+    lines = ["Files of the results, in their order:"]
+    for result in results:
+        call_id = result.tool_call_id or ""
+        lines += [f"{file.label} of {names.get(call_id, 'a tool')} ({call_id})" for file in result.files]
+    files = [file for result in results for file in result.files]
+    return ChatMessage("user", "\n".join(lines), metadata={OF_RESULT: True}, files=files)
+
+
+def _with_replies(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+    before = ""
+    for message in messages:
+        if before == "tool" and message.role == "user":
+            yield ChatMessage("assistant", SEEN)
+        yield message
+        before = message.role
 
 
 def _with_short_ids(message: ChatMessage) -> ChatMessage:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from archon.errors import InvalidArgument
+from archon_mesh.llm.media.profile import MediaProfile
 from archon_mesh.llm.servers.profile import ServerProfile
 
 TABLE: Final = Path(__file__).with_name("families.yaml")
@@ -49,6 +50,24 @@ def find_profile(base_url: str | None, model: str, chosen: str | Mapping[str, An
         raise InvalidArgument(f"invalid profile of a server: {_first(error)}") from None
 
 
+def with_media(chosen: str | Mapping[str, Any] | None, media: str) -> str | Mapping[str, Any] | None:
+    """Returns what was chosen with `media`, entries separated by commas, unless it has its own; unchanged if `media`
+    is empty."""
+    entries = [entry.strip() for entry in media.split(",") if entry.strip()]
+    if not entries:
+        return chosen
+    return {"media": entries, **({FAMILY: chosen} if isinstance(chosen, str) else chosen or {})}
+
+
+def find_media(chosen: Mapping[str, Any] | None, known: MediaProfile) -> MediaProfile:
+    """Returns what files a model of another API takes: what is `known`, with the keys that are `chosen`. Raises
+    InvalidArgument for a key that is not known."""
+    try:
+        return MediaProfile(**{**known.model_dump(), **(chosen or {})})
+    except ValidationError as error:
+        raise InvalidArgument(f"invalid profile of a server: {_first(error, MediaProfile)}") from None
+
+
 def _family_at(base_url: str | None) -> str:
     if base_url is None:
         return OPENAI
@@ -64,11 +83,12 @@ def _family_at(base_url: str | None) -> str:
     return known_ports.get(port, OTHER)
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: ValidationError, profile: type[MediaProfile] = ServerProfile) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        names = (field.alias or name for name, field in ServerProfile.model_fields.items())
+        fields = sorted(profile.model_fields.items(), key=lambda item: item[0] in MediaProfile.model_fields)
+        names = (field.alias or name for name, field in fields)
         return f"unknown key {key!r}; the keys are {', '.join(names)}"
     return f"{key}: {first['msg']}"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from archon_mesh.llm.media.profile import MediaProfile
 
 
-class ServerProfile(BaseModel):
+class ServerProfile(MediaProfile):
     """What a server of the chat completions API takes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     family: str = Field(description="the name of the family")
     system_messages: Literal["one", "first", "any"] = Field(
@@ -32,6 +32,9 @@ class ServerProfile(BaseModel):
     )
     needs_reasoning: bool = Field(
         description="whether messages with tool calls must have these fields: empty ones stand in for what is not there"
+    )
+    after_results: Literal["any", "reply"] = Field(
+        description="reply: a user's message does not follow a tool's result directly"
     )
     tool_ids: Literal["any", "nine"] = Field(description="nine: ids of tool calls are nine letters and digits")
     schemas: Literal["full", "plain"] = Field(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import OF_RESULT, ChatMessage
 from archon_mesh.llm.base import ModelRequest, ToolSpec
 
 RULES: Final = """You can use tools. Reply in one of these two forms, and write nothing else.
@@ -42,7 +42,13 @@ def to_text(request: ModelRequest) -> ModelRequest:
         written = _written(message)
         if message.role == "tool" and messages and messages[-1].content.startswith("Observation: "):
             # Many chat templates refuse two messages of one role in a row.
-            written = replace(written, content=f"{messages.pop().content}\n{written.content}")
+            last = messages.pop()
+            written = replace(
+                written,
+                content=f"{last.content}\n{written.content}",
+                files=(*last.files, *written.files),
+                metadata={**last.metadata, **written.metadata},
+            )
         messages.append(written)
     if request.tools:
         _add_rules(messages, request.tools)
@@ -57,7 +63,8 @@ def repair_of(request: ModelRequest, reply: str) -> ModelRequest:
 
 def _written(message: ChatMessage) -> ChatMessage:
     if message.role == "tool":
-        return ChatMessage("user", f"Observation: {message.content}")
+        metadata = {OF_RESULT: True} if message.files else {}
+        return ChatMessage("user", f"Observation: {message.content}", metadata=metadata, files=message.files)
     if not message.tool_calls:
         return message
     lines = [f"Thought: {message.content}"] if message.content else []

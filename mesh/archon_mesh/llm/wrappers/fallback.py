@@ -23,6 +23,7 @@ from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest
 from archon_mesh.llm.chunks import is_visible
+from archon_mesh.llm.media import EVERYTHING, MediaProfile
 from archon_mesh.llm.prices import Price, highest, price_of
 from archon_mesh.llm.wrappers.wrapper import ModelWrapper
 
@@ -61,6 +62,11 @@ class FallbackModel(ModelWrapper):
     @override
     def price(self) -> Price | None:
         return highest([price_of(client) for client in self._clients])
+
+    @property
+    @override
+    def media(self) -> MediaProfile:
+        return EVERYTHING  # each client says of itself what it takes
 
     @override
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:

@@ -12,6 +12,7 @@ from typing import Final
 from archon.errors import InvalidArgument, NotFound
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.chunks import stream_reply
+from archon_mesh.llm.media import EVERYTHING
 from archon_mesh.llm.wrappers.cassette import MAX_BYTES, decode_reply, redacted, secrets_of_environment
 from archon_mesh.llm.wrappers.request_content import canonical, request_content
 
@@ -29,6 +30,8 @@ class ReplayModel:
     Replies to the same request are given in their order, and the last one again and again. An unknown request raises
     NotFound, with the difference from the nearest one that is known. `model` is the model of the first reply.
     """
+
+    media = EVERYTHING
 
     def __init__(self, path: Path | str, *, secrets: Iterable[str] = ()) -> None:
         """`secrets` are those of the recording. Raises NotFound or InvalidArgument if the file cannot be used."""

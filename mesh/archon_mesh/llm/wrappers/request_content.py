@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from archon_mesh.llm.base import ModelRequest
-from archon_mesh.llm.wire import message_to_wire, tool_to_wire
+from archon_mesh.llm.wire import message_to_record, tool_to_wire
 
 
 def request_content(request: ModelRequest) -> dict[str, Any]:
     """Returns messages, tools, temperature and limit, without timeouts and metadata."""
-    content: dict[str, Any] = {"messages": [message_to_wire(message) for message in request.messages]}
+    content: dict[str, Any] = {"messages": [message_to_record(message) for message in request.messages]}
     if request.tools:
         content["tools"] = [tool_to_wire(tool) for tool in request.tools]
     if request.temperature is not None:

@@ -10,6 +10,7 @@ from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration, calibration_of
 from archon_mesh.llm.chunks import whole_reply
+from archon_mesh.llm.media import MediaProfile, media_of
 from archon_mesh.llm.prices import Price, price_of
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -32,6 +33,10 @@ class ModelWrapper:
     @property
     def price(self) -> Price | None:
         return price_of(self._client)
+
+    @property
+    def media(self) -> MediaProfile | None:
+        return media_of(self._client)
 
     @property
     def calibration(self) -> Calibration | None:

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted
 from archon.failure_kinds import INVALID_PARAMETERS, TOOL_PERMISSION, TOOL_RESOURCES, TOOL_TIMEOUT
+from archon_mesh.core.media import Media
 from archon_mesh.tools.composite.nodes import Edge, Graph, Node
 from archon_mesh.tools.composite.values import REQUIRED, Argument, Item, Missing, Reference, Result, When, at_path
 from archon_mesh.tools.failures import failed
-from archon_mesh.tools.media import Media
 from archon_mesh.tools.result import ToolOutcome, ToolResult
 from archon_mesh.tools.retries import BASE, MAX_PAUSE
 from archon_mesh.tools.tool import Tool

@@ -13,9 +13,9 @@ from typing_extensions import override
 
 from archon.errors import InvalidArgument
 from archon.failure_kinds import INVALID_PARAMETERS
+from archon_mesh.core.media import Audio, EmbeddedResource, Media
 from archon_mesh.tools.image import Image
 from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, for_models, validator_of, without_patterns
-from archon_mesh.tools.media import Audio, EmbeddedResource, Media
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import Tool
 

@@ -82,7 +82,7 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
             return [problem("model", f"{spec} has no usable prices: {error}", "Correct the file of ARCHON_PRICES.")]
         if kind == "bedrock":
             return [problem("model", f"{spec}: {error}", "Set AWS_REGION, and the credentials of AWS.")]
-        variables = f"{provider.variables}_BASE_URL" + (", OPENAI_SERVER" if provider is _OPENAI else "")
+        variables = f"{provider.variables}_BASE_URL" + (", OPENAI_SERVER, OPENAI_MEDIA" if provider is _OPENAI else "")
         hint = f"Correct {variables} or the proxy that the message names."
         return [problem("model", f"{spec}: {error}", hint)]
     except Unauthenticated as error:

@@ -25,8 +25,12 @@ ROLES: Final = ("planner", "researcher", "writer", "coder")
 def ask(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query; - reads it from standard input.")] = "",
     file: Annotated[
-        Path | None,
-        typer.Option("--file", metavar="FILE", help="A text file to attach to the query, or to use as the query."),
+        list[Path] | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="A text, image, audio or other file to attach to the query, or to use as the query. Repeatable.",
+        ),
     ] = None,
     role: Annotated[
         list[str] | None,
@@ -45,9 +49,9 @@ def ask(
     A query of one step is answered by the role that fits it; one of several steps is planned, and its steps go to the
     roles that fit them. Uses the mesh in ARCHON_HOME; if none is running, starts a temporary one.
     """
-    from archon_services.cli.text_input import read_text
+    from archon_services.cli.text_input import read_goal
 
-    text = read_text(query, file, "query", hint='Pass it as an argument, as in: archon ask "..."')
+    text = read_goal(query, file or [], "query", hint='Pass it as an argument, as in: archon ask "..."')
     outcome = asyncio.run(_ask(text, tuple(role or ()), planner, session, timeout, orchestrator, quiet=quiet))
     _print(outcome)
     raise typer.Exit(outcome.code)

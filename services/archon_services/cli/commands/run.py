@@ -34,8 +34,12 @@ class StrategyName(StrEnum):
 def run(
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="The goal; - reads it from standard input.")] = "",
     file: Annotated[
-        Path | None,
-        typer.Option("--file", metavar="FILE", help="A text file to attach to the goal, or to use as the goal."),
+        list[Path] | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="A text, image, audio or other file to attach to the goal, or to use as the goal. Repeatable.",
+        ),
     ] = None,
     role: Annotated[
         list[str] | None,
@@ -97,10 +101,10 @@ def run(
     if planner and strategy is not StrategyName.PLAN:
         raise CliError("--planner needs --strategy plan", code=USAGE)
     from archon_services.cli.follow_run import RunRequest, submit_only
-    from archon_services.cli.text_input import read_text
+    from archon_services.cli.text_input import read_goal
 
     request = RunRequest(
-        read_text(goal, file, "goal", hint='Pass it as an argument, as in: archon run "..."'),
+        read_goal(goal, file or [], "goal", hint='Pass it as an argument, as in: archon run "..."'),
         tuple(roles),
         session,
         timeout,

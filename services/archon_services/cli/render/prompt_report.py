@@ -15,6 +15,7 @@ from archon_services.cli.render.prompt_sections import (
     Prompt,
     PromptMessage,
     Section,
+    labels_of,
     messages_of,
     redaction,
     request_of,
@@ -127,8 +128,11 @@ def _number(section: Section) -> str:
 def _message_lines(message: PromptMessage, sent: Mapping[str, Any]) -> Iterator[Line]:
     yield f"--- {message.number} {message.role}: {message.label}, ~{message.tokens:,} tokens ---", "bold"
     calls: Sequence[Mapping[str, Any]] = sent.get("tool_calls") or []
-    if sent.get("content") or not calls:
+    labels = labels_of(sent)
+    if sent.get("content") or not (calls or labels):
         yield _content(sent.get("content")), ""
+    for label in labels:
+        yield label, "cyan"
     for call in calls:
         function = call.get("function") or {}
         yield f"calls {function.get('name', '')} ({call.get('id', '')})", "cyan"

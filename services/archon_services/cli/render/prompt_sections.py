@@ -9,8 +9,9 @@ from itertools import combinations
 from typing import Any, Final
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import SHARED_CONTEXT_PREFIX
-from archon_mesh.llm.base import estimate_tokens
+from archon_mesh.llm.base import estimate_file, estimate_tokens
 
 NEAR_LIMIT: Final = 0.8
 """Part of the context window from which on a prompt is near its limit."""
@@ -140,6 +141,28 @@ def redaction(value: Any) -> Mapping[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
+def labels_of(message: Mapping[str, Any]) -> list[str]:
+    """Returns a label for each file of a recorded message, as far as it was not redacted."""
+    return [_file_label(file) for file in _files(message)]
+
+
+def _files(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    files = message.get("files")
+    return [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+
+
+def _file_label(file: Mapping[str, Any]) -> str:
+    name, url = file.get("name"), file.get("url")
+    shown = [name] if isinstance(name, str) else []
+    place = str(url) if isinstance(url, str) else "a URL"
+    size = f"{int(file.get('bytes') or 0):,} bytes" if "bytes" in file else place
+    return f"[{', '.join([*shown, str(file.get('media_type', '')), size])}]"
+
+
+def _file_tokens(file: Mapping[str, Any]) -> int:
+    return estimate_file(Media(b"", str(file.get("media_type", ""))).kind, int(file.get("bytes") or 0))
+
+
 def _messages(request: Mapping[str, Any]) -> Iterator[PromptMessage]:
     messages = messages_of(request)
     origins = request.get("origins") or []
@@ -158,7 +181,9 @@ def _messages(request: Mapping[str, Any]) -> Iterator[PromptMessage]:
             str(message.get("role", "")),
             kind,
             _label(message, origin, kind, names),
-            _size(content, "tokens") + sum(_call_tokens(call) for call in calls),
+            _size(content, "tokens")
+            + sum(_call_tokens(call) for call in calls)
+            + sum(_file_tokens(file) for file in _files(message)),
             text,
             str(removed.get("hash", "")) if removed is not None else " ".join(body.split()),
             _size(content, "chars"),

@@ -15,7 +15,7 @@ from archon.errors import ArchonError, DataLoss, DeadlineExceeded, Internal, Res
 from archon.memory import MemoryGraphClient
 from archon.telemetry import metrics
 from archon.telemetry.spans import without_client_spans
-from archon.wire import text_of, to_seconds
+from archon.wire import described, to_seconds
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
@@ -163,8 +163,8 @@ def _item(row: OutboxRow) -> memory_pb2.PublishItem:
     for event in events_of(row.data, row.run_id) if row.content is None else ():
         if event.seq == publication.seq and event.HasField("item_published"):
             published = event.item_published
-            item.content, item.policy = text_of(published.parts), published.policy
+            item.content, item.policy = described(published.parts), published.policy
             item.metadata.update(published.metadata)
         elif event.seq == publication.seq:
-            item.content = text_of(event.result.output)
+            item.content = described(event.result.output)
     return item

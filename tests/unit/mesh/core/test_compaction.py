@@ -8,16 +8,19 @@ from hypothesis import strategies as st
 
 from archon_mesh.core.compaction import (
     MAX_EXTRACT,
+    MAX_LABELS,
     MAX_LINE,
     broken_pairing,
     extract,
     is_summary,
+    left_out_labels,
     rounds,
     sliding_window,
     summary,
     summary_text,
     without_tool_results,
 )
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage
 from tests.fixtures.conversations import replied, user
 
@@ -146,3 +149,50 @@ def test_an_extract_has_the_latest_messages_that_fit(number: int, fits: int) -> 
     assert [line[:10] for line in lines] == [f"user: {index:04}" for index in range(number - fits, number)]
     assert {len(line) for line in lines} == {MAX_LINE + len("user: ")}
     assert len(extract(talk)) < MAX_EXTRACT
+
+
+def shown(number: int) -> ChatMessage:
+    return ChatMessage("user", f"What is {number}?", files=[Media(b"1", "image/png", name=f"{number}.png")])
+
+
+def test_a_window_names_the_files_of_what_it_leaves_out() -> None:
+    talk = [shown(1), *replied("a"), shown(2), *replied("b"), shown(3), *replied("c")]
+    note, *kept = sliding_window(talk, 1)
+    assert kept == [shown(3), *replied("c")]
+    assert is_summary(note)
+    assert (
+        note.content
+        == "[Files of earlier messages, left out: [1.png, image/png, 1 bytes], [2.png, image/png, 1 bytes]]"
+    )
+
+
+def test_notes_about_files_become_one_of_the_newest() -> None:
+    talk: list[ChatMessage] = []
+    for number in range(MAX_LABELS + 5):
+        talk = sliding_window([*talk, shown(number), *replied("a")], 1)
+    assert [is_summary(message) for message in talk] == [True, False, False]
+    labels = left_out_labels(talk[:1])
+    assert len(labels) == MAX_LABELS
+    assert labels[-1] == f"[{MAX_LABELS + 3}.png, image/png, 1 bytes]"
+
+
+def test_an_old_query_keeps_its_files() -> None:
+    talk = [shown(1), *replied("a", "c1"), *replied("b", "c2"), *replied("c", "c3")]
+    assert sliding_window(talk, 1)[0] == shown(1)
+
+
+def test_results_left_out_name_their_files() -> None:
+    file = Media(b"1", "image/png")
+    call, _ = replied("a", "c1")
+    talk = [user("1"), call, ChatMessage("tool", file.label, tool_call_id="c1", files=[file]), *replied("b"), user("2")]
+    compact = without_tool_results(talk, 1)
+    assert compact[2].content == f"[a result of {len(file.label)} characters, left out with {file.label}]"
+    assert compact[2].files == ()
+
+
+def test_summaries_and_extracts_name_files() -> None:
+    made = summary("A dot.", left_out_labels([shown(1)]))
+    assert "left out: [1.png, image/png, 1 bytes]" in made.content
+    assert left_out_labels([made]) == ["[1.png, image/png, 1 bytes]"]
+    assert extract([shown(1)]) == "user: What is 1? [1.png, image/png, 1 bytes]"
+    assert sliding_window([made, *replied("a"), shown(2), *replied("b")], 1)[0] == made

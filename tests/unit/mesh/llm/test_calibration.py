@@ -9,10 +9,13 @@ import pytest_asyncio
 
 from archon.errors import BudgetExhausted
 from archon_mesh.agent import Agent, BudgetMiddleware, ContextCompactionMiddleware
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, TextToolModel, Usage
+from archon_mesh.llm.base import FILE_TOKENS, IMAGE_TOKENS, estimate_input
 from archon_mesh.llm.calibration import HIGHEST, LOWEST, WINDOW, Calibration, calibrated_input
 from archon_mesh.llm.openai import OpenAIModel
+from tests.fixtures.media import PDF, PNG
 from tests.fixtures.openai_server import Answer, OpenAIServer, completion
 
 REQUEST = ModelRequest([ChatMessage("user", "x" * 4_000)], timeout=10)
@@ -100,3 +103,23 @@ async def test_a_budget_reserves_calibrated_tokens(model: OpenAIModel) -> None:
     agent = Agent("a", model=model, max_tokens=10, middlewares=[BudgetMiddleware(max_tokens=1_500)])
     with pytest.raises(BudgetExhausted, match="2,010 needed"):
         await agent.run_async("x" * 4_000)
+
+
+def test_the_bytes_of_a_file_are_no_tokens() -> None:
+    def estimated(*files: Media) -> int:
+        return estimate_input(ModelRequest([ChatMessage("user", "Look.", files=files)])) - 2
+
+    assert estimated(Media(PNG + bytes(5_000_000), "image/png")) == IMAGE_TOKENS
+    assert estimated(Media.at("https://x.org/a.png", "image/png")) == IMAGE_TOKENS
+    assert estimated(Media(PDF)) == FILE_TOKENS[0]
+    assert estimated(Media(PDF + bytes(100_000))) == 2_000
+    assert estimated(Media(PDF + bytes(9_000_000))) == FILE_TOKENS[1]
+    assert estimated(Media(b"a" * 400, "text/csv")) == 100
+
+
+def test_requests_with_files_calibrate_nothing() -> None:
+    calibration = Calibration()
+    request = ModelRequest([ChatMessage("user", "x" * 4_000, files=[Media(PNG)])])
+    for _ in range(WINDOW):
+        calibration.observe(request, ModelReply("a", (), Usage(9_000, 1), "m", "stop"))
+    assert calibration.factor == 1.0

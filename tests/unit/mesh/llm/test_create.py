@@ -82,3 +82,18 @@ async def test_settings_of_thinking_reach_the_provider() -> None:
 def test_an_unknown_model_in_a_chain_is_rejected() -> None:
     with pytest.raises(InvalidArgument, match="unknown model 'gpt'"):
         create_model("offline,gpt")
+
+
+async def test_other_providers_take_the_keys_about_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    for use in ("anthropic/m", "openai-responses/m"):
+        chain = create_model(ModelSpec(use, ("openai/n",), server={"media": ["file"], "max_message_files": 3}))
+        first, second = getattr(chain, "_clients")  # noqa: B009
+        assert (first.media.media, first.media.max_message_files) == (("file",), 3)
+        assert second.media.max_message_files == 20, "another API has its own profile"
+        await chain.close()
+        with pytest.raises(InvalidArgument, match="unknown key 'length'; the keys are media"):
+            create_model(ModelSpec(use, server={"length": "max_tokens"}))
+        with pytest.raises(InvalidArgument, match="takes no `server`"):
+            create_model(ModelSpec(use, server={"family": "vllm"}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,11 +22,14 @@ from archon.errors import (
     Unavailable,
 )
 from archon_mesh.agent import Agent
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ToolSpec, Usage, create_model
 from archon_mesh.llm.native.clients import PROVIDERS
 from archon_mesh.llm.native.model import NativeModel
 from archon_mesh.tools import tool
+from archon_mesh.tools.image import Image
+from tests.fixtures.mcp_server import PNG
 from tests.fixtures.native_servers import bedrock, google, mistral, text_block, tool_block
 from tests.fixtures.openai_server import Answer, OpenAIServer
 
@@ -140,6 +144,27 @@ async def test_a_tool_call_comes_and_goes_back_with_its_result(
     assert (
         sent.index("hello") < sent.index("So.") < sent.index("math_add") < sent.index("two") < sent.index("Last step.")
     )
+
+
+async def test_images_of_the_user_and_of_results_reach_the_model(
+    model: NativeModel, provider: str, server: OpenAIServer
+) -> None:
+    server.script(CALLS[provider], TEXTS[provider])
+    shown = ChatMessage("user", "What is it?", files=(Image(PNG, "image/png"),))
+    asked = ModelRequest([shown], WITH_TOOL.tools, timeout=10)
+    reply = await model.generate(asked)
+    result = ChatMessage("tool", "a dot", tool_call_id=reply.tool_calls[0].id, files=(Image(PNG, "image/png"),))
+    await model.generate(ModelRequest([shown, reply.message(), result], WITH_TOOL.tools, timeout=10))
+    encoded = b64encode(PNG).decode()
+    first, second = (json.dumps(received.body).replace("-", "+").replace("_", "/") for received in server.received)
+    assert (first.count(encoded), second.count(encoded)) == (1, 2)
+
+
+async def test_a_file_that_the_model_does_not_take_is_refused(model: NativeModel, server: OpenAIServer) -> None:
+    video = Media(b"....", "video/mp4", name="a.mp4")
+    with pytest.raises(InvalidArgument, match=r"a\.mp4"):
+        await model.generate(ModelRequest([ChatMessage("user", "See", files=(video,))], timeout=10))
+    assert server.received == []
 
 
 async def test_thinking_is_streamed_and_goes_back_with_its_signature(server: OpenAIServer) -> None:

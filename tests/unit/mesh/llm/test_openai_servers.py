@@ -218,5 +218,9 @@ async def test_the_family_is_set_by_variable_or_with_the_model(monkeypatch: pyte
         await model.close()
     with pytest.raises(InvalidArgument, match="unknown family of servers 'vlm'"):
         create_model(ModelSpec("openai/m", server="vlm"))
+    monkeypatch.setenv("OPENAI_MEDIA", "image")
+    seeing = create_model("openai/m")
+    assert getattr(seeing, "media").media == ("image",)  # noqa: B009
+    await seeing.close()
     with pytest.raises(InvalidArgument, match="takes no `server`"):
         create_model(ModelSpec("offline", server="vllm"))

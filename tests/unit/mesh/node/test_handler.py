@@ -23,6 +23,7 @@ from archon_mesh.node import Role, agent_handler, role_handler
 from archon_mesh.tools import tool
 from archon_services.agents.roles.catalogue import reference_role
 from tests.fixtures.fake_link import FakeLink
+from tests.fixtures.media import PNG
 from tests.fixtures.scripted_model import says
 
 REQUIREMENTS, DESIGNER, IMPLEMENTER, COORDINATOR = map(
@@ -280,3 +281,12 @@ async def test_the_record_of_a_fallback_names_the_model_that_answered() -> None:
     role = replace(POET, retries=0, fallback_model=create_model("offline"), max_tokens=None)
     await role_handler(role, Model(error=Unavailable("model is down")))(task)
     assert [record.target for record in task.take_records()] == ["given", "offline"]
+
+
+async def test_a_file_of_an_upstream_answer_has_a_label() -> None:
+    task = Task("Go on.", [("designer", "A sketch:")])
+    task._context[0].parts.add(raw=PNG, filename="a.png", media_type="image/png")
+    model = ScriptedModel(["done"])
+    await role_handler(POET, model)(task)
+    [shared] = [message for message in model.requests[0].messages if message.metadata.get("shared_memory")]
+    assert shared.content.endswith(f"A sketch:\n\n[a.png, image/png, {len(PNG)} bytes]")

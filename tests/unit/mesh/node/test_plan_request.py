@@ -10,12 +10,14 @@ import pytest
 from archon.agent import Answer, Question, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
+from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
 from archon_mesh.core.plan import EmptyPlan
 from archon_mesh.llm import ModelClient, ScriptedModel
 from archon_mesh.node import agent_handler
 from archon_mesh.planning import MalformedPlan
 from tests.fixtures.fake_link import FakeLink
+from tests.fixtures.media import PNG
 from tests.fixtures.scripted_model import says
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
@@ -208,3 +210,13 @@ async def test_an_expansion_replies_with_its_new_steps_only() -> None:
     ]
     assert plan["subtasks"][0]["checkpoint"], "a step keeps what it is"
     assert json.loads(model.requests[0].messages[-1].content)["expand"] == ["rest"]
+
+
+async def test_a_goal_with_files_is_not_planned() -> None:
+    planning = Planning(ScriptedModel(["{}"]))
+    parts = [common_pb2.Part(text="Describe it."), common_pb2.Part(raw=PNG, filename="a.png", media_type="image/png")]
+    assigned = agent_pb2.AssignTask(input=parts, plan_request=request())
+    task = TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="planner")
+    with pytest.raises(InvalidArgument, match=r"text only, not \[a\.png, image/png") as raised:
+        await agent_handler(planning.agent)(task)
+    assert [violation.field for violation in raised.value.field_violations] == ["goal"]

@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon_mesh.agent import Agent
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
 from archon_mesh.node import agent_handler
@@ -20,6 +21,7 @@ from archon_mesh.node.call_records import request_json, response_json, tool_json
 from archon_mesh.tools import FunctionTool
 from archon_mesh.tools.result import ToolResult
 from tests.fixtures.fake_link import FakeLink
+from tests.fixtures.media import PNG
 
 SECRET = "the safe opens with 4711"
 
@@ -114,3 +116,24 @@ def test_full_records_are_as_they_were_made(monkeypatch: pytest.MonkeyPatch) -> 
         {"word": SECRET},
         {"status": "success", "content": SECRET},
     )
+
+
+def test_names_and_hashes_of_files_are_not_recorded() -> None:
+    files = [Media(PNG, "image/png", name="4711.png"), Media.at("https://x.org/4711", "image/png")]
+    request = ModelRequest([ChatMessage("user", "Look.", files=files)])
+    recorded = request_json("m", request, [])["messages"][0]
+    assert [file["media_type"] for file in recorded["files"]] == ["image/png", "image/png"]
+    assert recorded["files"][0]["bytes"] == len(PNG)
+    text = json.dumps(recorded)
+    assert "4711" not in text and files[0].digest not in text and "iVBOR" not in text
+
+
+def test_a_record_has_no_bytes_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_RECORDS", "full")
+    file = Media(PNG, "image/png", name="a.png")
+    [message] = request_json("m", ModelRequest([ChatMessage("user", "Look.", files=[file])]), [])["messages"]
+    assert message == {
+        "role": "user",
+        "content": "Look.",
+        "files": [{"media_type": "image/png", "name": "a.png", "bytes": len(PNG), "hash": file.digest}],
+    }

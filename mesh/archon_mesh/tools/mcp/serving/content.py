@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from archon_mesh.core.media import Audio, EmbeddedResource, Media
 from archon_mesh.tools.image import Image
-from archon_mesh.tools.media import Audio, EmbeddedResource, Media
 from archon_mesh.tools.result import ToolResult
 
 if TYPE_CHECKING:

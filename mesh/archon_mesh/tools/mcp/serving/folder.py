@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 from typing_extensions import override
 
 from archon.errors import InvalidArgument
+from archon_mesh.core.media import Media
 from archon_mesh.tools.mcp.serving.resources import (
     MAX_URI,
     ListedResource,
@@ -22,7 +23,6 @@ from archon_mesh.tools.mcp.serving.resources import (
     ResourceProvider,
     check_size,
 )
-from archon_mesh.tools.media import Media
 
 MAX_FILES: Final = 1_000
 """Files of a folder that are listed; further ones can be read."""

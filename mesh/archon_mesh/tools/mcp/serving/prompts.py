@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, overload
 
 from archon.errors import ResourceExhausted, ResultRefused
+from archon_mesh.core.media import Media
 from archon_mesh.tools.mcp.serving.functions import CALL_SECONDS, Complete, OfferedFunction
-from archon_mesh.tools.media import Media
 
 MAX_MESSAGES: Final = 100
 MAX_PROMPT_BYTES: Final = 2 * 1024 * 1024

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from archon.errors import InvalidArgument, ResourceExhausted, ResultRefused
+from archon_mesh.core.media import Media
 from archon_mesh.tools.mcp.package import check_installed
 from archon_mesh.tools.mcp.serving.functions import CALL_SECONDS, Complete, OfferedFunction
-from archon_mesh.tools.media import Media
 
 if TYPE_CHECKING:
     from mcp.shared.uri_template import UriTemplate

@@ -26,6 +26,9 @@ from archon.errors import (
     Unavailable,
 )
 from archon.failure_kinds import RetryAdvice
+from archon_mesh.agent import Agent
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
 from archon_mesh.tools.credentials import Secret
 from archon_mesh.tools.image import Image
@@ -91,6 +94,12 @@ def engine_of(source: McpToolSource, **fields: Any) -> ToolExecutionEngine:
     registry = ToolRegistry()
     source.register(registry)
     return ToolExecutionEngine(registry, **fields)
+
+
+async def test_a_picture_of_a_server_reaches_the_model(source: McpToolSource) -> None:
+    model = ScriptedModel([ToolCall("1", "testing.picture", "{}"), "A dot."])
+    await Agent("viewer", model=model, tool_sources=[source]).run_async("What is it?")
+    assert [file.data for file in model.requests[-1].messages[-1].files] == [PNG]
 
 
 async def test_tools_of_a_server_are_listed_and_called(source: McpToolSource, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from archon.errors import InvalidArgument
-from archon_mesh.llm.servers import ServerProfile, families, find_profile
+from archon_mesh.core.media import Media
+from archon_mesh.llm.servers import ServerProfile, families, find_profile, with_media
+from tests.fixtures.media import PDF, PNG
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,55 @@ def test_the_page_about_models_names_each_family_and_key() -> None:
     section = page.partition("### Families of servers")[2].partition("\n## ")[0]
     keys = {field.alias or name for name, field in ServerProfile.model_fields.items()} - {"family"}
     assert not [name for name in (*families(), *keys) if f"`{name}`" not in section]
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "taken"),
+    [
+        (None, "gpt-4o", ("image", "file")),
+        (None, "gpt-6-sol", ("image", "file")),
+        (None, "gpt-4", ()),
+        (None, "gpt-3.5-turbo", ()),
+        (None, "o3-mini", ()),
+        (None, "gpt-4o-audio-preview", ("audio",)),
+        ("http://gpu:8000/v1", "Qwen/Qwen2.5-VL-7B-Instruct", ("image",)),
+        ("http://127.0.0.1:11434/v1", "qwen2.5vl:7b", ("image",)),
+        ("http://127.0.0.1:11434/v1", "llama3.2-vision:11b", ("image",)),
+        ("http://127.0.0.1:11434/v1", "llama3.2:3b", ()),
+        ("http://127.0.0.1:11434/v1", "gemma3:4b", ("image",)),
+        ("http://127.0.0.1:11434/v1", "gemma3:1b", ()),
+        ("http://gpu:8000/v1", "google/gemma-3-27b-it", ("image",)),
+        ("http://gpu:8000/v1", "mistralai/Mistral-Small-3.2-24B-Instruct-2506", ("image",)),
+        ("http://gpu:8000/v1", "meta-llama/Llama-3.2-11B-Vision-Instruct", ("image",)),
+        ("http://gpu:8000/v1", "our-own", ()),
+        ("https://api.groq.com/openai/v1", "meta-llama/llama-4-scout-17b-16e-instruct", ("image",)),
+        ("https://api.deepseek.com", "deepseek-chat", ()),
+        ("https://openrouter.ai/api/v1", "deepseek/deepseek-v4", ()),
+        ("https://openrouter.ai/api/v1", "deepseek-ai/deepseek-vl2", ("image",)),
+        ("https://openrouter.ai/api/v1", "anthropic/claude-opus-5-5", ("image", "file")),
+        ("https://api.mistral.ai/v1", "mistral-large-latest", ("image",)),
+        ("https://api.mistral.ai/v1", "codestral-latest", ()),
+        ("https://api.x.ai/v1", "grok-4", ("image",)),
+        ("https://api.x.ai/v1", "grok-3", ()),
+    ],
+)
+def test_files_that_a_model_takes_follow_from_server_and_model(
+    url: str | None, model: str, taken: tuple[str, ...]
+) -> None:
+    assert find_profile(url, model).media == taken
+
+
+def test_what_a_model_takes_may_be_in_the_environment() -> None:
+    assert with_media("vllm", "") == "vllm" and with_media(None, " ,") is None
+    profile = find_profile("http://gpu:8000/v1", "our-own", with_media("vllm", "image, audio/flac"))
+    assert (profile.family, profile.media) == ("vllm", ("image", "audio/flac"))
+    assert with_media({"media": []}, "image") == {"media": []}
+
+
+def test_what_a_model_takes_may_be_set() -> None:
+    profile = find_profile("http://gpu:8000/v1", "our-own", {"media": ["image", "image/heic"], "max_message_files": 2})
+    assert profile.takes(Media(b"?", "image/heic")) and profile.takes(Media(PNG)) and not profile.takes(Media(PDF))
+    assert profile.max_message_files == 2
+    for media in (["video"], ["image/"], "image"):
+        with pytest.raises(InvalidArgument, match="media"):
+            find_profile(None, "m", {"media": media})

@@ -10,8 +10,9 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.llm.base import IMAGE_TOKENS
 from archon_services.cli.render import prompt_sections
-from archon_services.cli.render.prompt_sections import Expected, Prompt, expectations, read_prompt
+from archon_services.cli.render.prompt_sections import Expected, Prompt, expectations, labels_of, read_prompt
 
 LONG = "The parcel must arrive before noon, and the customer must be called when it does. " * 3
 Sent = tuple[str, dict[str, Any], Any]
@@ -177,3 +178,18 @@ def test_missing_awareness_of_callable_roles_is_a_warning() -> None:
 def test_request_in_an_unknown_form_has_no_warnings() -> None:
     record = run_pb2.RunRecord(request_json='{"archon.dev/left-out": "9 bytes, too large to record"}')
     assert read_prompt(record, 0, Expected(("cook",))).warnings == []
+
+
+def test_files_of_a_message_count_and_have_labels() -> None:
+    image = {"media_type": "image/png", "name": "a.png", "bytes": 1_234, "hash": "00"}
+    hidden = {"media_type": "application/pdf", "bytes": 100_000, "name": redacted("1"), "hash": redacted("2")}
+    linked = {"media_type": "image/png", "url": "https://x.org/a.png", "hash": "00"}
+    message = {"role": "user", "content": "Look", "files": [image, hidden, linked]}
+    prompt = read_prompt(run_pb2.RunRecord(request_json=json.dumps({"messages": [message]})), 0, None)
+    assert prompt.messages[0].tokens == 1 + IMAGE_TOKENS + 2_000 + IMAGE_TOKENS
+    assert labels_of(message) == [
+        "[a.png, image/png, 1,234 bytes]",
+        "[application/pdf, 100,000 bytes]",
+        "[image/png, https://x.org/a.png]",
+    ]
+    assert labels_of({"role": "user", "files": "broken"}) == []
