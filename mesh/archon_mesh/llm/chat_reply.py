@@ -36,6 +36,9 @@ from archon_mesh.llm.tool_names import ToolNames
 
 NO_REPLY: Final = "the model endpoint's response is not a chat completion"
 
+_FAILED: Final = ("error", "abort", "insufficient_system_resource")
+"""Finish reasons of replies that the server gave up: OpenRouter's, vLLM's, DeepSeek's."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -107,8 +110,10 @@ class ChatReply:
             raise UnknownFailure(NO_REPLY)
         if not self._finish_reason and not is_ended:
             raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
-        if self._finish_reason == "error":
-            raise Unavailable("the model endpoint ended its reply with an error", kind=PROVIDER)
+        if self._finish_reason in _FAILED:
+            raise Unavailable(
+                f"the model endpoint ended its reply with an error (finish reason {self._finish_reason})", kind=PROVIDER
+            )
         for _ in self.rest():
             pass
         text = without_thinking("".join(self._text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,27 +22,11 @@ from archon_mesh.llm.endpoint import EndpointCall
 from archon_mesh.llm.reply_stream import ReplyStream
 from archon_mesh.llm.responses_reply import ResponseReply
 from archon_mesh.llm.tool_names import ToolNames
+from tests.fixtures.response_pieces import ResponsePieces
 
 REQUEST = ModelRequest([ChatMessage("user", "go")])
 Json = dict[str, Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
-
-
-class Response:
-    """A response whose content comes in given pieces."""
-
-    def __init__(self, pieces: Sequence[bytes], content_type: str) -> None:
-        self._pieces = pieces
-        self.headers = {"content-type": content_type}
-
-    async def aiter_bytes(self) -> AsyncIterator[bytes]:
-        for piece in self._pieces:
-            yield piece
-
-    async def aread(self) -> bytes:
-        return b"".join(self._pieces)
-
-    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -83,7 +67,7 @@ def read(api: str, form: Form, draw: Draw) -> tuple[ModelReply, list[ModelChunk]
         cuts = sorted(draw(st.sets(st.integers(0, len(content)), max_size=12)))
         pieces = [content[start:end] for start, end in zip([0, *cuts], [*cuts, len(content)], strict=True)]
         content_type = "application/json" if form.is_whole else "text/event-stream"
-        replying = ReplyStream(EndpointCall("", REQUEST), cast(Any, Response(pieces, content_type)), "no reply")
+        replying = ReplyStream(EndpointCall("", REQUEST), cast(Any, ResponsePieces(pieces, content_type)), "no reply")
         chunks = [chunk async for chunk in replying.chunks(add)]
         chunks += reader.rest()
         return reader.finish(REQUEST, "m", is_ended=replying.is_ended), chunks
