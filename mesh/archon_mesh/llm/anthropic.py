@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -18,6 +18,7 @@ from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.extras import import_extra
 from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.structured import FinalAnswer
 from archon_mesh.llm.tool_names import ToolNames
 
 MAX_TOKENS: Final = 32_000
@@ -72,6 +73,13 @@ class AnthropicModel:
         return await whole_reply(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        # A schema that is asked for in the messages only needs no tool.
+        final = FinalAnswer(request) if request.output_schema is not None and not request.is_json else None
+        async with aclosing(self._stream(request if final is None else final.request)) as chunks:
+            async for chunk in chunks:
+                yield chunk if final is None else final.chunk(chunk)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         stream = await self._open(call, names.to_provider(request))
         message = MessageAssembler(names)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
@@ -18,7 +19,11 @@ from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.responses_reply import ResponseAssembler
 from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
+from archon_mesh.llm.structured import json_schema_format
 from archon_mesh.llm.tool_names import ToolNames
+
+_REFUSED: Final = re.compile(r"(?i)text\.format|json_schema|response_format")
+"""What the API says of a schema that it does not take."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +61,7 @@ class ResponsesModel:
             _ = client.responses  # imports the rest of the package now, not in the event loop at the first call
             return client
 
+        self._takes_schemas = True
         self._clients: PerLoop[Any] = PerLoop(create)
 
     provider = "openai"
@@ -83,15 +89,26 @@ class ResponsesModel:
 
     async def _open(self, call: EndpointCall, request: ModelRequest) -> Any:
         """Starts the stream. If the API refuses the reasoning of earlier replies, it is left out: another model or
-        account cannot decrypt it."""
+        account cannot decrypt it. If it refuses the schema of the answer, only the messages ask for it from then on."""
         try:
             return await call.step(self._clients.current.responses.create(**self._arguments(request, reasoning=True)))
         except InvalidArgument as error:
+            if request.output_schema is not None and self._takes_schemas and _REFUSED.search(error.message):
+                _log.info("%s refuses the JSON Schema of the answer; it is not sent any more: %s", self._model, error)
+                self._takes_schemas = False
+                return await self._open(call, request)
             is_refused = "encrypted" in error.message or "reasoning" in error.message
             if not is_refused or not has_reasoning(request):
                 raise
             _log.info("%s refuses the reasoning of earlier replies; it is left out: %s", self._model, error)
             return await call.step(self._clients.current.responses.create(**self._arguments(request, reasoning=False)))
+
+    def _text_format(self, request: ModelRequest) -> dict[str, Any] | None:
+        if request.output_schema is not None and self._takes_schemas:
+            return {"type": "json_schema", **json_schema_format(request.output_schema, strict=True)}
+        # An object need not be the reply if there are tools.
+        is_object = (request.is_json or request.output_schema is not None) and not request.tools
+        return {"type": "json_object"} if is_object else None
 
     def _arguments(self, request: ModelRequest, *, reasoning: bool) -> dict[str, Any]:
         arguments = request_to_wire(request, reasoning=reasoning)
@@ -103,6 +120,6 @@ class ResponsesModel:
             arguments["max_output_tokens"] = request.max_tokens
         if request.tools and self._endpoint.base_url is None:
             arguments[FIELD] = cache_key(request)
-        if request.is_json and self._endpoint.base_url is None:  # other servers may not know it
-            arguments["text"] = {"format": {"type": "json_object"}}
+        if self._endpoint.base_url is None and (form := self._text_format(request)):  # other servers may not know it
+            arguments["text"] = {"format": form}
         return {"model": self._model, "stream": True, "store": False, "timeout": request.timeout, **arguments}
