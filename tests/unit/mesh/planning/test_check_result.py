@@ -48,6 +48,34 @@ def test_a_result_is_checked_by_rules(expected: str, result: Any, problem: str) 
 
 
 @pytest.mark.parametrize(
+    ("schema", "result", "problem"),
+    [
+        ({"type": "array"}, "[]", ""),
+        ({"type": "array"}, [], ""),
+        ({"type": "null"}, "null", ""),
+        ({"type": "object"}, '{"error": "none"}', ""),
+        ({"type": "string"}, "", ""),
+        ({"type": "string"}, '"a"', ""),
+        ({"enum": ["a"]}, '"a"', ""),
+        ({"type": "array", "items": {"type": "integer"}}, '["x"]', "0: 'x' is not of type 'integer'"),
+        ({"type": "array"}, "It is 3.", "the result is not JSON"),
+        (
+            {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True},
+            "1",
+            "minimum",
+        ),
+        ({"type": "string", "pattern": "(a+)+$"}, '"' + "a" * 40 + 'b"', ""),
+        ({"type": "array"}, [0] * 600_000, "at most"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_result_is_held_to_the_schema_of_its_step(schema: dict[str, Any], result: Any, problem: str) -> None:
+    found = check_by_rules(SubTask("1", "Find a price", output_schema=schema), result)
+    assert problem in found
+    assert bool(found) == bool(problem)
+
+
+@pytest.mark.parametrize(
     ("text", "checked"),
     [
         ('{"ok": true, "confidence": 0.7}', CheckedResult("", 0.7)),
