@@ -12,16 +12,17 @@ agent.run()
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
@@ -66,7 +67,7 @@ class AgentServer:
     of a `coordinator` receives descriptions of the other roles (`TaskContext.delegation_targets`, `awareness`). A task
     of a `stateful` role receives the history of its session (`TaskContext.history`), and its answer extends it. A task
     of a `planner` receives a request for a plan (`TaskContext.plan_request`). `profile` has what callers and planners
-    should know about the role.
+    should know about the role; `output_schema` is the JSON Schema of its answers, if they are JSON parts.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
     delegations. `tool_health` returns what Describe tells about the tools. Use `run` for a process of its own; `start`
     and `stop`, or `async with`, inside an event loop.
@@ -86,6 +87,7 @@ class AgentServer:
         stateful: bool = False,
         planner: bool = False,
         profile: Profile | None = None,
+        output_schema: Mapping[str, Any] | None = None,
         tags: dict[str, str] | None = None,
         max_tasks: int = 8,
         max_waiting: int = 100,
@@ -111,6 +113,7 @@ class AgentServer:
             stateful=stateful,
             planner=planner,
             profile=profile,
+            output_schema_json="" if output_schema is None else json.dumps(output_schema, ensure_ascii=False),
             max_tasks=self.settings.max_tasks or max_tasks,
             ttl=self.settings.ttl,
         )
