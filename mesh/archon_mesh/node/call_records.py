@@ -42,8 +42,6 @@ def request_json(model: str, request: ModelRequest, origins: list[dict[str, Any]
         data["temperature"] = request.temperature
     if request.max_tokens is not None:
         data["max_tokens"] = request.max_tokens
-    if request.output_schema is not None:
-        data["output_schema"] = dict(request.output_schema)
     return redacted_request(data) if record_mode() is RecordMode.REDACTED else data
 
 

@@ -17,7 +17,7 @@ _MESSAGE: Final = ("role", "name", "tool_call_id")
 
 def redacted_request(request: dict[str, Any]) -> dict[str, Any]:
     """Returns a recorded request without its contents."""
-    redacted = {key: value for key, value in request.items() if key not in ("messages", "tools", "output_schema")}
+    redacted = {key: value for key, value in request.items() if key not in ("messages", "tools")}
     redacted["messages"] = [_message(message) for message in request["messages"]]
     if request.get("tools"):
         redacted["tools"] = [_tool(tool) for tool in request["tools"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -289,6 +290,14 @@ async def test_anthropic_answers_with_a_tool() -> None:
         assert [block["text"] for block in first["system"]] == ["Be brief."]
         assert second["tools"] == first["tools"]
         assert "tool_choice" not in first
+
+
+async def test_anthropic_caches_nothing_without_further_tools() -> None:
+    async with AnthropicServer() as server:
+        call = anthropic_server.tool_use(0, "t1", "final_answer", ROME)
+        server.script(anthropic_server.streamed(call, anthropic_server.stop("tool_use")))
+        await answer_of(AnthropicModel("m", base_url=server.url, api_key=KEY))
+        assert "cache_control" not in json.dumps(server.received[0].body)
 
 
 async def test_anthropic_may_correct_its_answer() -> None:
