@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Never, cast
 
 from archon.errors import FieldViolation, InvalidArgument, OutputMismatch
 
@@ -66,7 +66,7 @@ class OutputType:
     def parse(self, text: str) -> Any:
         """Returns the object for a text that is JSON and nothing else. Raises OutputMismatch."""
         try:
-            value = json.loads(text)
+            value = read_json(text)
         except (ValueError, RecursionError):
             raise OutputMismatch.of([FieldViolation("(all)", "the answer is not JSON")], text) from None
         return self.validate(value, text)
@@ -76,6 +76,15 @@ class OutputType:
         if self._adapter is None:
             return json.dumps(answer, ensure_ascii=False)
         return self._adapter.dump_json(answer, by_alias=True).decode()
+
+
+def read_json(text: str) -> Any:
+    """Returns the value of a JSON text. Raises ValueError, also for NaN and infinite numbers, and RecursionError."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> Never:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _adapter_of(declared: object) -> tuple[TypeAdapter[Any], dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from archon.output import read_json
 from archon_mesh.llm.text_format.lenient_json import LenientReader, NotJson
 from archon_mesh.llm.text_format.sections import without_end_tokens, without_thinking
 
@@ -24,7 +24,7 @@ def json_values(text: str) -> list[Any]:
     """
     text = without_end_tokens(without_thinking(text[:MAX_REPLY])).strip()
     try:
-        whole = json.loads(text)
+        whole = read_json(text)
     except (ValueError, RecursionError):
         return [*reversed([*_within(text)]), text]
     # Some models write their JSON as a JSON string.
@@ -41,7 +41,7 @@ def with_parsed_texts(value: Any) -> Any:
     if not isinstance(value, str) or not value.strip().startswith(("{", "[")):
         return value
     try:
-        return json.loads(value)
+        return read_json(value)
     except (ValueError, RecursionError):
         return value
 

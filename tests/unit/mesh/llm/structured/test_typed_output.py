@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 
 from archon.errors import OutputMismatch
@@ -131,6 +133,31 @@ def test_hostile_reply_is_a_mismatch(text: str) -> None:
     assert output is not None
     with pytest.raises(OutputMismatch):
         output.read(text)
+
+
+@pytest.mark.parametrize("reply", ['{"answer": NaN}', '{"answer": Infinity}', "NaN", '{"answer": "NaN"}'])
+def test_number_that_json_does_not_have_is_not_written(reply: str) -> None:
+    output = TypedOutput.of(dict[str, float])
+    assert output is not None
+    try:
+        answer = output.read(reply)
+    except OutputMismatch:
+        return
+    json.loads(answer, parse_constant=lambda name: pytest.fail(name))
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_VALUES, st.sampled_from(["{}", "```json\n{}\n```", "Well: {}"]))
+def test_value_that_is_written_as_asked_is_read_back(value: Any, frame: str) -> None:
+    output = TypedOutput.of({"type": ["array", "object", "string", "number", "boolean", "null"]})
+    assert output is not None
+    assert json.loads(output.read(frame.replace("{}", json.dumps({"answer": value})))) == value
 
 
 def test_any_value_of_an_open_schema_is_an_answer() -> None:
