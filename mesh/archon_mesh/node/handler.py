@@ -112,13 +112,11 @@ def agent_handler(
 
 
 def _output_of(task: TaskContext, agent: Agent) -> TypedOutput | None:
-    """Returns what the answer to a task has to be: what its step says, or else the output of the agent, unless the
-    task is a plan or the call of a tool. Raises InvalidArgument if the schema of the step is invalid."""
+    """Returns what the answer to a task has to be: what its step says, or else the output of the agent, unless it works
+    as the planner or calls the tool of a step. Raises InvalidArgument if the schema of the step is invalid."""
     if task.output_schema_json:
         return _step_output(task.output_schema_json)
-    if task.allowed_tools or (task.plan_request is not None and not task.plan_request.synthesise):
-        return None
-    return agent.output
+    return None if task.allowed_tools or task.plan_request is not None else agent.output
 
 
 @lru_cache(maxsize=64)

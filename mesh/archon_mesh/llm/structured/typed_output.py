@@ -35,8 +35,8 @@ class TypedOutput:
         return self._asked.schema
 
     def to_json(self, answer: Any) -> str:
-        """Returns an object of the type as JSON, as `read` does."""
-        return self._as_json(json.loads(self.type.to_json(answer)), "")
+        """Returns an object of the type as JSON text."""
+        return self.type.to_json(answer)
 
     def read(self, text: str) -> str:
         """Returns the answer in a reply as JSON that matches the type. Raises OutputMismatch."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_serializer
 
 from archon.errors import InvalidArgument, OutputMismatch
 from archon_mesh.agent import Agent, AgentConfig, AgentFactory, HookContext, IterationLimit, Middleware, ReplyCut, stop
@@ -184,6 +184,20 @@ async def test_sub_agent_gives_json_text_to_its_caller(stateless: bool) -> None:
     agent.register_agent(typed, stateless=stateless)
     assert await agent.run_async("?") == "Rome has 3."
     assert model.requests[1].messages[-1].content == '{"name":"Rome","people":3}'
+
+
+async def test_sub_agent_whose_type_writes_another_form_gives_that() -> None:
+    class Time(BaseModel):
+        seconds: int
+
+        @field_serializer("seconds")
+        def _with_unit(self, value: int) -> str:
+            return f"{value} s"
+
+    typed = Agent("typed", model=ScriptedModel(['{"seconds": 5}']), output=Time)
+    model = ScriptedModel([ToolCall("1", "typed", '{"task": "how long?"}'), "5 s."])
+    assert await Agent("a", model=model, sub_agents=[typed]).run_async("?") == "5 s."
+    assert model.requests[1].messages[-1].content == '{"seconds":"5 s"}'
 
 
 async def test_text_is_streamed_as_before() -> None:

@@ -118,7 +118,7 @@ async def test_invalid_schema_of_a_step_fails_its_task(schema: str) -> None:
         await agent_handler(Agent("worker", model=ScriptedModel()))(task_of(assigned(output_schema_json=schema)))
 
 
-async def test_plan_of_a_planner_has_no_output_type() -> None:
+async def test_planner_is_not_held_to_its_output() -> None:
     plan = json.dumps({"goal": "Do it", "subtasks": [{"id": "a", "description": "do it"}]})
     agent = Agent("planner", model=ScriptedModel([says(plan)]), output={"type": "array"})
     request = assigned()
@@ -126,3 +126,9 @@ async def test_plan_of_a_planner_has_no_output_type() -> None:
     answer = await agent_handler(agent)(task_of(request))
     assert isinstance(answer, Answer)
     assert json.loads(answer.text)["subtasks"][0]["id"] == "a"
+    synthesis = assigned()
+    synthesis.plan_request.synthesise = True
+    agent = Agent("planner", model=ScriptedModel([says("It is done.")]), output={"type": "array"})
+    answer = await agent_handler(agent)(task_of(synthesis))
+    assert isinstance(answer, Answer)
+    assert answer.text == "It is done."
