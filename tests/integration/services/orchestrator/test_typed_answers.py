@@ -19,7 +19,7 @@ from archon.client import answer_text, answer_value
 from archon.errors import FailedPrecondition, InvalidArgument, OutputMismatch
 from archon.failure_kinds import MODEL_FORMAT
 from archon.memory import MemoryGraphClient
-from archon.registry import Tool
+from archon.registry import Registration, Tool
 from archon.wire import json_part
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
@@ -171,6 +171,42 @@ async def test_history_of_a_stateful_role_has_the_answer(mesh: Mesh, cast: Cast)
     assert texts == ["a city", '{"name":"Rome","people":3}', "a city"]
 
 
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        (City(name="Rome", people=3), '{"name":"Rome","people":3}'),
+        ({"name": "Rome", "people": 3}, '{"name":"Rome","people":3}'),
+        (ROME, ROME),
+        (Answer(parts=[json_part(ROME)]), ROME),
+    ],
+    ids=["object", "mapping", "text", "answer"],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_handler_returns_an_object(mesh: Mesh, troupe: Troupe, returned: Any, text: str, is_async: bool) -> None:
+    async def later(task: TaskContext) -> Any:
+        return returned
+
+    role = f"typed-{uuid.uuid4().hex[:6]}"
+    await troupe(role, later if is_async else lambda task: returned, output=City)
+    assert await mesh.client.run("a city", roles=[role]) == text
+    assert await mesh.client.run("a city", roles=[role], output=City) == City(name="Rome", people=3)
+
+
+@pytest.mark.parametrize("returned", ["Rome", {"name": "Rome"}, [1]], ids=repr)
+async def test_handler_that_returns_something_else_fails(mesh: Mesh, troupe: Troupe, returned: Any) -> None:
+    role = f"typed-{uuid.uuid4().hex[:6]}"
+    await troupe(role, lambda task: returned, output=City)
+    with pytest.raises(OutputMismatch):
+        await mesh.client.run("a city", roles=[role])
+
+
+async def test_handler_answers_a_step_with_the_schema_of_the_step(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"typed-{uuid.uuid4().hex[:6]}"
+    await troupe(role, lambda task: [1, 2] if task.output_schema_json else {"name": "Rome", "people": 3}, output=City)
+    run = await planned(mesh, troupe, [role], step("a", output_schema=NUMBERS))
+    assert answer_value(run) == [1, 2]
+
+
 # Steps of plans
 
 
@@ -282,9 +318,12 @@ async def test_workflow_reads_a_typed_result_as_a_value(mesh: Mesh, cast: Cast, 
     assert of(events, "planned")
 
 
-async def test_schema_that_is_too_large_is_refused_by_the_registry(mesh: Mesh, troupe: Troupe) -> None:
+@pytest.mark.parametrize(
+    "schema", ['{"description": "' + "x" * 33_000 + '"}', "[]", "{broken"], ids=lambda text: text[:9]
+)
+async def test_schema_that_is_too_large_is_refused_by_the_registry(mesh: Mesh, schema: str) -> None:
     with pytest.raises(InvalidArgument, match="output_schema_json"):
-        await troupe("large", lambda task: "", output_schema={"description": "x" * 40_000})
+        await mesh.directory.register(Registration("large", address="127.0.0.1:1", output_schema_json=schema))
 
 
 def test_reason_is_part_of_the_contract() -> None:
