@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from archon.errors import InvalidArgument, OutputMismatch
+from archon.output import OutputType
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan.templates import as_text
@@ -108,27 +110,19 @@ def _schema_of(expected: str) -> dict[str, Any] | None:
 
 
 def _mismatch(schema: Mapping[str, Any], result: Any) -> str:
-    import referencing  # both are slow to import
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for
-
-    value = _value_of(schema, result)
     try:
-        kind = validator_for(schema, default=Draft202012Validator)
-        kind.check_schema(dict(schema))
-        if value is _NO_JSON:
-            return "the result is not JSON, as the expected output asks for"
-        # The empty registry resolves no references to other documents: nothing is fetched.
-        registry: Any = referencing.Registry()
-        validator = kind(_without_patterns(schema), registry=registry)
-        error = next(validator.iter_errors(value), None)
-    except (SchemaError, referencing.exceptions.Unresolvable, RecursionError):
+        expected = OutputType(_bounded(schema))
+    except InvalidArgument:
         return ""  # the expectation is no schema after all
-    if error is None:
-        return ""
-    path = ".".join(map(str, error.absolute_path)) or "(all)"
-    return f"the result does not match the expected output: {path}: {error.message[:300]}"
+    value = _value_of(schema, result)
+    if value is _NO_JSON:
+        return "the result is not JSON, as the expected output asks for"
+    try:
+        expected.validate(value)
+    except OutputMismatch as error:
+        violation = error.field_violations[0]
+        return f"the result does not match the expected output: {violation.field}: {violation.description}"
+    return ""
 
 
 def _value_of(schema: Mapping[str, Any], result: Any) -> Any:
@@ -140,15 +134,16 @@ def _value_of(schema: Mapping[str, Any], result: Any) -> Any:
     return result if is_text else value
 
 
-def _without_patterns(schema: Any) -> Any:
-    """Leaves out regular expressions: a model wrote them, and one may take for ever."""
+def _bounded(schema: Any) -> Any:
+    """Leaves out what may take for ever in a schema that a model wrote: regular expressions, and comparisons of all
+    items of a list."""
     if isinstance(schema, Mapping):
         return {
-            key: _without_patterns(value)
+            key: _bounded(value)
             for key, value in schema.items()
-            if key not in ("pattern", "patternProperties")
+            if key not in ("pattern", "patternProperties", "uniqueItems")
         }
-    return [_without_patterns(item) for item in schema] if isinstance(schema, list) else schema
+    return [_bounded(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def _parsed(text: str, otherwise: Any = None) -> Any:

@@ -20,6 +20,9 @@ MAX_VIOLATIONS: Final = 10
 MAX_VIOLATION: Final = 300
 """Violations that an error names, and characters of each."""
 
+MAX_REFERENCES: Final = 50_000
+"""References that the check of one value follows: a schema that refers to itself twice may take for ever."""
+
 _NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _VALUES: Final = ("const", "enum", "default", "examples")
 
@@ -35,9 +38,10 @@ class OutputType:
         self.declared = declared
         self._adapter: TypeAdapter[Any] | None = None
         self._validator: Any = None
+        self._references = _References()
         if isinstance(declared, Mapping):
             self.schema = _json_object(declared)
-            self._validator = _checked_validator(self.schema)
+            self._validator = _checked_validator(self.schema, self._references)
         else:
             self._adapter, self.schema = _adapter_of(declared)
         if (size := len(json.dumps(self.schema).encode())) > MAX_SCHEMA_BYTES:
@@ -56,6 +60,7 @@ class OutputType:
         try:
             if self._adapter is not None:
                 return self._adapter.validate_json(json.dumps(value))
+            self._references.left = MAX_REFERENCES
             violations = [*_violations(self._validator, value)]
         except (ValueError, RecursionError) as error:  # pydantic's ValidationError is a ValueError
             violations = _of_pydantic(error)
@@ -109,12 +114,29 @@ def _json_object(schema: Mapping[str, Any]) -> dict[str, Any]:
     return copied
 
 
-def _checked_validator(schema: dict[str, Any]) -> Any:
+class _References:
+    """Counts the references that a check follows."""
+
+    left = MAX_REFERENCES
+
+    def bounded(self, follow: Any) -> Any:
+        """Returns a keyword's check that raises RecursionError once no references are left."""
+
+        def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+            self.left -= 1
+            if self.left < 0:
+                raise RecursionError("the check of the answer takes too long: its schema refers to itself too often")
+            yield from follow(validator, value, instance, schema) or ()
+
+        return check
+
+
+def _checked_validator(schema: dict[str, Any], references: _References) -> Any:
     """Returns the validator of a schema, by the draft that it declares. Raises InvalidArgument if the schema is
     invalid: also if it has a reference to another document, or a pattern that Python does not read."""
     import referencing.jsonschema  # both are slow to import
     from jsonschema import Draft202012Validator, SchemaError
-    from jsonschema.validators import validator_for
+    from jsonschema.validators import extend, validator_for
 
     kind = validator_for(schema, default=Draft202012Validator)
     try:
@@ -137,7 +159,9 @@ def _checked_validator(schema: dict[str, Any]) -> Any:
             raise InvalidArgument(f"invalid output: the reference {value!r} has no target in the schema") from None
         except (re.error, TypeError) as error:
             raise InvalidArgument(f"invalid output: the pattern {value!r} cannot be read: {error}") from None
-    return kind(schema, registry=registry)
+    keywords = {key: kind.VALIDATORS[key] for key in ("$ref", "$dynamicRef", "$recursiveRef") if key in kind.VALIDATORS}
+    bounded: Any = cast(Any, extend)(kind, {key: references.bounded(follow) for key, follow in keywords.items()})
+    return bounded(schema, registry=registry)
 
 
 def _assertions(schema: Any) -> Iterator[tuple[str, Any]]:

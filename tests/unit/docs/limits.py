@@ -1180,6 +1180,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_second_mismatch_fails_with_text_and_violations", "test_violations_are_bounded"],
         ),
         Limit(
+            "References that the check of a typed answer, or of the result of a step, follows",
+            "{archon.output:MAX_REFERENCES}",
+            "`OUTPUT_MISMATCH`; `RESULT_REFUSED`",
+            ["test_check_of_a_schema_that_refers_to_itself_is_bounded"],
+        ),
+        Limit(
             "Reply in which a typed answer is looked for; JSON values in it",
             "{archon_mesh.llm.structured.read:MAX_REPLY|characters}; {archon_mesh.llm.structured.read:MAX_VALUES}",
             "What comes behind is not read.",

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from archon import output as output_module
 from archon.errors import FailedPrecondition, InvalidArgument, OutputMismatch
 from archon.failure_kinds import MODEL_FORMAT
 from archon.output import MAX_SCHEMA_BYTES, MAX_VIOLATIONS, OutputType
@@ -123,6 +124,17 @@ def test_mismatch_names_each_violation_and_has_the_text(declared: object) -> Non
     assert error.text == '{"people": "many"} and so on'
     assert (error.kind, error.reason) == (MODEL_FORMAT, "OUTPUT_MISMATCH")
     assert isinstance(error, FailedPrecondition)
+
+
+def test_check_of_a_schema_that_refers_to_itself_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_module, "MAX_REFERENCES", 500)
+    definitions = {f"d{level}": {"anyOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(30)}
+    output = OutputType({"$defs": definitions | {"d30": False}, "$ref": "#/$defs/d0"})
+    with pytest.raises(OutputMismatch, match="takes too long"):
+        output.validate(1)
+    tree = OutputType({"type": "array", "items": {"$ref": "#"}})
+    for _ in range(2):
+        assert tree.validate([[]] * 400)
 
 
 def test_violations_are_bounded() -> None:
