@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from archon.errors import ArchonError, FieldViolation, OutputMismatch
 from archon.failure_kinds import CONTEXT_OVERFLOW
+from archon.output import read_json
 from archon.telemetry import metrics
 from archon_mesh.agent.errors import IterationLimit, ModelRefused, ReplyCut
 from archon_mesh.agent.hooks.context import HookContext
@@ -202,9 +203,9 @@ class _Loop:
         return None
 
     def _joined(self, message: ChatMessage) -> ChatMessage:
-        """Returns the end of an answer that was cut, with its beginning; a typed one alone if it is a whole answer."""
+        """Returns the end of an answer that was cut, with its beginning; a typed one alone if it was begun anew."""
         whole, output = replace(message, content="".join([*self._begun, message.content])), self._state.output
-        is_new = output is not None and not output.fits(whole.content) and output.fits(message.content)
+        is_new = output is not None and not _is_json(whole.content) and output.fits(message.content)
         return message if is_new else whole
 
     def _without_cut_call(self, message: ChatMessage) -> ChatMessage:
@@ -308,6 +309,14 @@ async def accepted_answer(state: AgentState, hooks: HookRunner, message: ChatMes
     if isinstance(outcome.value, ChatMessage):
         return replace(outcome.value, tool_calls=())
     return message if outcome.value is None else replace(message, content=outcome.value, tool_calls=())
+
+
+def _is_json(text: str) -> bool:
+    try:
+        read_json(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _partial_answer(history: Sequence[ChatMessage]) -> str:

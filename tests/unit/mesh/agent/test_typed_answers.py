@@ -120,11 +120,31 @@ async def test_refusal_is_no_mismatch() -> None:
         await Agent("a", model=ScriptedModel([declined, declined]), output=City).run_async("?")
 
 
-@pytest.mark.parametrize("rest", [' "Rome", "people": 3}', ROME], ids=["rest", "whole answer"])
-async def test_cut_answer_is_continued_or_given_anew(rest: str) -> None:
-    model = ScriptedModel([cut('{"name":'), rest])
+@pytest.mark.parametrize(
+    ("begun", "rest"),
+    [
+        ('{"name":', ' "Rome", "people": 3}'),
+        ('{"name":', ROME),
+        ('{"name": "Ro', 'me", "people": 3}'),
+        ('{"name": "Ro', ROME),
+        ('{"name": "Oslo", "peop', ROME),
+        ('```json\n{"name": "Ro', 'me", "people": 3}\n```'),
+    ],
+)
+async def test_cut_answer_is_continued_or_given_anew(begun: str, rest: str) -> None:
+    model = ScriptedModel([cut(begun), rest])
     assert await Agent("a", model=model, output=City).run_async("?") == City(name="Rome", people=3)
     assert [request.output_schema is None for request in model.requests] == [False, True]
+
+
+async def test_rest_of_a_cut_answer_may_look_like_a_whole_one() -> None:
+    class Node(BaseModel):
+        name: str
+        children: list[Node] = []
+
+    Node.model_rebuild(_types_namespace={"Node": Node})
+    model = ScriptedModel([cut('{"name": "a", "children": ['), '{"name": "b"}]}'])
+    assert (await Agent("a", model=model, output=Node).run_async("?")).name == "a"
 
 
 async def test_answer_that_is_cut_again_and_again_fails_as_before() -> None:
@@ -154,13 +174,15 @@ class Changing(Middleware):
 
 @pytest.mark.parametrize("point", ["after_agent", "query_end", "query_start", "before_model"])
 async def test_answer_of_a_hook_is_validated(point: str) -> None:
-    oslo = Changing(point, '{"name": "Oslo", "people": 1}')
+    oslo = Changing(point, '```json\n{"name": "Oslo", "people": 1}\n```')
     agent = Agent("a", model=ScriptedModel([ROME]), output=City, middlewares=[oslo])
     assert await agent.run_async("?") == City(name="Oslo", people=1)
     wrong = Agent("a", model=ScriptedModel([ROME]), output=City, middlewares=[Changing(point, "Oslo")])
-    with pytest.raises(OutputMismatch) as raised:
-        await wrong.run_async("?")
+    events: list[AgentEvent] = []
+    with pytest.raises(OutputMismatch, match="a: the answer") as raised:
+        await wrong.run_async("?", event_handlers=[events.append])
     assert raised.value.text == "Oslo"
+    assert events[-1].type == "RUN_ERROR"
 
 
 async def test_goal_check_sees_the_answer_as_json() -> None:

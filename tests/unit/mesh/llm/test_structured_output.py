@@ -265,6 +265,16 @@ async def test_bare_json_in_the_text_format_is_an_answer(server: OpenAIServer, r
     assert len(server.received) == 1
 
 
+async def test_answer_that_looks_like_a_call_is_an_answer(server: OpenAIServer) -> None:
+    class Order(BaseModel):
+        name: str
+        arguments: dict[str, int]
+
+    server.script(says('{"name": "bread", "arguments": {"loaves": 2}}'))
+    model = TextToolModel(OpenAIModel("m", base_url=server.url, server="tgi"))
+    assert await answer_of(model, Order, tools=[look]) == Order(name="bread", arguments={"loaves": 2})
+
+
 # Anthropic
 
 
