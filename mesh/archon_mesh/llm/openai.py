@@ -49,10 +49,11 @@ _UNKNOWN = re.compile(
 )
 """What servers say of a field that they do not take at all."""
 
-_REFUSED_SCHEMA = re.compile(
-    r"(?i)response[_ ]format|(?:json|response)[_ ]?schema|structured|guided|grammar|failed to \w+ json"
-)
+_REFUSED_SCHEMA = re.compile(r"(?i)response[_ ]format|(?:json|response)[_ ]?schema|structured|guided|grammar")
 """What servers say if they cannot enforce a schema, or any at all."""
+
+_NO_JSON = re.compile(r"(?i)failed to \w+ json|json_validate_failed")
+"""What Groq says if the model did not keep to the response format: a reply without one may be read."""
 
 VARIABLE: Final = "OPENAI_SERVER"
 """The variable with the family of servers that the endpoint belongs to."""
@@ -198,7 +199,10 @@ class OpenAIModel:
 
     def _loosens_format(self, words: str, request: ModelRequest) -> bool:
         """Whether an endpoint refuses the schema of an answer, which is then sent as one that is not strict, or not any
-        more: the messages ask for it in words."""
+        more, or whether it has no JSON to reply: the messages ask for it in words."""
+        if _NO_JSON.search(words) and self._response_format(request):
+            self._refused.add(RESPONSE_FORMAT)
+            return True
         if not self._enforces(request) or not _REFUSED_SCHEMA.search(words):
             return False
         is_strict = request.output_schema is not None and strict_schema(request.output_schema) is not None

@@ -201,6 +201,14 @@ async def test_refused_schema_is_not_sent_again(server: OpenAIServer, message: s
     assert [form["json_schema"]["strict"] for form in forms[:2]] == [True, False]
 
 
+@pytest.mark.parametrize("family", ["groq", "vllm"])
+async def test_reply_that_a_server_found_to_be_no_json_is_asked_for_freely(server: OpenAIServer, family: str) -> None:
+    message = "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details."
+    server.script(refuses(message), says(f"It is {ROME}."))
+    assert await answer_of(OpenAIModel("m", base_url=server.url, server=family)) == City(name="Rome", people=3)
+    assert ["response_format" in request.body for request in server.received] == [True, False]
+
+
 async def test_server_without_any_format_gets_the_prompt(server: OpenAIServer) -> None:
     model = OpenAIModel("m", base_url=server.url, server="vllm")
     message = "'response_format' is not supported"
