@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from archon_mesh.agent import (
     Agent,
     AgentEvent,
@@ -54,6 +56,19 @@ async def state() -> list[str]:
     assert agent.state is not None
     notes: list[str] = agent.state.global_storage.get("notes")
     return notes
+
+
+class Review(BaseModel):
+    """What a reader thinks of a text."""
+
+    stars: int = Field(ge=1, le=5)
+    reason: str
+
+
+async def typed() -> Review:
+    """With an output, an agent answers with an object. What does not match goes back to the model, once."""
+    model = ScriptedModel(['{"stars": 7, "reason": "I like it."}', '{"stars": 5, "reason": "I like it."}'])
+    return await Agent("reader", model=model, output=Review).run_async("What do you think of it?")
 
 
 async def hooks() -> str:

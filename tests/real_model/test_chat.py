@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from pydantic import BaseModel, Field
 
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument
 from archon_mesh.agent import Agent, ContextCompactionMiddleware
@@ -164,3 +166,30 @@ async def test_an_agent_of_a_file_asks_the_real_model(
     agent = load_agent(file, environment={}).agent
     await outcome(agent.run_async("Say yes."))
     await agent.close()
+
+
+class City(BaseModel):
+    name: str = Field(max_length=40)
+    country: str = Field(max_length=40)
+    size: Literal["small", "big"]
+
+
+async def test_enforced_answer_is_an_object_of_its_type(real_model: RealModel) -> None:
+    model = client(real_model)
+    agent = Agent("a", model=model, output=City, max_tokens=100, temperature=0.0)
+    city = await agent.run_async("Describe the city Rome.")
+    await model.close()
+    assert isinstance(city, City)
+    assert len(agent.history) == 2
+
+
+@pytest.mark.parametrize("server", ["llamacpp", "tgi"])
+async def test_typed_answer_besides_tools_ends_with_an_object_or_a_failure(real_model: RealModel, server: str) -> None:
+    model = OpenAIModel("smollm2", base_url=real_model.url, server=server)
+    agent = Agent("a", model=model, output=City, tools=[add], max_tokens=100, max_iterations=2, temperature=0.0)
+
+    async def text() -> str:
+        return str(await agent.run_async("Describe the city Rome."))
+
+    await outcome(text())
+    await model.close()

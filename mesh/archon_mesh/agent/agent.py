@@ -6,10 +6,12 @@ import asyncio
 import copy
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
+
+from typing_extensions import TypeVar
 
 from archon.errors import FailedPrecondition, InvalidArgument
-from archon_mesh.agent.config import AgentConfig, AgentFields
+from archon_mesh.agent.config import AgentConfig, AgentFields, UntypedFields
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.events.types import EventHandler
 from archon_mesh.agent.hooks.handler import Handler
@@ -31,6 +33,7 @@ from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.people import Trigger, check_rules
 from archon_mesh.llm.base import ModelClient
+from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.registry import ToolRegistry
 
@@ -41,8 +44,13 @@ if TYPE_CHECKING:
 Message = str | Sequence[ChatMessage]
 
 
-class Agent(SubAgentMetadata):
-    """Built from an AgentConfig, or from its fields: `Agent("poet", system_prompt=..., tools=[...])`.
+Out = TypeVar("Out", default=Any)
+"""The type of an agent's answers."""
+
+
+class Agent(SubAgentMetadata, Generic[Out]):
+    """Built from an AgentConfig, or from its fields: `Agent("poet", system_prompt=..., tools=[...])`. Its answers are
+    texts, or objects of the type `output`.
 
     With a `session_manager`, the history is that of `user_id` and `session_id`; without a `session_id` a session is
     created. `memory_graph` is a SharedMemoryGraph, or a client of one; `agent_id` is the agent's node in it, by default
@@ -52,10 +60,28 @@ class Agent(SubAgentMetadata):
     as an async context manager, if it creates its own model client.
     """
 
+    @overload
+    def __init__(self: Agent[str], config: str | None = None, **fields: Unpack[UntypedFields]) -> None: ...
+
+    @overload
+    def __init__(
+        self, config: AgentConfig | str | None = None, *, output: type[Out], **fields: Unpack[UntypedFields]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Agent[Any],
+        config: AgentConfig | str | None = None,
+        *,
+        output: object = None,
+        **fields: Unpack[UntypedFields],
+    ) -> None: ...
+
     def __init__(
         self,
         config: AgentConfig | str | None = None,
         *,
+        output: object = None,
         session_manager: Sessions | None = None,
         user_id: str = "",
         session_id: str = "",
@@ -64,9 +90,13 @@ class Agent(SubAgentMetadata):
         agent_id: str = "",
         **fields: Unpack[AgentFields],
     ) -> None:
-        """Raises InvalidArgument for an invalid field, TypeError for an unknown field, and AlreadyExists if two tools
-        or two sub-agents have the same name."""
-        self.config = AgentConfig.of(config, fields)
+        """Raises InvalidArgument for an invalid field, also for an `output` that is neither a type nor a JSON Schema,
+        TypeError for an unknown field, and AlreadyExists if two tools or two sub-agents have the same name."""
+        self.config = AgentConfig.of(config, fields if output is None else {**fields, "output": output})
+        try:
+            self.output = TypedOutput.of(self.config.output)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"agent {self.config.name}: {error.message}") from None
         self.name = self.config.name
         self.description = self.config.description
         self.system_prompt = self.config.system_prompt
@@ -124,7 +154,7 @@ class Agent(SubAgentMetadata):
         context: Mapping[str, Any] | None = None,
         event_handlers: Sequence[EventHandler] | None = None,
         max_iterations: int | None = None,
-    ) -> str:
+    ) -> Out:
         """`run_async` for code without an event loop. Raises FailedPrecondition if an event loop is running."""
         try:
             asyncio.get_running_loop()
@@ -138,18 +168,19 @@ class Agent(SubAgentMetadata):
         context: Mapping[str, Any] | None = None,
         event_handlers: Sequence[EventHandler] | None = None,
         max_iterations: int | None = None,
-    ) -> str:
-        """Returns the final answer.
+    ) -> Out:
+        """Returns the final answer: a text, or an object of the type `output`; for a JSON Schema, the JSON value.
 
         `message` is the query, or a list of messages that ends with it, which may have files. `context` is for tools
         and hooks (`state.context`). `event_handlers` receive every event. `max_iterations` replaces the agent's limit
-        for this run. Raises IterationLimit, ModelRefused, HookError, what the model raises, and InvalidArgument if the
-        limit is below 1.
+        for this run. Raises IterationLimit, ModelRefused, OutputMismatch, HookError, what the model raises, and
+        InvalidArgument if the limit is below 1.
         """
         if max_iterations is not None and max_iterations < 1:
             raise InvalidArgument(f"agent {self.name}: max_iterations must be at least 1")
-        return await run_query(
-            self, message, context or {}, Emitter(event_handlers or ()), max_iterations=max_iterations
+        emitter = Emitter(event_handlers or ())
+        return self._typed(
+            await run_query(self, message, context or {}, emitter, max_iterations=max_iterations, output=self.output)
         )
 
     async def run_task(
@@ -158,7 +189,7 @@ class Agent(SubAgentMetadata):
         context: Mapping[str, Any] | None = None,
         event_handlers: Sequence[EventHandler] | None = None,
         **options: Unpack[TaskOptions],
-    ) -> str:
+    ) -> Out:
         """Returns the answer to a query that may take several steps: directly, or by a plan that the tools, the model
         and the sub-agents execute. `planned_run` then says which, why, and how it went.
 
@@ -168,17 +199,26 @@ class Agent(SubAgentMetadata):
         from archon_mesh.agent.planned_run import PlannedRun
 
         self.planned_run = planned_run = PlannedRun(**options)
-        return await run_query(self, query, context or {}, Emitter(event_handlers or ()), loop=planned_run.answer)
+        emitter = Emitter(event_handlers or ())
+        return self._typed(
+            await run_query(self, query, context or {}, emitter, loop=planned_run.answer, output=self.output)
+        )
 
-    async def _run_and_close(self, *args: Any) -> str:
+    def _typed(self, answer: str) -> Out:
+        """Returns an answer as an object of the agent's output, as JSON of which it was checked."""
+        return cast(Out, answer if self.output is None else self.output.type.parse(answer))
+
+    async def _run_and_close(self, *args: Any) -> Out:
         try:
             return await self.run_async(*args)
         finally:
             await self.close()
 
     async def call(self, message: str, caller: AgentState, *, stateless: bool) -> str:
-        """Answers as a sub-agent. If stateless, a copy with a forked history runs, and is discarded afterwards."""
-        return await (self.forked() if stateless else self).run_async(message)
+        """Answers as a sub-agent, with a typed answer as JSON. If stateless, a copy with a forked history runs, and is
+        discarded afterwards."""
+        answer = await (self.forked() if stateless else self).run_async(message)
+        return str(answer) if self.output is None else self.output.to_json(answer)
 
     async def connect_tools(self) -> None:
         """Connects the sources of tools and registers their tools; each run does so at its start. Raises what
@@ -200,7 +240,7 @@ class Agent(SubAgentMetadata):
             await self._lazy_fallback.close()
         await self._sub_agents.close()
 
-    async def __aenter__(self) -> Agent:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -223,7 +263,7 @@ class Agent(SubAgentMetadata):
         """Returns when the agent is not paused."""
         await self._resumed.wait()
 
-    def forked(self) -> Agent:
+    def forked(self) -> Self:
         """Returns a copy with the same model, tools, sub-agents and hooks, and a fork of the history, in no session.
 
         Later registrations with either agent do not affect the other.
@@ -237,12 +277,14 @@ class Agent(SubAgentMetadata):
         fork._sub_agents = self._sub_agents.copy(fork)
         return fork
 
-    def restricted(self, tool_names: Collection[str]) -> Agent:
-        """Returns a fork for one part of a task: with these tools only, an empty history, and no sub-agents.
+    def restricted(self, tool_names: Collection[str], output: object = None) -> Agent[Any]:
+        """Returns a fork for one part of a task: with these tools only, an empty history, no sub-agents, and `output`
+        as in an AgentConfig.
 
         It shares no memory graph, because an answer to a part is no answer of the agent.
         """
-        fork = self.forked()
+        fork: Agent[Any] = self.forked()
+        fork.output = TypedOutput.of(output)
         fork.history = HistoryList(agent_name=self.name)
         fork.memory_graph, fork.goal_check, fork.tool_sources = None, None, ()
         fork.tools = ToolRegistry.of(each for each in self.tools.registrations if each.name in tool_names)
@@ -272,14 +314,14 @@ class Agent(SubAgentMetadata):
         """Starts a handler: `agent.on("before_tool").when(lambda hook: ...).handle("stop", "not allowed")`."""
         return Handler(self, event)
 
-    def use(self, *middlewares: Middleware) -> Agent:
+    def use(self, *middlewares: Middleware) -> Self:
         """Adds middlewares after those already registered."""
         self.registered += middlewares
         return self
 
     def register_agent(
         self, agent: Any, *, name: str = "", description: str = "", stateless: bool | None = None
-    ) -> Agent:
+    ) -> Self:
         """Registers a sub-agent as a tool of this agent, also during a run. `name` is its key and the tool's name.
 
         Arguments that are not set default to the metadata of the sub-agent's class. Raises NotAnAgent, AlreadyExists

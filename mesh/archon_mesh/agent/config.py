@@ -8,7 +8,9 @@ from typing import Any, TypedDict
 
 from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.middleware import Middleware
+from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.goal_check import GoalCheck
+from archon_mesh.agent.state.history import Sessions
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
@@ -51,6 +53,21 @@ class AgentFields(TypedDict, total=False):
     max_running_subagents: int
 
 
+class AgentPlace(TypedDict, total=False):
+    """Where and for whom an agent runs, as keyword arguments of Agent."""
+
+    session_manager: Sessions | None
+    user_id: str
+    session_id: str
+    global_storage: GlobalStorage | None
+    memory_graph: Any
+    agent_id: str
+
+
+class UntypedFields(AgentFields, AgentPlace, total=False):
+    """The keyword arguments of an Agent whose answers are texts, or follow from its config."""
+
+
 @dataclass(slots=True)
 class AgentConfig:
     """The fields that an agent is built from. An agent copies them: later changes do not affect it.
@@ -70,6 +87,9 @@ class AgentConfig:
     the goal is reached, as GoalCheck describes.
 
     `rules` say before which calls of tools a person is asked; they hold for sub-agents, too.
+
+    `output` is what the answer has to be: a pydantic model, a dataclass, a TypedDict, another type such as
+    `list[int]`, or a JSON Schema as a mapping; None for text. The model is asked for JSON, and once to correct it.
 
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
@@ -103,6 +123,7 @@ class AgentConfig:
     credentials: Source | None = field(default=None, repr=False)
     ask_credential: Ask | None = None
     max_running_subagents: int = 8
+    output: object = None
 
     def __post_init__(self) -> None:
         if not self.name or not isinstance(self.name, str):

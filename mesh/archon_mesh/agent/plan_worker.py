@@ -40,16 +40,16 @@ class PlanAgent(RunningAgent, Protocol):
 
     registered: list[Middleware | SingleHook]
 
-    async def run_async(self, message: str) -> str:
-        """Returns the answer to a query."""
+    async def call(self, message: str, caller: AgentState, *, stateless: bool) -> str:
+        """Returns the answer to a query as text."""
         ...
 
     def forked(self) -> PlanAgent:
         """Returns a copy with the same parts."""
         ...
 
-    def restricted(self, tool_names: Collection[str]) -> PlanAgent:
-        """Returns a fork with these tools only, without history and sub-agents."""
+    def restricted(self, tool_names: Collection[str], output: object = None) -> PlanAgent:
+        """Returns a fork with these tools only, without history and sub-agents, whose answers are of a type."""
         ...
 
 
@@ -109,12 +109,20 @@ class AgentWorker:
     async def ask_role(self, role: str, message: str, number: int, spending: Spending) -> ToolOutcome:
         return await self._call(role, {"task": message}, number, spending)
 
-    async def think(self, message: str, tools: Collection[str], number: int, spending: Spending) -> str:
-        fork = self._agent.restricted(tools)
+    async def think(
+        self,
+        message: str,
+        tools: Collection[str],
+        number: int,
+        spending: Spending,
+        *,
+        output: Mapping[str, Any] | None = None,
+    ) -> str:
+        fork = self._agent.restricted(tools, output)
         fork.registered = [SpendingMiddleware(), *fork.registered]
         await wait_until_resumed(self._state)
         with bind_state(self._state), _counted(spending):
-            return await fork.run_async(message)
+            return await fork.call(message, self._state, stateless=False)
 
     async def _call(self, name: str, arguments: Mapping[str, Any], number: int, spending: Spending) -> ToolOutcome:
         # A state of its own, because calls of a plan run at the same time and are not part of the conversation.
@@ -155,6 +163,7 @@ class RunModel:
                 agent.idle_timeout,
                 request.is_json,
                 agent.first_token_timeout,
+                request.output_schema,
             )
             turn = await ModelCaller(self._state, self._hooks).call(params)
             if not turn.retry:

@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, Unpack
 
+from archon.errors import OutputMismatch
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
-from archon_mesh.agent.loop.executor import accepted_answer, is_goal_reached, run_loop
+from archon_mesh.agent.loop.executor import accepted_answer, is_goal_reached, repair_note, run_loop
 from archon_mesh.agent.loop.notes import GOAL_NOT_REACHED
 from archon_mesh.agent.plan_worker import AgentWorker, RunModel
 from archon_mesh.agent.state.agent_state import AgentState
@@ -20,6 +21,7 @@ from archon_mesh.core.plan import SubTask, Task
 from archon_mesh.core.plan.prompt import progress_of
 from archon_mesh.core.plan.synthesis import only_result, synthesis_messages
 from archon_mesh.llm.base import ModelRequest
+from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.planning.decide import Decision, TaskMode, decide, decided_by
 from archon_mesh.planning.errors import PlanFailed
 from archon_mesh.planning.events import PlanEvent, PlanEventKind, report
@@ -120,13 +122,19 @@ class PlannedRun:
 
     async def _synthesise(self, state: AgentState, hooks: HookRunner, task: Task, answer: str | None) -> str:
         """Returns the answer that hooks and the goal check accept: the given one, or a single result, or else one that
-        the model writes. Raises PlanFailed if they accept none."""
+        the model writes. Raises PlanFailed if they accept none, OutputMismatch if the last one does not match."""
         model = RunModel(state, hooks, is_shown=True)
         text, problem = only_result(task) if answer is None else answer, ""
+        mismatch: OutputMismatch | None = None
         for _ in range(MAX_ANSWERS):
             if text is None:
-                messages = synthesis_messages(task, problem)
-                text = (await model.generate(ModelRequest(tuple(messages)))).text
+                text = (await model.generate(_synthesis_request(task, problem, state.output))).text
+            if state.output is not None:
+                try:
+                    text, mismatch = state.output.read(text), None
+                except OutputMismatch as error:
+                    text, mismatch, problem = None, error, repair_note(error.field_violations)
+                    continue
             accepted = await accepted_answer(state, hooks, ChatMessage("assistant", text))
             text = None
             if accepted is None:
@@ -136,6 +144,8 @@ class PlannedRun:
                 state.history.append(accepted)
                 return accepted.content
             problem = f"{GOAL_NOT_REACHED}: {verdict}" if verdict else f"{GOAL_NOT_REACHED}."
+        if mismatch is not None:
+            raise OutputMismatch.of(mismatch.field_violations, mismatch.text, state.agent_name)
         reason = f"the last one: {problem}" if problem else "by hooks"
         raise PlanFailed(f"{MAX_ANSWERS} answers to the query were refused, {reason}", (task,))
 
@@ -151,6 +161,13 @@ class PlannedRun:
         await state.emitter.emit(events.Custom(name=f"plan.{event.kind}", value=_value(event), **fields))
         if event.kind in _ENDS and event.subtask is not None:
             await state.emitter.emit(events.StepFinished(step_name=event.subtask.id, **fields))
+
+
+def _synthesis_request(task: Task, problem: str, output: TypedOutput | None) -> ModelRequest:
+    prompt, data = synthesis_messages(task, problem)
+    if output is None:
+        return ModelRequest((prompt, data))
+    return ModelRequest((prompt, output.note, data), output_schema=output.schema)
 
 
 def _value(event: PlanEvent) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from archon_mesh.declared.schema import (
 )
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.llm.create import ModelSpec
+from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.memory.automatic import MemoryMiddleware, MemorySettings, open_memory
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
@@ -126,6 +127,8 @@ class _Loader:
         if part.goal_check is not None:
             goal_key = (*key, "goal_check")
             file.imports[goal_key] = _imported_function(file.document, goal_key, part.goal_check)
+        if part.output is not None:
+            file.imports[*key, "output"] = _output(file.document, (*key, "output"), part.output)
         for name, sub_agent in part.sub_agents.items():
             sub_agent_key = (*key, "sub_agents", name)
             if sub_agent.file and not sub_agent.role:
@@ -170,6 +173,7 @@ class _Loader:
             tool_quota=part.tool_quota,
             credentials={name: Secret(value) for name, value in part.credentials.items() if value},
             max_running_subagents=part.max_running_subagents,
+            output=file.imports.get((*key, "output")),
         )
         try:
             agent = Agent(config)
@@ -264,6 +268,15 @@ def _imported(document: Document, key: Key, part: Imported, expected: type) -> A
     elif not callable(imported):
         raise document.error(key, f"{path} is not a {noun}: expected a {expected.__name__} or a function")
     return imported
+
+
+def _output(document: Document, key: Key, declared: str | Mapping[str, Any]) -> TypedOutput | None:
+    """Returns the output that a file declares: a JSON Schema, or the import path of a type."""
+    imported = _import_object(document, key, declared) if isinstance(declared, str) else declared
+    try:
+        return TypedOutput.of(imported)
+    except InvalidArgument as error:
+        raise document.error(key, error.message) from None
 
 
 def _imported_function(document: Document, key: Key, path: object) -> Any:

@@ -283,6 +283,11 @@ class AgentPart(Part):
     )
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
+    output: ImportPath | dict[str, Any] | None = Field(
+        default=None,
+        description="what the answer has to be: a JSON Schema, or the import path of a type, such as a pydantic model; "
+        "by default text",
+    )
     temperature: float | None = Field(default=None, ge=0, le=2, description="by default that of the model")
     max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply, in tokens")
     timeout: float = Field(default=CALL_TIMEOUT, gt=0, description="seconds per model call in all")

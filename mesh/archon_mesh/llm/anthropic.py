@@ -21,6 +21,7 @@ from archon_mesh.llm.per_loop import PerLoop
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.reply_stream import ReplyStream
 from archon_mesh.llm.servers import find_media
+from archon_mesh.llm.structured import FinalAnswer
 from archon_mesh.llm.tool_names import ToolNames
 
 if TYPE_CHECKING:
@@ -81,7 +82,14 @@ class AnthropicModel:
         # Streamed: the API refuses to answer requests with a high limit of tokens as a whole.
         return await whole_reply(self.stream(request))
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        # A schema that is asked for in the messages only needs no tool.
+        final = FinalAnswer(request) if request.output_schema is not None and not request.is_json else None
+        async with aclosing(self._with_files(request if final is None else final.request)) as chunks:
+            async for chunk in chunks:
+                yield chunk if final is None else final.chunk(chunk)
+
+    def _with_files(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         return self._files.streamed(request, self._stream)
 
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:

@@ -44,7 +44,8 @@ def request_to_wire(request: ModelRequest, *, thinking: bool) -> dict[str, Any]:
         # Messages with tool calls must come with tools, also if no further call is wanted.
         arguments["tools"] = [_tool_to_wire(ToolSpec(name, "Not available any more.", {})) for name in called]
         arguments["tool_choice"] = {"type": "none"}
-    if request.tools:
+    # The tool of a typed answer is no reason for a next request.
+    if len(request.tools) > (request.output_schema is not None):
         _mark_for_cache(arguments)
     return arguments
 

@@ -49,7 +49,8 @@ class ModelRequest:
     the first token after `first_token_timeout` seconds without one (None: FIRST_TOKEN times the `idle_timeout`).
 
     `temperature` and `max_tokens` (of the reply) are the model's defaults if None. With `is_json` the messages ask for
-    one JSON object, which a provider that can enforces.
+    one JSON object, which a provider that can enforces; with `output_schema` the final answer has to be JSON of this
+    schema, which is that of an object. The messages ask for it in words, too: a client need not know the field.
     """
 
     messages: Sequence[ChatMessage]
@@ -60,6 +61,7 @@ class ModelRequest:
     idle_timeout: float = IDLE_TIMEOUT
     is_json: bool = False
     first_token_timeout: float | None = None
+    output_schema: Mapping[str, Any] | None = None
 
     @property
     def silence_at_first(self) -> float:

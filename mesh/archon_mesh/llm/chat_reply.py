@@ -53,10 +53,7 @@ class _Call:
     @property
     def is_complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object."""
-        try:
-            return isinstance(json.loads("".join(self.arguments)), dict)
-        except (ValueError, RecursionError):
-            return False
+        return _is_object("".join(self.arguments))
 
 
 class ChatReply:
@@ -118,6 +115,8 @@ class ChatReply:
             pass
         text = without_thinking("".join(self._text))
         calls = self._tool_calls()
+        if not text.strip() and not calls and request.output_schema is not None and _is_object(self._thinking.text):
+            text = self._thinking.text  # some servers take an enforced answer for thinking
         finish_reason = self._finish_reason or ("tool_calls" if calls else "stop")
         if self._has_declined:
             finish_reason = DECLINED
@@ -216,6 +215,13 @@ def _reported(error: object, data: Mapping[str, Any], key: str) -> Exception:
     inner = error if isinstance(error, Mapping) else {}
     words = " ".join(str(inner.get(name) or "") for name in ("type", "status", "code"))
     return stream_error(words.strip(), data, key)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _parts(content: object) -> Iterator[tuple[str, str]]:

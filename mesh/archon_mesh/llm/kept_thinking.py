@@ -60,6 +60,11 @@ class KeptThinking:
             elif value is not None:
                 last[key] = value
 
+    @property
+    def text(self) -> str:
+        """The thinking so far, in the first field that has any."""
+        return without_surrogates("".join(next(iter(self._texts.values()), [])))
+
     def state(self, extra: list[object]) -> dict[str, Any] | None:
         """Returns what goes back with the calls, whose `extra_content` are given; None if there is nothing."""
         state: dict[str, Any] = {name: without_surrogates("".join(texts)) for name, texts in self._texts.items()}

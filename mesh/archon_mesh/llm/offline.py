@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import (
@@ -15,8 +16,10 @@ from archon_mesh.llm.base import (
 )
 from archon_mesh.llm.chunks import stream_reply
 from archon_mesh.llm.offline_coordinator import next_step
+from archon_mesh.llm.offline_json import example_json
 from archon_mesh.llm.offline_plan import write_plan
 from archon_mesh.llm.offline_tasks import write_reply
+from archon_mesh.llm.structured.asked_schema import is_note
 
 _LARGE = 100_000  # characters; longer requests are analysed on a thread
 
@@ -26,7 +29,8 @@ class OfflineModel:
 
     With tools it coordinates: it calls each tool once, one per reply, in the recommended order, and combines their
     answers. Without tools the first system prompt selects the task: extract requirements, design components, write an
-    implementation, or plan (`offline_plan`); for any other task the reply summarises the messages. Usage is estimated
+    implementation, or plan (`offline_plan`); for any other task the reply summarises the messages. An answer with a
+    schema has the reply in its texts (`offline_json`). Usage is estimated
     at four characters per token, and `max_tokens` is applied to the estimate; `temperature` and `timeout` have no
     effect.
     """
@@ -58,6 +62,10 @@ class OfflineModel:
 
 
 def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
+    if request.output_schema is not None and not request.is_json:
+        messages = [message for message in request.messages if not is_note(message)]
+        text, calls = _reply(replace(request, messages=messages, output_schema=None))
+        return (text if calls else example_json(request.output_schema, text)), calls
     if request.tools and (step := next_step(request.messages, request.tools)) is not None:
         return step
     plan = write_plan(request.messages)

@@ -26,6 +26,7 @@ from archon_mesh.llm.reply_stream import ReplyStream, decoded
 from archon_mesh.llm.servers import find_profile, with_media
 from archon_mesh.llm.servers.arrange import arrange
 from archon_mesh.llm.servers.plain_schema import plain_schema
+from archon_mesh.llm.structured import FinalAnswer, json_schema_format, strict_schema
 from archon_mesh.llm.tool_names import ToolNames
 from archon_mesh.llm.wire import content_to_wire, message_to_wire, sendable, tool_to_wire
 
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-OPTIONAL: Final = ("stream_options", "temperature", "response_format", FIELD, *TEXTS, DETAILS)
+RESPONSE_FORMAT: Final = "response_format"
+
+OPTIONAL: Final = ("stream_options", "temperature", RESPONSE_FORMAT, FIELD, *TEXTS, DETAILS)
 """Fields of a request without which an answer is as good: those that a server refuses by name are left out."""
 
 _UNKNOWN = re.compile(
@@ -42,11 +45,21 @@ _UNKNOWN = re.compile(
 )
 """What servers say of a field that they do not take at all."""
 
+_REFUSED_SCHEMA = re.compile(r"(?i)response[_ ]format|(?:json|response)[_ ]?schema|structured|guided|grammar")
+"""What servers say if they cannot enforce a schema, or any at all."""
+
+_NO_JSON = re.compile(r"(?i)failed to \w+ json|json_validate_failed")
+"""What Groq says if the model did not keep to the response format: a reply without one may be read."""
+
 VARIABLE: Final = "OPENAI_SERVER"
 """The variable with the family of servers that the endpoint belongs to."""
 
 MEDIA: Final = "OPENAI_MEDIA"
 """The variable with the files that its models take, separated by commas: image, audio, file, or media types."""
+
+SCHEMA: Final = "json_schema"
+STRICT: Final = "strict"
+"""The response format with a schema, and its mark that the schema is enforced in full."""
 
 LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """The older and the newer name of the limit of a reply."""
@@ -92,6 +105,24 @@ class OpenAIModel:
         return self._model
 
     async def generate(self, request: ModelRequest) -> ModelReply:
+        if (final := self._final_answer(request)) is not None:
+            return final.reply(await self._generate(final.request))
+        return await self._generate(request)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        final = self._final_answer(request)
+        async with aclosing(self._with_files(request if final is None else final.request)) as chunks:
+            async for chunk in chunks:
+                yield chunk if final is None else final.chunk(chunk)
+
+    def _final_answer(self, request: ModelRequest) -> FinalAnswer | None:
+        """Returns the tool for an answer with a schema, if the request has tools and the server takes no response
+        format besides: most would enforce it on replies that call tools, too."""
+        if request.output_schema is None or not request.tools or request.is_json or self._enforces(request):
+            return None
+        return FinalAnswer(request)
+
+    async def _generate(self, request: ModelRequest) -> ModelReply:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         named = names.to_provider(request)
         response = await self._files.sent(
@@ -105,7 +136,7 @@ class OpenAIModel:
         call.read(reply.add, decoded(content, NO_REPLY))
         return self._accounted(reply.finish(request, self._model, is_ended=True), request)
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def _with_files(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         return self._files.streamed(request, self._stream)
 
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
@@ -130,7 +161,7 @@ class OpenAIModel:
             try:
                 return await call.step(self._clients.current.post(body(), request.timeout))
             except InvalidArgument as error:
-                if self._renames_limit(str(error)):
+                if self._renames_limit(str(error)) or self._loosens_format(str(error), request):
                     continue
                 if (refused := self._optional_in(str(error))) is None:
                     raise
@@ -147,6 +178,38 @@ class OpenAIModel:
         self._refused.add(self._limit)
         self._limit = other
         return True
+
+    def _loosens_format(self, words: str, request: ModelRequest) -> bool:
+        """Whether an endpoint refuses the schema of an answer, which is then sent as one that is not strict, or not any
+        more, or whether it has no JSON to reply: the messages ask for it in words."""
+        if _NO_JSON.search(words) and self._response_format(request):
+            self._refused.add(RESPONSE_FORMAT)
+            return True
+        if not self._enforces(request) or not _REFUSED_SCHEMA.search(words):
+            return False
+        is_strict = request.output_schema is not None and strict_schema(request.output_schema) is not None
+        is_strict = is_strict and self.profile.schemas != "plain"
+        refused = STRICT if is_strict and STRICT not in self._refused else SCHEMA
+        _log.info("%s: the endpoint refuses the JSON Schema of the answer (%s): %s", self._model, refused, words)
+        self._refused.add(refused)
+        return True
+
+    def _enforces(self, request: ModelRequest) -> bool:
+        """Whether the schema of the answer is sent as the response format."""
+        is_taken = not self._refused & {RESPONSE_FORMAT, SCHEMA} and "schema" in self.profile.json_replies
+        return request.output_schema is not None and is_taken and (not request.tools or self.profile.json_with_tools)
+
+    def _response_format(self, request: ModelRequest) -> dict[str, Any]:
+        if RESPONSE_FORMAT in self._refused:
+            return {}
+        if request.output_schema is not None and self._enforces(request):
+            schema, is_strict = request.output_schema, STRICT not in self._refused
+            if self.profile.schemas == "plain":
+                schema, is_strict = plain_schema(schema), False
+            return {RESPONSE_FORMAT: {"type": SCHEMA, SCHEMA: json_schema_format(schema, strict=is_strict)}}
+        wants_object = (request.is_json or request.output_schema is not None) and not request.tools
+        is_taken = wants_object and "object" in self.profile.json_replies
+        return {RESPONSE_FORMAT: {"type": "json_object"}} if is_taken else {}
 
     def _optional_in(self, words: str) -> str | None:
         """Returns the optional field that an endpoint refuses by name, if requests still have it. A temperature that
@@ -180,9 +243,7 @@ class OpenAIModel:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:
             arguments[self._limit] = request.max_tokens
-        if request.is_json and "object" in self.profile.json_replies and "response_format" not in self._refused:
-            arguments["response_format"] = {"type": "json_object"}
-        return arguments
+        return arguments | self._response_format(request)
 
     def _to_wire(self, message: ChatMessage) -> dict[str, Any]:
         wire = message_to_wire(_sendable(message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -22,6 +23,7 @@ from archon_mesh.llm.reply_stream import ReplyStream
 from archon_mesh.llm.responses_reply import NO_REPLY, ResponseReply
 from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
 from archon_mesh.llm.servers import find_media
+from archon_mesh.llm.structured import json_schema_format
 from archon_mesh.llm.tool_names import ToolNames
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MEDIA: Final = MediaProfile(media=("image", "file"), media_urls=("image", "file"))
 """The files that models behind the API take."""
+
+_REFUSED: Final = re.compile(r"(?i)text\.format|json_schema|response_format")
+"""What the API says of a schema that it does not take."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +65,7 @@ class ResponsesModel:
         self.price = find_price(f"openai/{model}")
         self.calibration = Calibration()
         self._endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        self._takes_schemas = True
         self._clients = PerLoop(lambda: openai_http(self._endpoint, "/responses"))
 
     provider = "openai"
@@ -92,10 +98,14 @@ class ResponsesModel:
 
     async def _open(self, call: EndpointCall, request: ModelRequest) -> httpx2.Response:
         """Starts the stream. If the API refuses the reasoning of earlier replies, it is left out: another model or
-        account cannot decrypt it."""
+        account cannot decrypt it. If it refuses the schema of the answer, only the messages ask for it from then on."""
         try:
             return await self._post(call, request, reasoning=True)
         except InvalidArgument as error:
+            if request.output_schema is not None and self._takes_schemas and _REFUSED.search(error.message):
+                _log.info("%s refuses the JSON Schema of the answer; it is not sent any more: %s", self._model, error)
+                self._takes_schemas = False
+                return await self._open(call, request)
             is_refused = "encrypted" in error.message or "reasoning" in error.message
             if not is_refused or not has_reasoning(request):
                 raise
@@ -105,6 +115,13 @@ class ResponsesModel:
     async def _post(self, call: EndpointCall, request: ModelRequest, *, reasoning: bool) -> httpx2.Response:
         body = self._arguments(request, reasoning=reasoning)
         return await call.step(self._clients.current.post(body, request.timeout))
+
+    def _text_format(self, request: ModelRequest) -> dict[str, Any] | None:
+        if request.output_schema is not None and self._takes_schemas:
+            return {"type": "json_schema", **json_schema_format(request.output_schema, strict=True)}
+        # An object need not be the reply if there are tools.
+        is_object = (request.is_json or request.output_schema is not None) and not request.tools
+        return {"type": "json_object"} if is_object else None
 
     def _arguments(self, request: ModelRequest, *, reasoning: bool) -> dict[str, Any]:
         arguments = request_to_wire(request, reasoning=reasoning)
@@ -116,6 +133,6 @@ class ResponsesModel:
             arguments["max_output_tokens"] = request.max_tokens
         if request.tools and self._endpoint.base_url is None:
             arguments[FIELD] = cache_key(request)
-        if request.is_json and self._endpoint.base_url is None:  # other servers may not know it
-            arguments["text"] = {"format": {"type": "json_object"}}
+        if self._endpoint.base_url is None and (form := self._text_format(request)):  # other servers may not know it
+            arguments["text"] = {"format": form}
         return {"model": self._model, "stream": True, "store": False, **arguments}

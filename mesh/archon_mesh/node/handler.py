@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 
 from archon.agent import Answer, Question, TaskContext
+from archon.errors import InvalidArgument
 from archon.telemetry import spans
+from archon.wire import json_part
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
@@ -18,6 +21,7 @@ from archon_mesh.agent.loop.executor import run_loop
 from archon_mesh.agent.loop.run import Loop, run_query
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.llm import ModelClient
+from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
 from archon_mesh.node.person_desk import TaskDesk
 from archon_mesh.node.plan_request import PlannerMiddleware, PlanRequestRun
@@ -28,6 +32,7 @@ from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared
 from archon_mesh.node.task_hooks import TaskMiddleware
 from archon_mesh.node.task_input import query_of
 from archon_mesh.node.tool_step import ToolStepRun
+from archon_mesh.planning.parse import parse_context
 from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
 
@@ -50,6 +55,8 @@ def agent_handler(
     A task that names the only tools it may use has no others: neither further tools of the agent nor sub-agents. The
     agent's own policy holds all the same. If it names one, with complete arguments, the tool is called without asking
     the model.
+
+    The answer of an agent with an `output`, or of a step with a schema of its own, is one JSON part.
 
     A task that asks for a plan, or for the answer of one, is answered by the Planner of `archon_mesh.planning` with the
     agent's model.
@@ -89,15 +96,35 @@ def agent_handler(
                 fork.use(SharedStorageMiddleware(storage))
             query, loop = query_of(task), _loop(task)
             try:
+                output = _output_of(task, fork)
                 with bind_desk(desk):
-                    text = await run_query(fork, [query], {"task": task}, Emitter(), resume_from, loop=loop)
+                    text = await run_query(
+                        fork, [query], {"task": task}, Emitter(), resume_from, loop=loop, output=output
+                    )
             except QuestionAsked as asked:
                 return desk.question(asked, hooks.attempt.messages)
         new_history = recorder.new_messages() if recorder is not None else None
         is_plan = task.plan_request is not None and not task.plan_request.synthesise  # of no use to other roles
-        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items, publish=not is_plan)
+        answer = Answer(text, usage=task.usage, new_history=new_history, items=hooks.items, publish=not is_plan)
+        return answer if output is None else replace(answer, text="", parts=[json_part(text)])
 
     return handle
+
+
+def _output_of(task: TaskContext, agent: Agent) -> TypedOutput | None:
+    """Returns what the answer to a task has to be: what its step says, or else the output of the agent, unless it works
+    as the planner or calls the tool of a step. Raises InvalidArgument if the schema of the step is invalid."""
+    if task.output_schema_json:
+        return _step_output(task.output_schema_json)
+    return None if task.allowed_tools or task.plan_request is not None else agent.output
+
+
+@lru_cache(maxsize=64)
+def _step_output(schema_json: str) -> TypedOutput | None:
+    schema = parse_context(schema_json)
+    if not schema:
+        raise InvalidArgument("the output schema of the step is not a JSON object")
+    return TypedOutput.of(schema)
 
 
 def _loop(task: TaskContext) -> Loop:
@@ -131,6 +158,7 @@ def agent_from_role(role: Role, model: ModelClient | str) -> Agent:
         timeout=role.timeout,
         retries=role.retries,
         fallback_model=role.fallback_model,
+        output=role.output,
     )
 
 

@@ -32,6 +32,8 @@ class Origin(StrEnum):
     """The result of a tool or a sub-agent in this run; recorded with `tool`."""
     NOTE = "note"
     """What the loop tells the model beside the history, such as that this is its last step."""
+    OUTPUT = "output"
+    """What asks the model for JSON of the schema of its answer."""
     HOOK = "hook"
     """Added by a hook that did not say more."""
 

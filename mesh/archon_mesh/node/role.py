@@ -22,7 +22,7 @@ class Role:
     run is asked for credentials that the tools lack. A `planner` makes plans: neither delegations nor steps of plans go
     to it. `profile` has what callers and planners should know about the role. `max_tasks` is the number of tasks that
     one process works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None;
-    `timeout` limits one model call, in seconds; `retries` and `fallback_model` are those of an agent.
+    `timeout` limits one model call, in seconds; `retries`, `fallback_model` and `output` are those of an agent.
 
     Raises InvalidArgument if the name or the prompt is empty, or the role depends on itself.
     """
@@ -46,6 +46,7 @@ class Role:
     timeout: float = CALL_TIMEOUT
     retries: int = RETRIES
     fallback_model: ModelClient | str | None = None
+    output: object = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.system_prompt.strip():

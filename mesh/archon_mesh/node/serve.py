@@ -54,6 +54,7 @@ def agent_server(
         stateful=role.stateful,
         planner=role.planner,
         profile=role.profile,
+        output=agent.output.type if agent.output is not None else None,
         tags={MODEL_TAG: model.model[:MAX_TAG], **role.tags},
         max_tasks=role.max_tasks,
         handler=agent_handler(agent, delegates=role.coordinator, asks_credentials=role.asks_credentials, memory=memory),

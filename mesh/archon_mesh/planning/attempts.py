@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -174,7 +174,7 @@ class Attempts:
                 raise _Failed(f"there is no tool {subtask.tool_name!r}", is_final=True)
             arguments = _complete_arguments(task, subtask, tool)
             if arguments is None:
-                return await worker.think(message, (subtask.tool_name,), number, run.spending)
+                return await self._think(subtask, message, (subtask.tool_name,), number, run)
             outcome = await worker.call_tool(subtask.tool_name, arguments, number, run.spending)
             return _content(outcome, subtask, may_repeat=self._may_repeat(subtask))
         if role:
@@ -183,7 +183,11 @@ class Attempts:
             return _content(await worker.ask_role(role, message, number, run.spending), subtask, may_repeat=True)
         if subtask.capability:
             raise _Failed(f"no role has the capability {subtask.capability!r}", is_final=True)
-        return await worker.think(message, (), number, run.spending)
+        return await self._think(subtask, message, (), number, run)
+
+    async def _think(self, subtask: SubTask, message: str, tools: Collection[str], number: int, run: SubTaskRun) -> str:
+        output = {"output": subtask.output_schema} if subtask.output_schema else {}
+        return await self._worker.think(message, tools, number, run.spending, **output)
 
     async def _checked(self, subtask: SubTask, result: Any) -> tuple[str, float]:
         problem = check_by_rules(subtask, result)

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from archon.errors import InvalidArgument, OutputMismatch
+from archon.output import OutputType
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan.templates import as_text
@@ -24,6 +26,7 @@ MAX_SCHEMA: Final = 20_000
 CHECK_TIMEOUT: Final = 60.0
 """Seconds of a check by a model."""
 
+_NO_JSON: Final = object()
 _MAX_SHOWN: Final = 20_000
 _ERROR: Final = re.compile(r"\s*(?:error|exception|failed|failure)\s*:|\s*Traceback \(most recent call last\)", re.I)
 _SCHEMA_KEYS: Final = frozenset(
@@ -49,13 +52,15 @@ ResultCheck = Callable[[SubTask, Any], Awaitable[CheckedResult]]
 
 
 def check_by_rules(subtask: SubTask, result: Any) -> str:
-    """Returns what is wrong with a result, or an empty text: it is empty, too large, the text of an error, or does not
-    match `expected_output` if that is a JSON schema."""
+    """Returns what is wrong with a result, or an empty text: it is too large, does not match the `output_schema`, is
+    empty, the text of an error, or does not match `expected_output` if that is a JSON schema."""
     text = as_text(result) if result is not None else ""
-    if not text.strip() or text in ("{}", "[]", "null"):
-        return "the result is empty"
     if len(text) > MAX_RESULT:
         return f"the result has {len(text):,} characters; at most {MAX_RESULT:,} are kept"
+    if subtask.output_schema:
+        return _mismatch(subtask.output_schema, result)
+    if not text.strip() or text in ("{}", "[]", "null"):
+        return "the result is empty"
     if _ERROR.match(text) or _is_error_object(result):
         return f"the result is an error: {text[:300]}"
     schema = _schema_of(subtask.expected_output)
@@ -104,40 +109,45 @@ def _schema_of(expected: str) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) and _SCHEMA_KEYS & schema.keys() else None
 
 
-def _mismatch(schema: dict[str, Any], result: Any) -> str:
-    import referencing  # both are slow to import
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
-
-    value = _parsed(result) if isinstance(result, str) and schema.get("type") != "string" else result
+def _mismatch(schema: Mapping[str, Any], result: Any) -> str:
     try:
-        Draft202012Validator.check_schema(schema)
-        if value is None:
-            return "the result is not JSON, as the expected output asks for"
-        # The empty registry resolves no references to other documents: nothing is fetched.
-        validator = Draft202012Validator(_without_patterns(schema), registry=referencing.Registry())
-        error = next(validator.iter_errors(value), None)
-    except (SchemaError, referencing.exceptions.Unresolvable, RecursionError):
+        expected = OutputType(_bounded(schema))
+    except InvalidArgument:
         return ""  # the expectation is no schema after all
-    if error is None:
-        return ""
-    path = ".".join(map(str, error.absolute_path)) or "(all)"
-    return f"the result does not match the expected output: {path}: {error.message[:300]}"
+    value = _value_of(schema, result)
+    if value is _NO_JSON:
+        return "the result is not JSON, as the expected output asks for"
+    try:
+        expected.validate(value)
+    except OutputMismatch as error:
+        violation = error.field_violations[0]
+        return f"the result does not match the expected output: {violation.field}: {violation.description}"
+    return ""
 
 
-def _without_patterns(schema: Any) -> Any:
-    """Leaves out regular expressions: a model wrote them, and one may take for ever."""
-    if isinstance(schema, dict):
+def _value_of(schema: Mapping[str, Any], result: Any) -> Any:
+    """Returns a result as a JSON value; a text that is no JSON as itself if the schema is that of a text."""
+    if not isinstance(result, str):
+        return result
+    value = _parsed(result, _NO_JSON)
+    is_text = schema.get("type") == "string" and not isinstance(value, str)
+    return result if is_text else value
+
+
+def _bounded(schema: Any) -> Any:
+    """Leaves out what may take for ever in a schema that a model wrote: regular expressions, and comparisons of all
+    items of a list."""
+    if isinstance(schema, Mapping):
         return {
-            key: _without_patterns(value)
+            key: _bounded(value)
             for key, value in schema.items()
-            if key not in ("pattern", "patternProperties")
+            if key not in ("pattern", "patternProperties", "uniqueItems")
         }
-    return [_without_patterns(item) for item in schema] if isinstance(schema, list) else schema
+    return [_bounded(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, otherwise: Any = None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        return otherwise

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from archon.output import MAX_SCHEMA_BYTES
 from archon.surrogates import without_surrogates
 from archon_mesh.core.plan import SubTask, Task
 from archon_mesh.core.plan.templates import MAX_DEPTH, MAX_KEY, as_text
 from archon_mesh.llm.text_format.lenient_json import LenientReader, NotJson
 from archon_mesh.llm.text_format.sections import without_thinking
 from archon_mesh.planning.errors import MalformedPlan
+from archon_mesh.tools.mcp.listing import without_patterns
 
 MAX_REPLY: Final = 1024 * 1024
 """Characters of a reply that is read."""
@@ -209,6 +211,7 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         estimated_seconds=_number(item.get("estimated_seconds")),
         estimated_cost_micro_usd=int(_number(item.get("estimated_cost_micro_usd"))),
         confidence=_confidence(item.get("confidence")),
+        output_schema=_schema(item.get("output_schema")),
     )
 
 
@@ -264,6 +267,13 @@ def _arguments(value: Any) -> dict[str, Any]:
         except NotJson:
             return {}
     return _clean(value) if isinstance(value, dict) else {}
+
+
+def _schema(value: Any) -> dict[str, Any]:
+    """Returns a JSON Schema without its regular expressions, which may take for ever; an empty one if it is too large.
+    Whether it is valid shows when the subtask is executed."""
+    schema: dict[str, Any] = without_patterns(_arguments(value))
+    return schema if len(json.dumps(schema, default=str).encode()) <= MAX_SCHEMA_BYTES else {}
 
 
 def _clean(value: Any) -> Any:

@@ -26,6 +26,7 @@ from archon_mesh.core.plan import (
     repair,
 )
 from archon_mesh.core.plan.prompt import (
+    REPLY_SCHEMA,
     PlannerInput,
     RoleProfile,
     faults_message,
@@ -338,6 +339,7 @@ class Planner:
             timeout=self._timeout,
             idle_timeout=self._timeout,
             is_json=True,
+            output_schema=REPLY_SCHEMA,
         )
         reply = await deadline.generate(self._model, request)
         self.usage += reply.usage

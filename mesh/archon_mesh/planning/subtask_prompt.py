@@ -23,6 +23,9 @@ def subtask_message(task: Task, subtask: SubTask, problem: str = "") -> str:
     parts = [subtask.description or f"Use the tool {subtask.tool_name} for this goal: {task.goal}"]
     if subtask.expected_output:
         parts.append(f"Expected result: {subtask.expected_output}")
+    if subtask.output_schema and (subtask.role or subtask.capability):
+        schema = as_text(dict(subtask.output_schema))
+        parts.append(f"The result is one JSON value and nothing else. It matches this JSON Schema: {schema}")
     if subtask.tool_name and subtask.tool_args:
         parts.append(f"Arguments as planned for the tool {subtask.tool_name}: {as_text(dict(subtask.tool_args))}")
     if results := _results(task, subtask):

@@ -42,6 +42,7 @@ def _subtask(step: plan_pb2.PlanStep) -> SubTask:
         critical=step.critical,
         partial_input=step.partial_input,
         checkpoint=step.checkpoint,
+        output_schema=parse_context(step.output_schema_json),
         expand=step.expand,
         expand_on_failure=step.expand_on_failure,
         confidence=step.confidence,

@@ -40,6 +40,15 @@ class Worker(Protocol):
         """Returns the answer of another agent."""
         ...
 
-    async def think(self, message: str, tools: Collection[str], number: int, spending: Spending) -> str:
-        """Returns the answer of a model that may use these tools only. Raises what the model raises."""
+    async def think(
+        self,
+        message: str,
+        tools: Collection[str],
+        number: int,
+        spending: Spending,
+        *,
+        output: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Returns the answer of a model that may use these tools only; with the JSON Schema `output` it is JSON that
+        matches it. Raises what the model raises."""
         ...

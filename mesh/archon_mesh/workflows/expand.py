@@ -236,7 +236,14 @@ def _subtask(step: StepPart, id_: str, values: Mapping[str, Any]) -> SubTask:
     expected = template(step.expected_output).render(values) if step.expected_output else ""
     arguments = escaped(_filled(step.args or {}, values))
     return SubTask(
-        id_, task, expected, step.tool or "", arguments, role=step.role or "", capability=step.capability or ""
+        id_,
+        task,
+        expected,
+        step.tool or "",
+        arguments,
+        role=step.role or "",
+        capability=step.capability or "",
+        output_schema=step.output or {},
     )
 
 

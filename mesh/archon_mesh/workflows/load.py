@@ -10,6 +10,7 @@ from typing import Any, Final
 import pydantic
 
 from archon.errors import ArchonError, InvalidArgument
+from archon.output import OutputType
 from archon_mesh.core.people.terms import terms_mistakes
 from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.mistakes import mistakes
@@ -145,6 +146,11 @@ class _Check:
         known: set[str] = set()
         for field in ("task", "expected_output", "approve", "approvers", "args"):
             self._value((*key, field), getattr(step, field), names)
+        if step.output is not None:
+            try:
+                OutputType(step.output)
+            except InvalidArgument as error:
+                self._found.append(((*key, "output"), error.message))
         if step.kind == "if":
             self._value((*key, "if"), step.if_, names)
             if not isinstance(step.if_, bool) and not (isinstance(step.if_, str) and "{" in step.if_):

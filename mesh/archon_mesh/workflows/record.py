@@ -128,6 +128,8 @@ class _Writer:
             written["task"] = self.text(step.description) + results
         if step.expected_output:
             written["expected_output"] = self.text(step.expected_output)
+        if step.output_schema:
+            written["output"] = dict(step.output_schema)
         written["save_as"] = self._names[step.id]
         return written
 

@@ -36,7 +36,7 @@ MAX_WORKFLOW_BYTES: Final = 1024 * 1024
 
 _FIELDS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
-    *("critical", "partial_input", "expand", "expand_on_failure"),
+    *("critical", "partial_input", "expand", "expand_on_failure", "output_schema"),
 )
 
 

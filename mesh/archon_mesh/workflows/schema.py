@@ -89,6 +89,9 @@ class StepPart(Part):
     default: Text | None = Field(default=None, description="the answer if none comes in time")
     task: Text | None = Field(default=None, description="what is to be done")
     expected_output: str | None = Field(default=None, description="what a good answer is")
+    output: dict[str, Any] | None = Field(
+        default=None, description="the JSON Schema of the result, which later steps read as a value"
+    )
     args: dict[str, Any] | None = Field(default=None, description="the arguments of the tool or workflow")
     save_as: VariableName | None = Field(default=None, description="the name under which later steps read the result")
     on_error: ErrorPart | None = Field(default=None, description="what happens if the step fails; by default abort")
@@ -166,7 +169,7 @@ TERMS: Final = ("approvers", "timeout", "on_timeout", "default")
 
 _LEAVES: Final = frozenset({"tool", "role", "capability", "approve", "task"})
 _ALWAYS: Final = ("id", "save_as")
-_WORK: Final = ("task", "expected_output", "on_error")
+_WORK: Final = ("task", "expected_output", "output", "on_error")
 _ALLOWED: Final = {
     "tool": ("args", *_WORK),
     "role": _WORK,

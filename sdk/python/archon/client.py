@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final, cast
+from typing import Any, Final, TypedDict, TypeVar, Unpack, cast, overload
 
 from archon import context
 from archon.api.common.v1 import common_pb2, plan_pb2, question_pb2
@@ -15,8 +15,17 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
 from archon.converse_stream import ConverseStream
-from archon.errors import Aborted, ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
+from archon.errors import (
+    Aborted,
+    ArchonError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    ResourceExhausted,
+    Unavailable,
+)
 from archon.interceptors import translated
+from archon.output import OutputType
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
 from archon.wire import set_seconds, text_of, to_parts
@@ -37,6 +46,23 @@ FINAL_STATES: Final = frozenset(
 
 Goal = str | Sequence[common_pb2.Part]
 
+Out = TypeVar("Out")
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `Client.run`, which are those of `Client.submit`."""
+
+    roles: Sequence[str]
+    capabilities: Sequence[str]
+    versions: Mapping[str, str] | None
+    strategy: str
+    planner: str
+    budget: common_pb2.Budget | None
+    session_id: str
+    request_id: str
+    timeout: float | None
+    metadata: Mapping[str, str] | None
+
 
 def answer_text(run: run_pb2.Run) -> str:
     """The text of the final answers; if there are several, each below the name of its role. Raises ResourceExhausted
@@ -51,6 +77,28 @@ def answer_text(run: run_pb2.Run) -> str:
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"{role}:\n{text}" for role, text in texts)
+
+
+@overload
+def answer_value(run: run_pb2.Run, output: type[Out]) -> Out: ...
+
+
+@overload
+def answer_value(run: run_pb2.Run, output: object = None) -> Any: ...
+
+
+def answer_value(run: run_pb2.Run, output: object = None) -> Any:
+    """The final answer as the JSON value that it is, or as an object of the type `output`: a pydantic model, another
+    type that pydantic knows, or a JSON Schema, of which the answer is a value.
+
+    Raises OutputMismatch if the answer is not JSON, or not of that type, FailedPrecondition if there is not exactly one
+    answer, and what `answer_text` raises.
+    """
+    text = answer_text(run)
+    if len(run.answers) != 1:
+        raise FailedPrecondition(f"run {run.run_id} has {len(run.answers)} answers, not one: read `run.answers`")
+    expected = OutputType.of(output)
+    return (OutputType({}) if expected is None else expected).parse(text)
 
 
 def _author(answer: run_pb2.Answer) -> str:
@@ -157,6 +205,26 @@ class Client:
             set_seconds(request.wait, wait)
         response = await self._stub.SubmitRun(request, timeout=CALL_TIMEOUT + (wait or 0.0))
         return RunHandle(self, response.run)
+
+    @overload
+    async def run(self, goal: Goal, *, output: None = None, **options: Unpack[RunOptions]) -> str: ...
+
+    @overload
+    async def run(self, goal: Goal, *, output: type[Out], **options: Unpack[RunOptions]) -> Out: ...
+
+    @overload
+    async def run(self, goal: Goal, *, output: object, **options: Unpack[RunOptions]) -> Any: ...
+
+    async def run(self, goal: Goal, *, output: object = None, **options: Unpack[RunOptions]) -> Any:
+        """Submits a run, waits for its end and returns its answer: the text, or with `output` the object that
+        `answer_value` returns. A run that is not waited for to its end is cancelled.
+
+        The options are those of `submit`. Raises what `submit` and `answer_value` raise, the run's failure, and
+        InvalidArgument if `output` is neither a type nor a JSON Schema.
+        """
+        expected = OutputType.of(output)
+        run = await _ended(self.submit(goal, **options))
+        return answer_text(run) if expected is None else answer_value(run, expected)
 
     async def fork(
         self, run_id: str, *, after_seq: int = 0, goal: Goal | None = None, request_id: str = ""
@@ -315,17 +383,7 @@ class Client:
             session_id=session_id,
             timeout=timeout,
         )
-        submitting = asyncio.create_task(submit, name="submit")
-        try:
-            run = await (await asyncio.shield(submitting)).result()
-        except asyncio.CancelledError:
-            cancelling = asyncio.create_task(_cancel_run(submitting), name="cancel run")
-            await asyncio.wait([cancelling], timeout=CANCEL_TIMEOUT)
-            cancelling.cancel()
-            raise
-        if run.state != common_pb2.TASK_STATE_COMPLETED:
-            raise from_failure(run.failure)
-        return answer_text(run)
+        return answer_text(await _ended(submit))
 
     async def plan(
         self,
@@ -367,6 +425,22 @@ class Client:
     async def resume(self, run_id: str) -> run_pb2.Run:
         """Resumes a paused run. Raises as `pause` does."""
         return (await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+
+
+async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> run_pb2.Run:
+    """Submits a run and returns it once it has completed. Raises its failure. If the caller is cancelled, so is the
+    run."""
+    submitting = asyncio.create_task(submit, name="submit")
+    try:
+        run = await (await asyncio.shield(submitting)).result()
+    except asyncio.CancelledError:
+        cancelling = asyncio.create_task(_cancel_run(submitting), name="cancel run")
+        await asyncio.wait([cancelling], timeout=CANCEL_TIMEOUT)
+        cancelling.cancel()
+        raise
+    if run.state != common_pb2.TASK_STATE_COMPLETED:
+        raise from_failure(run.failure)
+    return run
 
 
 async def _cancel_run(submitting: asyncio.Task[RunHandle]) -> None:

@@ -31,6 +31,7 @@ ArchonError
   |   + RunExpired
   |   + PlanFailed
   |   + ResultRefused
+  |   + OutputMismatch
   |   + ApprovalRejected
   |   + DelegationLoop
   |   + DelegationTooDeep
@@ -55,9 +56,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice, advice, entry_of
+
+MAX_ANSWER: Final = 16_000
+"""Characters of a refused answer that an error keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +325,25 @@ class ResultRefused(FailedPrecondition):
     """The result of a step is not what its plan expects; `field_violations` says why."""
 
     default_reason = "RESULT_REFUSED"
+
+
+class OutputMismatch(FailedPrecondition):
+    """The answer is not of the type that was declared as its output, also after one repair. `field_violations` says
+    why, and `text` has the answer."""
+
+    default_reason = "OUTPUT_MISMATCH"
+
+    @classmethod
+    def of(cls, violations: Sequence[FieldViolation], text: str, whose: str = "") -> Self:
+        """Returns the error for an answer. `whose` names the agent or role, or is empty."""
+        reasons = "; ".join(f"{each.field}: {each.description}" for each in violations)
+        message = f"{whose + ': ' if whose else ''}the answer does not match its output type: {reasons}"
+        return cls(message, field_violations=violations, metadata={"answer": text[:MAX_ANSWER]})
+
+    @property
+    def text(self) -> str:
+        """The answer as the model wrote it, at most 16,000 characters; empty if it is not known."""
+        return self.metadata.get("answer", "")
 
 
 class ApprovalRejected(FailedPrecondition):

@@ -169,7 +169,10 @@ _REASONS: Final = {
     ),
     "model.reasoning_degradation": ("ITERATION_LIMIT",),
     "planning.cycle": ("CYCLE",),
-    "model.format": ("RESULT_REFUSED",),
+    "model.format": (
+        "RESULT_REFUSED",
+        "OUTPUT_MISMATCH",
+    ),
     "planning.deadlock": ("PLAN_FAILED",),
     "memory.corruption": ("DATA_LOSS",),
     "collaboration.delegation_loop": (

@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument, MessageTooLarge
 from archon.propagation import PropagationPolicy
+from archon.surrogates import without_surrogates
 
 MAX_CHECKED_BYTES: Final = 4 * 1024 * 1024
 """The largest message that senders send; receivers refuse a larger one with a typed error."""
@@ -23,6 +24,8 @@ CONTENT_ROOM: Final = 4096
 """Bytes of a message that content leaves for all other fields."""
 
 MAX_SECONDS: Final = 1e9
+
+JSON_TYPE: Final = "application/json"
 
 _POLICIES: Final = {
     PropagationPolicy.FINAL_RESPONSE_ONLY: common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY,
@@ -83,8 +86,24 @@ def to_parts(content: str | Sequence[common_pb2.Part], what: str) -> Sequence[co
 
 
 def text_of(parts: Iterable[common_pb2.Part]) -> str:
-    """The text parts, joined by empty lines."""
-    return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+    """The text parts and the JSON values, joined by empty lines. A JSON value of another media type than
+    application/json is for a reader of that type, and left out."""
+    return "\n\n".join(part.text or part.data_json for part in parts if is_text(part))
+
+
+def is_text(part: common_pb2.Part) -> bool:
+    """Whether the part is text, or a JSON value, which is read as text."""
+    content = part.WhichOneof("content")
+    return content == "text" or (content == "data_json" and _media_type(part) in ("", JSON_TYPE))
+
+
+def json_part(text: str) -> common_pb2.Part:
+    """A JSON value, which `text` is, as a part."""
+    return common_pb2.Part(data_json=without_surrogates(text), media_type=JSON_TYPE)
+
+
+def _media_type(part: common_pb2.Part) -> str:
+    return part.media_type.partition(";")[0].strip().lower()
 
 
 def described(parts: Iterable[common_pb2.Part]) -> str:

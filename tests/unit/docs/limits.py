@@ -1163,6 +1163,35 @@ LIMITS: Final[dict[str, list[Limit]]] = {
     ],
     "Model calls": [
         Limit(
+            "JSON Schema of an output; of a role's output in its registration; in a plan",
+            "{archon.output:MAX_SCHEMA_BYTES|bytes}; "
+            "{archon_services.registry.api.validation:MAX_OUTPUT_SCHEMA|characters}; {archon.output:MAX_SCHEMA_BYTES|bytes}",
+            "`INVALID_ARGUMENT`; the step has none.",
+            [
+                "test_what_is_no_type_is_refused",
+                "test_schema_that_is_too_large_is_refused_by_the_registry",
+                "test_schema_of_a_subtask_is_read",
+            ],
+        ),
+        Limit(
+            "Repairs of an answer that does not match the output; violations and characters of the answer in the error",
+            "{archon_mesh.agent.loop.executor:MAX_REPAIRS}; {archon.output:MAX_VIOLATIONS}, {archon.errors:MAX_ANSWER|characters}",
+            "`OUTPUT_MISMATCH`; further ones are left out",
+            ["test_second_mismatch_fails_with_text_and_violations", "test_violations_are_bounded"],
+        ),
+        Limit(
+            "References that the check of a typed answer, or of the result of a step, follows",
+            "{archon.output:MAX_REFERENCES}",
+            "`OUTPUT_MISMATCH`; `RESULT_REFUSED`",
+            ["test_check_of_a_schema_that_refers_to_itself_is_bounded"],
+        ),
+        Limit(
+            "Reply in which a typed answer is looked for; JSON values in it",
+            "{archon_mesh.llm.structured.read:MAX_REPLY|characters}; {archon_mesh.llm.structured.read:MAX_VALUES}",
+            "What comes behind is not read.",
+            ["test_hostile_reply_is_a_mismatch"],
+        ),
+        Limit(
             "A model call without a chunk of the reply",
             "{archon_mesh.llm.base:IDLE_TIMEOUT|seconds}; `idle_timeout` of an agent",
             "The call ends: `DEADLINE_EXCEEDED`.",

@@ -48,6 +48,7 @@ OFFICE = load_example("office")
     [
         ("tools", "\n5"),
         ("state", "['the door is open']"),
+        ("typed", "stars=5"),
         ("hooks", "that is not for you\n-- careful"),
         ("middlewares", "Say something."),
         ("events", "'RUN_STARTED', 'TOOL_CALL_START', 'TOOL_CALL_ARGS', 'TOOL_CALL_END', 'TOOL_CALL_RESULT'"),
@@ -192,7 +193,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("agents", 11),
+        ("agents", 12),
         ("tools", 8),
         ("models", 5),
         ("composite-tools", 1),

@@ -99,3 +99,18 @@ def test_a_description_of_parts_has_labels_for_files() -> None:
         "[file, image/png: https://x.org/a]",
     ]
     assert wire.described(parts[:1]) == "Look."
+
+
+@pytest.mark.parametrize(
+    ("media_type", "text"),
+    [("", "[1]"), ("application/json", "[1]"), ("Application/JSON; charset=utf-8", "[1]"), ("application/x+json", "")],
+)
+def test_json_value_is_read_as_text_unless_of_another_type(media_type: str, text: str) -> None:
+    part = common_pb2.Part(data_json="[1]", media_type=media_type)
+    assert wire.text_of([part]) == text
+    assert wire.text_of([common_pb2.Part(text="a"), part]) == ("a\n\n[1]" if text else "a")
+
+
+def test_json_part_has_its_media_type() -> None:
+    part = wire.json_part('{"a": "\ud800"}')
+    assert (part.data_json, part.media_type) == ('{"a": "?"}', "application/json")

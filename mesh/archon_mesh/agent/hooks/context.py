@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,8 +38,8 @@ class ModelParams:
     """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
 
     `timeout`, `idle_timeout` and `first_token_timeout` are those of the request. `retries` is how often the call is
-    made again after an error that may pass. `is_json` is that of the request. `tries` are the tries that
-    were made, in order.
+    made again after an error that may pass. `is_json` and `output_schema` are those of the request. `tries` are
+    the tries that were made, in order.
     """
 
     messages: list[ChatMessage]
@@ -51,6 +51,7 @@ class ModelParams:
     idle_timeout: float = IDLE_TIMEOUT
     is_json: bool = False
     first_token_timeout: float | None = None
+    output_schema: Mapping[str, Any] | None = None
     tries: list[ModelTry] = field(default_factory=list)
 
     def spent(self, since: int = 0) -> Usage:
@@ -68,6 +69,7 @@ class ModelParams:
             self.idle_timeout,
             self.is_json,
             self.first_token_timeout,
+            self.output_schema,
         )
 
 

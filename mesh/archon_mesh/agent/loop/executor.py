@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from archon.errors import ArchonError
+from archon.errors import ArchonError, FieldViolation, OutputMismatch
 from archon.failure_kinds import CONTEXT_OVERFLOW
+from archon.output import read_json
 from archon.telemetry import metrics
 from archon_mesh.agent.errors import IterationLimit, ModelRefused, ReplyCut
 from archon_mesh.agent.hooks.context import HookContext
@@ -20,7 +21,16 @@ from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop.model_call import ModelCaller, ModelTurn
 from archon_mesh.agent.loop.model_request import build_params
-from archon_mesh.agent.loop.notes import CUT, CUT_CALL, EMPTY_REPLY, GOAL_NOT_REACHED, GOAL_REACHED, REFUSED
+from archon_mesh.agent.loop.notes import (
+    CORRECT_IT,
+    CUT,
+    CUT_CALL,
+    EMPTY_REPLY,
+    GOAL_NOT_REACHED,
+    GOAL_REACHED,
+    MISMATCH,
+    REFUSED,
+)
 from archon_mesh.agent.loop.old_files import drop_old_files
 from archon_mesh.agent.loop.overflow import compact_history
 from archon_mesh.agent.loop.tool_calls import ToolCaller
@@ -39,14 +49,19 @@ MAX_CUT: Final = 3
 """How often in a row the model may continue a reply that was cut at its length limit."""
 
 
+MAX_REPAIRS: Final = 1
+"""How often in a row the model is asked to correct an answer that does not match the agent's output, by one further
+iteration if the last one is over."""
+
+
 async def run_loop(
     state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage] = ()
 ) -> str:
     """Returns the final answer.
 
     `resume_from` are the messages that an earlier attempt at the same query produced; the tool calls of the last one
-    are not executed yet, and the loop continues with them. Raises IterationLimit, ModelRefused, what the model raises,
-    and the errors of hooks that fail the run.
+    are not executed yet, and the loop continues with them. A typed answer is returned as JSON. Raises IterationLimit,
+    ModelRefused, OutputMismatch, what the model raises, and the errors of hooks that fail the run.
     """
     outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
     if outcome.decision is HookDecision.STOP:
@@ -79,6 +94,9 @@ class _Loop:
         self._cut_calls = 0
         """Replies in a row whose last tool call was cut."""
 
+        self._repairs = 0
+        """Answers in a row that did not match the output."""
+
         self._was_compacted = False
 
     async def run(self, open_calls: Sequence[ToolCall]) -> str:
@@ -86,10 +104,12 @@ class _Loop:
         state = self._state
         if open_calls and (answer := await self._act(open_calls, resumed=True)) is not None:
             return answer
-        for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
+        for iteration in range(state.current_iteration + 1, state.max_iterations + 1 + MAX_REPAIRS):
+            if iteration > state.max_iterations and not self._repairs:
+                break
             await wait_until_resumed(state)
             state.current_iteration = iteration
-            is_last = self._must_answer or iteration == state.max_iterations
+            is_last = self._must_answer or iteration >= state.max_iterations
             began = time.monotonic()
             try:
                 answer, is_over = await self._iterate(is_last=is_last)
@@ -98,7 +118,7 @@ class _Loop:
                     recorder.record(metrics.CYCLE_DURATION, time.monotonic() - began, (state.agent_name,))
             if answer is not None:
                 return answer
-            if is_over:
+            if is_over and not self._repairs:
                 break
         raise self._no_answer()
 
@@ -167,7 +187,7 @@ class _Loop:
             self._go_on(message, is_last=is_last)
             return None
         if self._begun:
-            message, self._begun = replace(message, content="".join([*self._begun, message.content])), []
+            message, self._begun = self._joined(message), []
         is_empty = not message.content.strip()
         if not is_empty and not turn.refused:
             self._without_content = 0
@@ -183,6 +203,12 @@ class _Loop:
             self._state.history.append(message)
         self._note = REFUSED if turn.refused else EMPTY_REPLY
         return None
+
+    def _joined(self, message: ChatMessage) -> ChatMessage:
+        """Returns the end of an answer that was cut, with its beginning; a typed one alone if it was begun anew."""
+        whole, output = replace(message, content="".join([*self._begun, message.content])), self._state.output
+        is_new = output is not None and not _is_json(whole.content) and output.fits(message.content)
+        return message if is_new else whole
 
     def _without_cut_call(self, message: ChatMessage) -> ChatMessage:
         """Returns a reply that was cut without its last call, which may not be whole: what there is of its arguments
@@ -216,6 +242,13 @@ class _Loop:
         """Returns the answer that hooks and the goal check accept, or None if the model goes on. Both enter the
         history."""
         state = self._state
+        if state.output is not None:
+            try:
+                message = replace(message, content=state.output.read(message.content))
+            except OutputMismatch as mismatch:
+                self._repair(message, mismatch)
+                return None
+        self._repairs = 0
         accepted = await accepted_answer(state, self._hooks, message)
         state.history.append(message if accepted is None else accepted)
         if accepted is None:
@@ -225,6 +258,14 @@ class _Loop:
             return accepted.content
         self._note = f"{GOAL_NOT_REACHED}: {verdict}" if verdict else f"{GOAL_NOT_REACHED}."
         return None
+
+    def _repair(self, message: ChatMessage, mismatch: OutputMismatch) -> None:
+        """Has the model correct an answer. Raises OutputMismatch if it had to already."""
+        self._state.history.append(message)
+        if self._repairs >= MAX_REPAIRS:
+            raise OutputMismatch.of(mismatch.field_violations, mismatch.text, self._state.agent_name)
+        self._repairs += 1
+        self._note = repair_note(mismatch.field_violations)
 
     def _found(self, text: str = "") -> dict[str, str]:
         """Metadata of an error that ends the run: the text, or else what the agent has found so far."""
@@ -237,6 +278,12 @@ class _Loop:
         return IterationLimit(
             f"{state.agent_name} has no answer after {state.current_iteration} iterations", metadata=metadata
         )
+
+
+def repair_note(violations: Sequence[FieldViolation]) -> str:
+    """Returns what tells a model how its answer does not match."""
+    lines = [f"- {violation.field}: {violation.description}" for violation in violations]
+    return "\n".join([f"{MISMATCH}:", *lines, CORRECT_IT])
 
 
 async def wait_until_resumed(state: AgentState) -> None:
@@ -264,6 +311,14 @@ async def accepted_answer(state: AgentState, hooks: HookRunner, message: ChatMes
     if isinstance(outcome.value, ChatMessage):
         return replace(outcome.value, tool_calls=())
     return message if outcome.value is None else replace(message, content=outcome.value, tool_calls=())
+
+
+def _is_json(text: str) -> bool:
+    try:
+        read_json(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _partial_answer(history: Sequence[ChatMessage]) -> str:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from archon_mesh.agent.hooks.context import ModelParams
-from archon_mesh.agent.loop.notes import LAST_STEP
+from archon_mesh.agent.loop.notes import CUT, LAST_STEP
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ORIGIN, ChatMessage
 from archon_mesh.llm.base import ToolSpec
 
 
 def build_params(state: AgentState, *, is_last: bool, note: str = "") -> ModelParams:
-    """Returns the system prompt, the history, a note if there is one, and the tools that the policy permits.
+    """Returns the system prompt, what asks for a typed answer, the history, a note if there is one, and the tools that
+    the policy permits.
 
     In the last of several iterations the model gets no tools, and is asked for its final answer.
     """
     agent = state.agent
     messages = [ChatMessage("system", agent.system_prompt)] if agent.system_prompt else []
+    messages += [state.output.note] if state.output is not None else []
     messages += state.history
     without_tools = is_last and state.max_iterations > 1
     if note:
@@ -31,6 +33,8 @@ def build_params(state: AgentState, *, is_last: bool, note: str = "") -> ModelPa
         agent.retries,
         agent.idle_timeout,
         first_token_timeout=agent.first_token_timeout,
+        # The rest of a reply that was cut is no JSON by itself.
+        output_schema=state.output.schema if state.output is not None and note != CUT else None,
     )
 
 

@@ -19,6 +19,8 @@ CUT_CALL: Final = (
     "Your last reply was cut off at its length limit within a tool call, which was not made. Make the call again, with "
     "shorter arguments."
 )
+MISMATCH: Final = "Your last answer does not match the JSON Schema that it has to match"
+CORRECT_IT: Final = "Reply with the corrected answer, as JSON and nothing else."
 REFUSED: Final = (
     "You declined the task. Do the part of it that you can do, in a smaller step if that helps, and say what you leave "
     "out and why."

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
+from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, OutputMismatch
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.hooks.context import HookContext
@@ -23,6 +23,7 @@ from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.core.messages import ChatMessage
+from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.tools.people.ask import QuestionAsked
 
 MAX_DEPTH: Final = 10
@@ -51,9 +52,11 @@ async def run_query(
     resume_from: Sequence[ChatMessage] = (),
     max_iterations: int | None = None,
     loop: Loop = run_loop,
+    output: TypedOutput | None = None,
 ) -> str:
     """Returns the answer to a query. `resume_from` continues an earlier attempt, as in `run_loop`; `max_iterations`
-    defaults to the agent's limit. `loop` finds the answer, between the hooks of the run.
+    defaults to the agent's limit. `loop` finds the answer, between the hooks of the run. With `output` the answer is
+    JSON of that type, also after the hooks; OutputMismatch is raised otherwise.
 
     An agent that is called by a tool, a hook or a sub-agent of another agent becomes part of that agent's run. Raises
     FailedPrecondition if the agent would wait for itself, or if the chain of callers is too long.
@@ -72,7 +75,7 @@ async def run_query(
         await stack.enter_async_context(agent.run_lock)
         history = await _open_history(agent, stack)
         state = _new_state(agent, history, parent, context, emitter)
-        state.max_iterations = max_iterations or agent.max_iterations
+        state.max_iterations, state.output = max_iterations or agent.max_iterations, output
         history.update_context(state.run_id, state.root_run_id, agent.name)
         agent.state = state
         with bind_state(state):
@@ -134,6 +137,7 @@ async def _run(
             answer = await hooks.wrap_query(state, _as_messages(message)[-1].content, answer_query)()
         else:
             answer = await answer_query()
+        answer = _checked(state, answer)
     except QuestionAsked:
         state.phase = Phase.IDLE  # the attempt ends; a later one goes on
         raise
@@ -191,6 +195,21 @@ async def _answer_query(
             await hooks.run(context)
             answer = context.value
     return answer
+
+
+def _checked(state: AgentState, answer: str) -> str:
+    """Returns an answer, which hooks may have changed, as the output of the run. Raises OutputMismatch."""
+    if state.output is None:
+        return answer
+    try:
+        state.output.type.parse(answer)
+        return answer
+    except OutputMismatch:
+        pass
+    try:
+        return state.output.read(answer)
+    except OutputMismatch as error:
+        raise OutputMismatch.of(error.field_violations, error.text, state.agent_name) from None
 
 
 def _as_messages(message: str | Sequence[ChatMessage]) -> list[ChatMessage]:

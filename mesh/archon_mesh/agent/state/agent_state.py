@@ -13,6 +13,7 @@ from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
+from archon_mesh.llm.structured import TypedOutput
 
 
 @dataclass(slots=True)
@@ -42,6 +43,8 @@ class AgentState:
     parent: AgentState | None = field(default=None, repr=False, compare=False)
     thread_id: str = ""
     """The session id, under AG-UI's name for it."""
+    output: TypedOutput | None = field(default=None, repr=False, compare=False)
+    """What the answer has to be; None for any text."""
 
     def lineage(self) -> Iterator[AgentState]:
         """Yields this state and those of all callers, innermost first."""

@@ -108,6 +108,7 @@ def _merged(group: Sequence[SubTask]) -> SubTask:
     tool_name, role, capability = _binding(first) if same_binding else ("", "", "")
     descriptions = dict.fromkeys(each.description.strip() for each in group if each.description.strip())
     outputs = dict.fromkeys(each.expected_output.strip() for each in group if each.expected_output.strip())
+    schemas = [each.output_schema for each in group]
     return replace(
         first,
         description="; then ".join(descriptions)[:MAX_DESCRIPTION],
@@ -124,5 +125,6 @@ def _merged(group: Sequence[SubTask]) -> SubTask:
         expand_on_failure=any(each.expand_on_failure for each in group),
         estimated_seconds=sum(each.estimated_seconds for each in group),
         estimated_cost_micro_usd=sum(each.estimated_cost_micro_usd for each in group),
+        output_schema=first.output_schema if all(each == first.output_schema for each in schemas) else {},
         confidence=min(each.confidence for each in group),
     )

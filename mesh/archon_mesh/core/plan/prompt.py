@@ -60,6 +60,33 @@ _EXPAND: Final = """
 - `progress` is what happened so far. `expand` has the ids of the subtasks in whose place you plan now, with the results
   in `progress`; of those, a subtask that failed is to be replaced. Reply with the new subtasks only, each with an id
   that is not in `progress`: all other subtasks stay. They depend on subtasks in `progress` by their ids."""
+REPLY_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "goal": {"type": "string"},
+        "subtasks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    **{name: {"type": "string"} for name in ("id", "description", "expected_output", "tool_name")},
+                    "tool_args": {"type": "object"},
+                    "dependencies": {"type": "array", "items": {"type": "string"}},
+                    **{name: {"type": "string"} for name in ("role", "capability")},
+                    **{name: {"type": "boolean"} for name in ("critical", "partial_input", "expand")},
+                    **{name: {"type": "number"} for name in ("estimated_seconds", "estimated_cost_micro_usd")},
+                    "confidence": {"type": "number"},
+                },
+                "required": ["id", "description"],
+            },
+        },
+        "question": {"type": "string"},
+        "template": {"type": "string"},
+        "arguments": {"type": "object"},
+    },
+}
+"""What a planner may reply: a plan, a question, or a template with its arguments."""
+
 _AGAIN: Final = "Reply with the whole corrected plan, as one JSON object and nothing else."
 
 

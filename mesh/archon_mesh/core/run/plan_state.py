@@ -123,4 +123,5 @@ def is_same_step(step: SubTask, other: SubTask) -> bool:
 
 
 def _asked(step: SubTask) -> tuple[object, ...]:
-    return step.description, step.expected_output, step.tool_name, step.tool_args, step.role, step.capability
+    described = step.description, step.expected_output, step.output_schema
+    return *described, step.tool_name, step.tool_args, step.role, step.capability

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
@@ -56,7 +56,7 @@ class SentFiles:
                 if not self._learns_from(error, request, sendable):
                     raise
 
-    def streamed(self, request: ModelRequest, stream: Stream) -> AsyncIterator[ModelChunk]:
+    def streamed(self, request: ModelRequest, stream: Stream) -> AsyncGenerator[ModelChunk]:
         """Returns the stream of a request, whose files `stream` fits; as `sent` does, it begins anew without files of
         results that the server refuses, also if it says so within the stream, before a part of the reply."""
         return self._streamed(request, stream) if _has_files(request) else stream(request)

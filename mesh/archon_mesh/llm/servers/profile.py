@@ -27,6 +27,9 @@ class ServerProfile(MediaProfile):
     json_replies: tuple[Literal["object", "schema"], ...] = Field(
         alias="json", description="the response formats that are enforced: any JSON object, a JSON Schema"
     )
+    json_with_tools: bool = Field(
+        description="whether a request with tools may have a response format; without, the answer is a tool, too"
+    )
     reasoning: tuple[Literal["reasoning_content", "reasoning", "reasoning_details", "extra_content"], ...] = Field(
         description="the fields with thinking that go back with the tool calls of their reply"
     )

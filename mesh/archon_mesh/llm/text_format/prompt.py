@@ -52,7 +52,8 @@ def to_text(request: ModelRequest) -> ModelRequest:
         messages.append(written)
     if request.tools:
         _add_rules(messages, request.tools)
-    return replace(request, messages=tuple(messages), tools=())
+    # The messages ask for the schema of an answer: enforced, it would leave no room for a thought or a call.
+    return replace(request, messages=tuple(messages), tools=(), output_schema=None)
 
 
 def repair_of(request: ModelRequest, reply: str) -> ModelRequest:

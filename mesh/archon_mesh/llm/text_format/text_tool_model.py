@@ -17,7 +17,7 @@ from archon_mesh.llm.chunks import stream_reply
 from archon_mesh.llm.text_format.answer_stream import AnswerStream
 from archon_mesh.llm.text_format.calls import INPUT, ParsedCall
 from archon_mesh.llm.text_format.errors import ParsingError
-from archon_mesh.llm.text_format.parse import parse_llm_action_response, prose_of
+from archon_mesh.llm.text_format.parse import extract_json_from_text, parse_llm_action_response, prose_of
 from archon_mesh.llm.text_format.prompt import repair_of, to_text
 from archon_mesh.llm.wrappers.wrapper import ModelWrapper, stream_of
 
@@ -53,7 +53,7 @@ class TextToolModel(ModelWrapper):
             assert reply is not None
             used += reply.usage
             try:
-                parsed = _read(reply, request.tools, is_last=not repairs_left)
+                parsed = _read(reply, request, is_last=not repairs_left)
             except ParsingError as error:
                 error.reply = replace(reply, usage=used)
                 raise
@@ -67,12 +67,13 @@ class TextToolModel(ModelWrapper):
             text_request = repair_of(text_request, reply.text)
 
 
-def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> ModelReply | None:
+def _read(reply: ModelReply, request: ModelRequest, *, is_last: bool) -> ModelReply | None:
     """Returns the reply with its call or its answer; None if it cannot be read and the model may be asked again.
 
     Without tools, every text is an answer, and so is prose in the last reply. Raises ParsingError for any other reply
     that cannot be read.
     """
+    tools, is_typed = request.tools, request.output_schema is not None
     if reply.finish_reason == DECLINED:
         return reply
     # A model that stopped by itself has written its last line to its end.
@@ -80,7 +81,7 @@ def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> Mod
     try:
         parsed = parse_llm_action_response(text)
     except ParsingError as error:
-        if not tools:
+        if not tools or (is_typed and _has_json(reply.text)):
             return reply
         if not is_last:
             return None
@@ -89,12 +90,23 @@ def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> Mod
         _log.warning("%s: a reply cannot be read: %s", reply.model, " ".join(reply.text.split())[:MAX_LOGGED])
         raise ParsingError(f"the model {reply.model} does not keep to the text format: {error}") from None
     if parsed.call is None:
-        return replace(reply, text=parsed.final_answer or "")
+        is_bare = is_typed and reply.text.lstrip().startswith("{")  # the answer is read as JSON, not as a text
+        return reply if is_bare else replace(reply, text=parsed.final_answer or "")
     if not tools:
         return reply
     call = _fitted(parsed.call, tools)
+    if is_typed and call.tool not in {tool.name for tool in tools} and reply.text.lstrip().startswith("{"):
+        return reply  # an answer with a property such as `name` looks like a call
     tool_call = ToolCall("", call.tool, json.dumps(dict(call.arguments), ensure_ascii=False, default=str))
     return replace(reply, text=parsed.thought, tool_calls=(tool_call,), finish_reason="tool_calls")
+
+
+def _has_json(text: str) -> bool:
+    try:
+        extract_json_from_text(text)
+    except ParsingError:
+        return False
+    return True
 
 
 def _fitted(call: ParsedCall, tools: Sequence[ToolSpec]) -> ParsedCall:

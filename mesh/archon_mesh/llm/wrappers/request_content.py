@@ -10,7 +10,7 @@ from archon_mesh.llm.wire import message_to_record, tool_to_wire
 
 
 def request_content(request: ModelRequest) -> dict[str, Any]:
-    """Returns messages, tools, temperature and limit, without timeouts and metadata."""
+    """Returns messages, tools, temperature, limit and output schema, without timeouts and metadata."""
     content: dict[str, Any] = {"messages": [message_to_record(message) for message in request.messages]}
     if request.tools:
         content["tools"] = [tool_to_wire(tool) for tool in request.tools]
@@ -18,6 +18,8 @@ def request_content(request: ModelRequest) -> dict[str, Any]:
         content["temperature"] = request.temperature
     if request.max_tokens is not None:
         content["max_tokens"] = request.max_tokens
+    if request.output_schema is not None:
+        content["output_schema"] = dict(request.output_schema)
     return content
 
 

@@ -9,15 +9,15 @@ from archon.agent.values import MAX_TURN, HistoryMessage
 from archon.api.agent.v1 import agent_pb2
 from archon.errors import FrameTooLarge
 from archon.surrogates import without_surrogates
-from archon.wire import text_of
+from archon.wire import is_text, text_of
 
 MAX_CHARS: Final = 60_000
 """Characters of a question or an answer that are remembered by default: in any script two are below MAX_TURN."""
 
 
 def history_from_proto(proto: agent_pb2.HistoryMessage) -> HistoryMessage:
-    """The message, with text parts joined in `text` and all other parts in `parts`."""
-    others = tuple(part for part in proto.parts if part.WhichOneof("content") != "text")
+    """The message, with texts and JSON values joined in `text` and all other parts in `parts`."""
+    others = tuple(part for part in proto.parts if not is_text(part))
     return HistoryMessage(proto.role, text_of(proto.parts), others, dict(proto.metadata))
 
 

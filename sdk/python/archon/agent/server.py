@@ -12,6 +12,7 @@ agent.run()
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
@@ -29,9 +30,11 @@ from archon.agent.rejections import StreamExhausted, draining, no_capacity, repl
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import DRAIN_GRACE, AgentSettings
+from archon.agent.typed_handler import typed_handler
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
+from archon.output import OutputType
 from archon.registry import Capability, DependsOn, Profile, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
 from archon.telemetry import export, logs, metrics, metrics_export
@@ -66,7 +69,8 @@ class AgentServer:
     of a `coordinator` receives descriptions of the other roles (`TaskContext.delegation_targets`, `awareness`). A task
     of a `stateful` role receives the history of its session (`TaskContext.history`), and its answer extends it. A task
     of a `planner` receives a request for a plan (`TaskContext.plan_request`). `profile` has what callers and planners
-    should know about the role.
+    should know about the role. `output` is the type of its answers, if they are JSON: a pydantic model, another type
+    that pydantic knows, or a JSON Schema; the handler then returns objects of it.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
     delegations. `tool_health` returns what Describe tells about the tools. Use `run` for a process of its own; `start`
     and `stop`, or `async with`, inside an event loop.
@@ -86,6 +90,7 @@ class AgentServer:
         stateful: bool = False,
         planner: bool = False,
         profile: Profile | None = None,
+        output: object = None,
         tags: dict[str, str] | None = None,
         max_tasks: int = 8,
         max_waiting: int = 100,
@@ -96,6 +101,7 @@ class AgentServer:
         self.settings = settings or AgentSettings.from_environment()
         chosen = depends_on if self.settings.depends_on is None else self.settings.depends_on
         self.role = role
+        self._output = OutputType.of(output)
         self.instance_id = f"{role}-{uuid.uuid4().hex[:12]}"
         self.registration = Registration(
             role=role,
@@ -111,10 +117,11 @@ class AgentServer:
             stateful=stateful,
             planner=planner,
             profile=profile,
+            output_schema_json=json.dumps(self._output.schema, ensure_ascii=False) if self._output else "",
             max_tasks=self.settings.max_tasks or max_tasks,
             ttl=self.settings.ttl,
         )
-        self._handler = handler
+        self._handler = self._typed(handler)
         self.tool_health = tool_health
         self._max_waiting = max_waiting
         self.attempts = AttemptTable(self.registration.max_tasks, self._credit)
@@ -131,8 +138,11 @@ class AgentServer:
     def task(self, handler: H) -> H:
         """Decorator for the handler. `handler(task)` takes a TaskContext and returns a string, an Answer or a Question.
         It is a coroutine function or, for work that blocks, a plain function, which runs on a thread."""
-        self._handler = handler
+        self._handler = self._typed(handler)
         return handler
+
+    def _typed(self, handler: Handler | None) -> Handler | None:
+        return handler if handler is None or self._output is None else typed_handler(handler, self._output)
 
     @property
     def handler(self) -> Handler:

@@ -164,9 +164,15 @@ class TaskContext:
         return self._assigned.expected_output
 
     @property
+    def output_schema_json(self) -> str:
+        """The JSON Schema of the answer, which is then one JSON part (`archon.wire.json_part`); empty if the step that
+        the task executes has none."""
+        return self._assigned.output_schema_json
+
+    @property
     def refusal(self) -> str:
-        """Why the result of the attempt before was refused: it is not what `expected_output` asks for. Empty if it was
-        not."""
+        """Why the result of the attempt before was refused: it is not what `expected_output` or the schema asks
+        for. Empty if it was not."""
         return self._assigned.refusal
 
     @property
@@ -268,7 +274,7 @@ class TaskContext:
         """
         item = Item(item) if isinstance(item, str) else item
         parts = parts_of(item)
-        if not any(part.text.strip() for part in parts):
+        if not text_of(parts).strip():
             raise InvalidArgument("an item to publish needs a text")
         self._link.publish(
             session_pb2.Publish(parts=parts, policy=policy_to_proto(item.policy), metadata=dict(item.metadata))

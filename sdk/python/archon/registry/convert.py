@@ -30,6 +30,7 @@ def registration_to_proto(registration: Registration) -> registry_pb2.Registrati
             coordinator=registration.coordinator,
             stateful=registration.stateful,
             planner=registration.planner,
+            output_schema_json=registration.output_schema_json,
             ttl=duration(registration.ttl),
         )
         if registration.profile is not None:
@@ -64,6 +65,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
         coordinator=message.coordinator,
         stateful=message.stateful,
         planner=message.planner,
+        output_schema_json=message.output_schema_json,
         ttl=to_seconds(message.ttl),
         instance_id=message.instance_id,
         profile=Profile(

@@ -67,7 +67,8 @@ class Registration:
     rounded up); an empty `instance_id` is replaced by a new one. With `all_ancestors` tasks receive the answers of all
     ancestors, not only of the roles in `depends_on`. Tasks of a `coordinator` receive descriptions of the other roles
     and their edges. Tasks of a `stateful` role receive the history of their session. A `planner` makes plans: neither
-    delegations of coordinators nor steps of plans go to it.
+    delegations of coordinators nor steps of plans go to it. `output_schema_json` is the JSON Schema of the role's
+    answers, if they are JSON.
 
     The registry sets the last four fields; they are ignored when registering.
     """
@@ -88,6 +89,7 @@ class Registration:
     coordinator: bool = False
     stateful: bool = False
     planner: bool = False
+    output_schema_json: str = ""
     tenant: str = ""
     identity: str = ""
     revision: int = 0

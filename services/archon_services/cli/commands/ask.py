@@ -101,13 +101,13 @@ def _reason(choice: StrategyChoice) -> str:
 
 def _print(outcome: RunOutcome) -> None:
     """Prints the answer. Raises CliError if the run ended without success."""
-    from archon.client import answer_text
+    from archon_services.cli.render.answer import shown_answer
     from archon_services.cli.render.output import is_terminal, strip_controls
     from archon_services.cli.render.run_view import state_name
 
     run = outcome.run
     if outcome.code == OK:
-        text = answer_text(run)
+        text = shown_answer(run)
         sys.stdout.write((strip_controls(text) if is_terminal() else text).rstrip("\n") + "\n")
         return
     failure = f": {run.failure.message}" if run.failure.message else ""

@@ -172,7 +172,8 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
                 elif event.type == "TOOL_CALL_START":
                     print_stderr(f"[{event.tool_call_name}]")
 
-            return await agent.run_async(line, event_handlers=[on_event])
+            answer = await agent.run_async(line, event_handlers=[on_event])
+            return str(answer) if agent.output is None else agent.output.to_json(answer)
 
         yield agent.name, ask
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from archon.registry import Profile, Registration
@@ -17,11 +18,24 @@ def profile_text(instance: Registration) -> str:
         ("capabilities", ", ".join(capability.id for capability in instance.capabilities)),
         ("tools", ", ".join(tool.name for tool in instance.tools)),
         ("depends on", ", ".join(dependency.role for dependency in instance.depends_on)),
+        ("answers with", _answer_type(instance.output_schema_json)),
         *_profile_facts(instance.profile),
     ]
     lines = [f"{instance.role}: {instance.description}" if instance.description else instance.role]
     lines += [f"  {name:<12}  {' '.join(value.split())}" for name, value in facts if value]
     return "\n".join(wrapped(strip_controls(line), hang=" " * 16) for line in lines)
+
+
+def _answer_type(schema_json: str) -> str:
+    """Returns what the answers of a role are, if they are JSON: the title of its schema and the names of properties."""
+    try:
+        schema = json.loads(schema_json or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    if not schema:
+        return ""
+    names = ", ".join(map(str, schema.get("properties", {})))
+    return " ".join(filter(None, ("JSON", str(schema.get("title", "")), f"({names})" if names else "")))
 
 
 def expected_text(profile: Profile | None) -> str:

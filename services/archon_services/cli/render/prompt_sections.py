@@ -38,6 +38,7 @@ LABELS: Final = {
     "step": "earlier step of this run",
     "tool_result": "tool result",
     "note": "note of the agent loop",
+    "output": "schema of the answer",
     "hook": "added by a hook",
     UNKNOWN: "origin not recorded",
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import answer_text
+from archon_services.cli.render.answer import has_json, shown_answer
 from archon_services.cli.render.incidents import incident_text
 from archon_services.cli.render.output import (
     cached_text,
@@ -33,7 +33,7 @@ _NUMBERS: Final = frozenset({"time", "attempts", "memory", "tokens in", "out", "
 
 def print_answer(run: run_pb2.Run) -> None:
     """Prints the answers: rendered Markdown on a terminal, else plain text. Prints nothing if there are none."""
-    text = answer_text(run)
+    text = shown_answer(run)
     if not text.strip():
         return
     if not is_terminal():
@@ -44,7 +44,8 @@ def print_answer(run: run_pb2.Run) -> None:
 
     out = console()
     out.print(Rule("answer" if len(run.answers) == 1 else "answers", style="dim"))
-    out.print(Markdown(_with_line_breaks(strip_controls(text))))
+    is_json = has_json(run) and len(run.answers) == 1
+    out.print(Markdown(f"```json\n{strip_controls(text)}\n```" if is_json else _with_line_breaks(strip_controls(text))))
     out.print(Rule(style="dim"))
 
 

@@ -65,6 +65,7 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         estimated_seconds=source.estimated_seconds,
         estimated_cost_micro_usd=source.estimated_cost_micro_usd,
         checkpoint=source.checkpoint,
+        output_schema=_object(source.output_schema_json),
     )
 
 
@@ -78,6 +79,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd
     target.checkpoint = step.checkpoint
+    target.output_schema_json = _json(step.output_schema)
 
 
 def write_plan(run: RunState, target: plan_pb2.Plan, *, results: bool = False) -> None:

@@ -26,6 +26,8 @@ def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> Non
     assert run.plan is not None
     step = run.plan.steps[task.step_id]
     assigned.step_id, assigned.expected_output = step.id, step.expected_output
+    if step.output_schema:
+        assigned.output_schema_json = json.dumps(step.output_schema, ensure_ascii=False, separators=(",", ":"))
     assigned.refusal = "; ".join(task.faults)
     assigned.input.add(text=step.description or f"Call the tool {step.tool_name}.")
     if step.tool_name:

@@ -13,14 +13,14 @@ from archon_mesh.core.run.types import RESULT_REFUSED, Failure, TaskState
 
 
 def with_checked_result(run: RunState, given: inp.Input) -> inp.Input:
-    """Returns the input; if it is the result of a step that does not match its `expected_output`, as a failure whose
-    reason the next attempt receives."""
+    """Returns the input; if it is the result of a step that does not match its `expected_output` or its
+    `output_schema`, as a failure whose reason the next attempt receives."""
     plan = run.plan
     if plan is None or type(given) is not inp.ResultIn or given.state is not TaskState.COMPLETED:
         return given
     task, result = run.tasks.get(given.task_id), given.payload
     step = plan.steps.get(task.step_id) if task is not None and plan.in_force(task) else None
-    if step is None or not step.expected_output or not isinstance(result, agent_pb2.TaskResult):
+    if step is None or not (step.expected_output or step.output_schema) or not isinstance(result, agent_pb2.TaskResult):
         return given
     from archon_mesh.planning.check import check_by_rules  # only runs with a plan need it
 

@@ -10,7 +10,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.wire import timestamp
+from archon.wire import text_of, timestamp
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -81,9 +81,9 @@ def _publication(run: RunState, event: ev.ResultReceived | ev.ItemPublished, seq
 def _has_text(payload: object) -> bool:
     match payload:
         case agent_pb2.TaskResult():
-            return any(part.text.strip() for part in payload.output)
+            return bool(text_of(payload.output).strip())
         case run_pb2.ItemPublished():
-            return any(part.text.strip() for part in payload.parts)
+            return bool(text_of(payload.parts).strip())
     return False
 
 

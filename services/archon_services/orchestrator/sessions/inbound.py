@@ -14,7 +14,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FrameTooLarge
 from archon.status import to_failure
-from archon.wire import MAX_CHECKED_BYTES, to_seconds
+from archon.wire import MAX_CHECKED_BYTES, text_of, to_seconds
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import NOTHING, Amount, Item, quantize
 from archon_services.orchestrator.convert.budget import amount_from_usage, budget_from_proto
@@ -91,7 +91,7 @@ def checkpoint_input(frame: session_pb2.AgentFrame, records: int) -> inp.Checkpo
 def publish_input(frame: session_pb2.AgentFrame, records: int) -> inp.PublishIn | inp.RecordsIn:
     """The item; without a text, which is nothing to publish, only the records that came before it."""
     publish = frame.publish
-    if not any(part.text.strip() for part in publish.parts):
+    if not text_of(publish.parts).strip():
         return inp.RecordsIn(frame.task.task_id, frame.task.attempt, records, frame.sequence)
     payload = run_pb2.ItemPublished(parts=publish.parts, metadata=publish.metadata)
     item = Item(_policy(publish.policy), payload)
@@ -103,7 +103,7 @@ def _result_items(result: agent_pb2.TaskResult) -> tuple[Item, ...]:
     return tuple(
         Item(_policy(item.policy), run_pb2.ItemPublished(parts=item.parts, metadata=item.metadata))
         for item in result.items
-        if any(part.text.strip() for part in item.parts)
+        if text_of(item.parts).strip()
     )
 
 

@@ -29,6 +29,9 @@ MAX_TEXT: Final = 16 * 1024
 MAX_BYTES: Final = 256 * 1024
 """Size of one registration, well below etcd's limit of 1.5 MiB per request."""
 
+MAX_OUTPUT_SCHEMA: Final = 32 * 1024
+"""Characters of the JSON Schema of a role's answers."""
+
 MAX_EXPECTED: Final = 10**12
 """Milliseconds, or millionths of a US dollar."""
 
@@ -72,6 +75,11 @@ def registration(request: Registration, *, tenant: str, identity: str, loopback:
             "keys must be 1 to 128 characters, values at most 256",
         )
     _offers(request, violations)
+    violations.check(
+        _is_schema(request.output_schema_json) and len(request.output_schema_json) <= MAX_OUTPUT_SCHEMA,
+        "registration.output_schema_json",
+        f"must be a JSON object of at most {MAX_OUTPUT_SCHEMA:,} characters, or empty",
+    )
     if request.HasField("profile"):
         _profile(request.profile, violations)
     _dependencies(request, violations)

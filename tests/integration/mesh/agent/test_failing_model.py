@@ -116,7 +116,7 @@ async def agent(model: FailingModel) -> AsyncIterator[Agent]:
         await client.close()
 
 
-async def run(agent: Agent, query: str) -> str | BaseException:
+async def run(agent: Agent[str], query: str) -> str | BaseException:
     fork = agent.forked()
     fork.history = HistoryList(agent_name=agent.name)
     fork.use(BudgetMiddleware(max_tokens=BUDGET))

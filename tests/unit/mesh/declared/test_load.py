@@ -434,3 +434,50 @@ def test_a_wrong_key_of_memory_is_named_with_its_line(tmp_path: Path, part: str,
     with pytest.raises(InvalidArgument) as raised:
         load(write(tmp_path, f"name: a\nmemory:\n  {part}\n"))
     assert error in str(raised.value)
+
+
+CITY = """
+from pydantic import BaseModel
+
+class City(BaseModel):
+    name: str
+
+NUMBER = 5
+"""
+
+
+@pytest.mark.parametrize(
+    "output", ["my_types:City", "{type: object, properties: {name: {type: string}}, required: [name]}"]
+)
+async def test_file_declares_the_type_of_answers(tmp_path: Path, output: str) -> None:
+    (tmp_path / "my_types.py").write_text(CITY)
+    loaded = load_agent(write(tmp_path, f"name: a\noutput: {output}\n"), model=ScriptedModel(['{"name": "Rome"}']))
+    answer = await loaded.agent.run_async("?")
+    assert (answer if isinstance(answer, dict) else answer.model_dump()) == {"name": "Rome"}
+
+
+@pytest.mark.parametrize(
+    ("output", "where", "why"),
+    [
+        ("5", "2: output", "must be"),
+        ("{type: nope}", "2: output", "no JSON Schema: type"),
+        ("my_types:NUMBER", "2: output", "invalid output 5"),
+        ("my_types:Town", "2: output", "cannot import my_types:Town"),
+        ("City", "2: output", "must be an import path"),
+    ],
+)
+def test_output_that_is_no_type_is_named_with_its_line(tmp_path: Path, output: str, where: str, why: str) -> None:
+    (tmp_path / "my_types.py").write_text(CITY)
+    with pytest.raises(InvalidArgument) as wrong:
+        load(write(tmp_path, f"name: a\noutput: {output}\n"))
+    assert f"agent.yaml:{where}" in str(wrong.value)
+    assert why in str(wrong.value)
+
+
+async def test_sub_agent_in_a_file_has_an_output_of_its_own(tmp_path: Path) -> None:
+    text = "name: a\nsub_agents:\n  b: {system_prompt: x, output: {type: array}}\n"
+    loaded = load(write(tmp_path, text))
+    sub_agent = loaded.agent.sub_agents["b"].agent
+    assert isinstance(sub_agent, Agent)
+    assert sub_agent.output is not None
+    assert loaded.agent.output is None

@@ -287,3 +287,22 @@ def test_bedrock_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     with pytest.raises(InvalidArgument, match=r"Amazon Bedrock cannot be used: .*region"):
         create_model("bedrock/some-model")
+
+
+async def test_a_typed_answer_is_a_call_of_a_tool(model: NativeModel, provider: str, server: OpenAIServer) -> None:
+    answers = {
+        "google": google({"functionCall": {"id": "call_1", "name": "final_answer", "args": {"a": 1}}}),
+        "mistral": mistral(
+            {
+                "tool_calls": [
+                    {"id": "calloneee", "index": 0, "function": {"name": "final_answer", "arguments": '{"a": 1}'}}
+                ]
+            },
+            finish="tool_calls",
+        ),
+        "bedrock": bedrock(*tool_block(0, "call_1", "final_answer", '{"a": 1}'), finish="tool_use"),
+    }
+    server.script(answers[provider])
+    request = ModelRequest(WITH_TOOL.messages, WITH_TOOL.tools, timeout=10, output_schema=SCHEMA)
+    reply = await model.generate(request)
+    assert (json.loads(reply.text), reply.tool_calls) == ({"a": 1}, ())

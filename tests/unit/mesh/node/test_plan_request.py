@@ -13,6 +13,7 @@ from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
 from archon_mesh.core.plan import EmptyPlan
+from archon_mesh.core.plan.prompt import REPLY_SCHEMA
 from archon_mesh.llm import ModelClient, ScriptedModel
 from archon_mesh.node import agent_handler
 from archon_mesh.planning import MalformedPlan
@@ -95,7 +96,7 @@ async def test_the_model_sees_roles_tools_and_profiles() -> None:
     assert [tool["name"] for tool in data["tools"]] == ["calculator"]
     assert data["profiles"] == {"coder": {"tools": ["calculator"], "instructions": "Say what.", "seconds": 1.5}}
     assert sent.messages[0].content == "You are the planner."
-    assert (sent.temperature, sent.is_json) == (0.1, True)
+    assert (sent.temperature, sent.is_json, sent.output_schema) == (0.1, True, REPLY_SCHEMA)
     assert not answer.publish, "a plan is of no use to other roles"
     assert not any(frame.progress.text for frame in planning.sent), "a plan is shown only when it is whole"
 

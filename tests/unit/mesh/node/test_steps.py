@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from archon.agent import TaskContext
+import json
+
+import pytest
+
+from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
+from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
@@ -86,3 +91,44 @@ def test_a_task_context_tells_about_its_step() -> None:
         '{"a":1}',
         None,
     )
+
+
+NUMBERS = {"type": "array", "items": {"type": "integer"}}
+
+
+async def test_answer_to_a_step_with_a_schema_is_one_json_part() -> None:
+    model = ScriptedModel([says("one"), says("[1]")])
+    step = assigned(output_schema_json=json.dumps(NUMBERS))
+    answer = await agent_handler(Agent("worker", model=model, output=int))(task_of(step))
+    assert isinstance(answer, Answer)
+    assert (answer.text, [part.data_json for part in answer.parts]) == ("", ["[1]"])
+    assert len(model.requests) == 2
+
+
+async def test_output_of_the_agent_is_not_that_of_a_tool() -> None:
+    agent = Agent("worker", model=ScriptedModel(), tools=[add], output={"type": "object"})
+    answer = await agent_handler(agent)(task_of(assigned("add", tool_args_json='{"a": 1, "b": 2}')))
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.parts) == ("3", ())
+
+
+@pytest.mark.parametrize("schema", ["[]", "{broken", '{"type": "nope"}', '{"$ref": "https://example.com/x"}'])
+async def test_invalid_schema_of_a_step_fails_its_task(schema: str) -> None:
+    with pytest.raises(InvalidArgument):
+        await agent_handler(Agent("worker", model=ScriptedModel()))(task_of(assigned(output_schema_json=schema)))
+
+
+async def test_planner_is_not_held_to_its_output() -> None:
+    plan = json.dumps({"goal": "Do it", "subtasks": [{"id": "a", "description": "do it"}]})
+    agent = Agent("planner", model=ScriptedModel([says(plan)]), output={"type": "array"})
+    request = assigned()
+    request.plan_request.targets.add(role="worker")
+    answer = await agent_handler(agent)(task_of(request))
+    assert isinstance(answer, Answer)
+    assert json.loads(answer.text)["subtasks"][0]["id"] == "a"
+    synthesis = assigned()
+    synthesis.plan_request.synthesise = True
+    agent = Agent("planner", model=ScriptedModel([says("It is done.")]), output={"type": "array"})
+    answer = await agent_handler(agent)(task_of(synthesis))
+    assert isinstance(answer, Answer)
+    assert answer.text == "It is done."

@@ -48,6 +48,42 @@ def test_a_result_is_checked_by_rules(expected: str, result: Any, problem: str) 
 
 
 @pytest.mark.parametrize(
+    ("schema", "result", "problem"),
+    [
+        ({"type": "array"}, "[]", ""),
+        ({"type": "array"}, [], ""),
+        ({"type": "null"}, "null", ""),
+        ({"type": "object"}, '{"error": "none"}', ""),
+        ({"type": "string"}, "", ""),
+        ({"type": "string"}, '"a"', ""),
+        ({"enum": ["a"]}, '"a"', ""),
+        ({"type": "array", "items": {"type": "integer"}}, '["x"]', "0: 'x' is not of type 'integer'"),
+        ({"type": "array"}, "It is 3.", "the result is not JSON"),
+        (
+            {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True},
+            "1",
+            "minimum",
+        ),
+        ({"type": "string", "pattern": "(a+)+$"}, '"' + "a" * 40 + 'b"', ""),
+        ({"type": "array"}, [0] * 600_000, "at most"),
+        ({"type": "array", "uniqueItems": True}, [{"a": number} for number in range(20_000)], ""),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_result_is_held_to_the_schema_of_its_step(schema: dict[str, Any], result: Any, problem: str) -> None:
+    found = check_by_rules(SubTask("1", "Find a price", output_schema=schema), result)
+    assert problem in found
+    assert bool(found) == bool(problem)
+
+
+def test_check_of_a_schema_that_refers_to_itself_has_an_end() -> None:
+    levels = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(30)}
+    schema = {"$defs": levels | {"d30": {}}, "$ref": "#/$defs/d0", "type": "object"}
+    for subtask in (SubTask("1", "Find a price", output_schema=schema), SubTask("1", "x", json.dumps(schema))):
+        assert "takes too long" in check_by_rules(subtask, {"a": 1})
+
+
+@pytest.mark.parametrize(
     ("text", "checked"),
     [
         ('{"ok": true, "confidence": 0.7}', CheckedResult("", 0.7)),

@@ -177,6 +177,24 @@ def test_ten_thousand_subtasks_are_read_in_seconds() -> None:
     assert time.process_time() - started < 20
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"type": "array"}, {"type": "array"}),
+        ('{"type": "array"}', {"type": "array"}),
+        ({"type": "string", "pattern": "(a+)+$"}, {"type": "string"}),
+        ("a list", {}),
+        (None, {}),
+        ({"description": "x" * 40_000}, {}),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_schema_of_a_subtask_is_read(given: Any, expected: dict[str, Any]) -> None:
+    text = json.dumps({"subtasks": [{"id": "a", "description": "x", "output_schema": given}]})
+    (subtask,) = parse_plan(text, "x", "t").subtasks
+    assert subtask.output_schema == expected
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["1", "2", "{1}", "", "x", "\ud800"]),
     lambda inner: (
@@ -194,6 +212,7 @@ _FIELDS = (
     "role",
     "confidence",
     "partial_input",
+    "output_schema",
 )
 _REPLIES = st.builds(
     lambda goal, subtasks: json.dumps({"goal": goal, "subtasks": subtasks}),

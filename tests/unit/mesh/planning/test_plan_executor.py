@@ -492,3 +492,23 @@ def test_any_plan_ends_and_no_subtask_completes_twice(task: Task, bad: set[int])
 
     asyncio.run(execute())
     assert len(completed) == len(set(completed))
+
+
+NUMBERS = {"type": "array", "items": {"type": "integer"}}
+
+
+async def test_subtask_that_thinks_is_asked_for_its_schema() -> None:
+    worker = FunctionWorker(think=lambda message: "[1, 2]")
+    task = await executor_of(worker).execute(plan(subtask("a", output_schema=NUMBERS), subtask("b")))
+    assert worker.outputs == [NUMBERS, None]
+    assert results(task)["a"] == "[1, 2]"
+
+
+async def test_result_of_a_role_is_held_to_the_schema() -> None:
+    replies = iter(['["one"]', "[1]"])
+    worker = FunctionWorker(roles={"clerk": lambda message: next(replies)})
+    task = await executor_of(worker).execute(plan(subtask("a", role="clerk", output_schema=NUMBERS)))
+    assert results(task) == {"a": "[1]"}
+    first, second = worker.messages
+    assert '"type": "array"' in first
+    assert "0: 'one' is not of type 'integer'" in second

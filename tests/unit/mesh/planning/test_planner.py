@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import logging
 
+import jsonschema
 import pytest
 
 from archon.errors import Unavailable
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.core.plan import EmptyPlan, SubTaskStatus, Task, carry_over
+from archon_mesh.core.plan.prompt import REPLY_SCHEMA
 from archon_mesh.llm import ScriptedModel
+from archon_mesh.llm.anthropic import AnthropicModel
+from archon_mesh.llm.openai import OpenAIModel
 from archon_mesh.planning import MalformedPlan, Planner, PlanNotApproved, create_plan
 from archon_mesh.tools import tool
 from archon_mesh.tools.builtin import Calculator
+from tests.fixtures import anthropic_server as anthropic
+from tests.fixtures.anthropic_server import AnthropicServer
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 from tests.fixtures.plan_replies import reply, subtask
 from tests.unit.mesh.planning.workers import plan, planner_of
 
@@ -198,3 +205,35 @@ async def test_many_faults_are_shortened_for_the_model() -> None:
 
 def test_roles_may_be_names_alone() -> None:
     assert Planner(ScriptedModel(), roles=["writer"]).roles == {"writer": ""}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        reply(subtask("1", tool_name="a", tool_args={"x": [1]}, confidence=0.5, critical=True, expand=False)),
+        '{"question": "Which city?"}',
+        '{"template": "trip", "arguments": {"city": "Rome"}}',
+    ],
+)
+def test_every_kind_of_reply_matches_the_schema(text: str) -> None:
+    jsonschema.Draft202012Validator(dict(REPLY_SCHEMA)).validate(json.loads(text))
+
+
+@pytest.mark.parametrize(("family", "form"), [("vllm", "json_schema"), ("groq", "json_object"), ("tgi", None)])
+async def test_plan_is_enforced_as_far_as_the_server_can(family: str, form: str | None) -> None:
+    async with OpenAIServer() as server:
+        server.script(Answer(events=[chunk({"content": reply(subtask("1"))}), chunk(finish="stop")]))
+        model = OpenAIModel("m", base_url=server.url, server=family)
+        task = await Planner(model).create_plan("Do it")
+        await model.close()
+        assert [each.id for each in task.subtasks] == ["1"]
+        assert server.received[0].body.get("response_format", {}).get("type") == form
+
+
+async def test_planner_asks_anthropic_for_no_tool() -> None:
+    async with AnthropicServer() as server:
+        server.script(anthropic.streamed(anthropic.text(0, reply(subtask("1"))), anthropic.stop()))
+        model = AnthropicModel("m", base_url=server.url, api_key="k")
+        assert len((await Planner(model).create_plan("Do it")).subtasks) == 1
+        await model.close()
+        assert "tools" not in server.received[0].body

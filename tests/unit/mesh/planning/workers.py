@@ -33,6 +33,9 @@ class FunctionWorker:
         self.loops: list[tuple[str, ...]] = []
         """The tools of each call of `think`."""
 
+        self.outputs: list[Mapping[str, Any] | None] = []
+        """What the answer of each call of `think` has to be."""
+
     @property
     def tools(self) -> ToolRegistry:
         return self._registry
@@ -48,7 +51,16 @@ class FunctionWorker:
         self.messages.append(message)
         return ToolOutcome(ToolResult.success(await _awaited(self._roles[role](message))))
 
-    async def think(self, message: str, tools: Collection[str], number: int, spending: Spending) -> str:
+    async def think(
+        self,
+        message: str,
+        tools: Collection[str],
+        number: int,
+        spending: Spending,
+        *,
+        output: Mapping[str, Any] | None = None,
+    ) -> str:
+        self.outputs.append(output)
         self.messages.append(message)
         self.loops.append(tuple(tools))
         spending.model_calls += 1

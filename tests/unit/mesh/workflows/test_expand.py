@@ -183,3 +183,8 @@ def test_a_workflow_is_the_same_after_a_run_carried_it(tmp_path: Path) -> None:
 @given(st.text(alphabet="{}ab.", max_size=30))
 def test_no_text_becomes_a_template_of_the_plan(text: str) -> None:
     assert fill_arguments({"x": escaped(text)}, {"a": "filled", "b": {"a": "filled"}, "ab": 1}) == {"x": text}
+
+
+def test_step_has_the_schema_of_its_result(tmp_path: Path) -> None:
+    text = "name: x\nsteps:\n- {role: a, task: y, output: {type: array, items: {pattern: '{{ x }}'}}}\n"
+    assert known(load(tmp_path, text))["step-1"].output_schema == {"type": "array", "items": {"pattern": "{{ x }}"}}

@@ -31,6 +31,8 @@ def write(folder: Path, text: str, name: str = "trip.yaml") -> Path:
         ("name: trip\nsteps:\n- save_as: x", 3, "steps.0", "has none of tool, role"),
         ("name: trip\nsteps:\n- role: writer", 3, "steps.0", "needs task"),
         ("name: trip\nsteps:\n- role: writer\n  task: x\n  args: {}", 3, "steps.0", "args does not belong"),
+        ("name: trip\nsteps:\n- role: a\n  task: x\n  output: {type: nope}", 5, "steps.0.output", "no JSON Schema"),
+        ("name: trip\nsteps:\n- approve: x\n  output: {}", 3, "steps.0", "output does not belong"),
         ("name: trip\nsteps:\n- if: true", 3, "steps.0", "needs then"),
         ("name: trip\nsteps:\n- if: yes please\n  then: [{task: x}]", 3, "steps.0.if", "a template in {{ }}"),
         ("name: trip\nsteps:\n- for_each: rooms\n  steps: [{task: x}]", 3, "steps.0.for_each", "a template"),

@@ -106,3 +106,10 @@ def test_what_cannot_be_recorded_is_a_typed_error(task: Task) -> None:
 def test_any_id_gives_a_name(tmp_path: Path, id: str) -> None:
     workflow, _, _ = recorded(tmp_path, replace(TRIP, subtasks=(done(id, role="writer"),)))
     assert len(workflow.steps) == 1
+
+
+def test_schema_of_a_result_is_recorded(tmp_path: Path) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    task = Task("t", "numbers", "numbers", (done("1", role="clerk", output_schema=schema),))
+    workflow, _, _ = recorded(tmp_path, task)
+    assert [each.output_schema for each in known(workflow).values()] == [schema]

@@ -83,7 +83,7 @@ def test_a_task_sees_peoples_answers_and_the_checkpoint() -> None:
     answers = [common_pb2.Part(text="blue"), common_pb2.Part(data_json="7"), common_pb2.Part(text="round")]
     task = task_of(2, checkpoint=b"page 7", inputs=answers)
     assert list(task.inputs) == answers
-    assert (task.input_text, task.checkpoint) == ("blue\n\nround", b"page 7")
+    assert (task.input_text, task.checkpoint) == ("blue\n\n7\n\nround", b"page 7")
 
 
 def test_a_first_attempt_has_no_answers_and_no_checkpoint() -> None:

@@ -13,6 +13,7 @@ from archon.agent.result import to_result
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
+from archon.wire import json_part
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ScriptedModel
@@ -142,3 +143,14 @@ def test_a_message_of_another_form_is_read_as_text() -> None:
     ]
     messages = load_history(task_of(history=odd), TurnRecorder(), "clerk")
     assert [(message.role, message.content) for message in messages] == [("user", "hm"), ("assistant", "so")]
+
+
+def test_json_of_an_earlier_turn_is_its_text() -> None:
+    parts = [json_part("[1]"), common_pb2.Part(url="https://example.com/")]
+    (message,) = task_of(history=[agent_pb2.HistoryMessage(role="assistant", parts=parts)]).history
+    assert (message.text, [part.url for part in message.parts]) == ("[1]", ["https://example.com/"])
+
+
+def test_turn_of_a_typed_answer_has_its_json() -> None:
+    result = to_result(task_of(), Answer(parts=[json_part('{"a":1}')]))
+    assert turn_of(result) == [("user", "And now?"), ("assistant", '{"a":1}')]

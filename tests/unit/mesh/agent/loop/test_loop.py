@@ -300,4 +300,4 @@ def test_invalid_config_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         Agent(**wrong)
     with pytest.raises(TypeError, match="unknown agent field sistem_prompt; the fields are"):
-        Agent("a", sistem_prompt="x")  # type: ignore[call-arg]
+        Agent("a", sistem_prompt="x")  # type: ignore[call-overload]

@@ -290,6 +290,13 @@ def test_plans_that_cannot_be_repaired_say_why() -> None:
         repair(task_of(step("1", description="..."), query="?"), **ANY)
 
 
+def test_merged_steps_keep_a_schema_that_all_have() -> None:
+    for schemas, expected in ((({"type": "array"},) * 2, {"type": "array"}), (({"type": "array"}, {}), {})):
+        steps = [step(name, output_schema=schema) for name, schema in zip("ab", schemas, strict=True)]
+        repaired, _ = repair(task_of(*steps), **KNOWN, max_subtasks=1)
+        assert [each.output_schema for each in repaired.subtasks] == [expected]
+
+
 def test_merged_steps_keep_what_each_of_them_needs() -> None:
     common = {"tool_name": "search", "tool_args": {"q": 1}}
     steps = [

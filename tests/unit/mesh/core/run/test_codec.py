@@ -74,6 +74,7 @@ PLAN = Plan(
     (
         SubTask("a", "does", "output", "tool", {"x": {"y": [1, 2.5, None, "{b}"]}}, ("b",), critical=True, role="r"),
         SubTask("b", "does", capability="able", partial_input=True, confidence=0.5, estimated_seconds=2.0),
+        SubTask("c", "does", output_schema={"type": "array", "items": {"enum": [1, "ü"]}}),
     ),
     {"k": {"Plan": "v"}},
 )

@@ -177,6 +177,14 @@ def test_a_replan_keeps_what_is_done_and_what_runs() -> None:
     assert sum(isinstance(event, ev.Dispatched) and event.task_id == before["a"] for event, _ in run.log) == 1
 
 
+def test_step_whose_schema_changes_is_executed_anew() -> None:
+    run = replanned()
+    before = run.task("b").task_id
+    run.begin("r.6")
+    run.reply(step("b", output_schema={"type": "array"}), step("hostel"))
+    assert run.task("b").task_id != before
+
+
 def test_a_replan_stops_what_it_no_longer_has() -> None:
     run = replanned()
     stopped = run.task("b").task_id

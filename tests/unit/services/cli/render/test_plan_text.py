@@ -108,7 +108,13 @@ def test_the_document_is_what_planners_reply() -> None:
             "tool_args_json": '{"to":"{b}"}',
             "state": WORKING,
         },
-        {"step_id": "b", "description": "do b", "partial_input": True, "confidence": 0.5},
+        {
+            "step_id": "b",
+            "description": "do b",
+            "partial_input": True,
+            "confidence": 0.5,
+            "output_schema_json": '{"type":"array"}',
+        },
         change_seq=7,
     )
     plan.steps[0].dependencies.append("b")
@@ -120,6 +126,7 @@ def test_the_document_is_what_planners_reply() -> None:
     first, second = task.subtasks
     assert (first.tool_name, first.tool_args, first.dependencies) == ("book", {"to": "{b}"}, ("b",))
     assert (second.partial_input, second.confidence, second.role) == (True, 0.5, "clerk")
+    assert (first.output_schema, second.output_schema) == ({}, {"type": "array"})
 
 
 def test_estimated_times_are_rounded() -> None:

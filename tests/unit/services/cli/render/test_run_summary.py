@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from rich.console import Console
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import json_part
 from archon_services.cli.render import output, run_summary
-from archon_services.cli.render.run_summary import print_summary
+from archon_services.cli.render.run_summary import print_answer, print_summary
 
 
 def run_of(cost: int) -> run_pb2.Run:
@@ -51,3 +54,35 @@ def test_summary_fits_a_terminal_of_80_columns(
     assert max(len(line.rstrip()) for line in lines) <= 80
     assert any("1a2b3c" in line for line in lines)
     assert ("$12.345678" in " ".join(lines)) == bool(cost)
+
+
+def answered(*parts: common_pb2.Part) -> run_pb2.Run:
+    run = run_pb2.Run(run_id="r1")
+    run.answers.add(role="clerk", parts=parts)
+    return run
+
+
+def test_json_answer_is_printed_with_a_line_for_each_value(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(answered(json_part('{"city":"Köln","people":[1,2]}')))
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {"city": "Köln", "people": [1, 2]}
+    assert '  "city": "Köln",\n' in printed
+
+
+@pytest.mark.parametrize("text", ['{"city":"Rome"}', "not [JSON"])
+def test_other_answers_are_printed_as_they_are(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    print_answer(answered(common_pb2.Part(text=text)))
+    assert capsys.readouterr().out == f"{text}\n"
+
+
+def test_broken_json_of_an_agent_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(answered(json_part("{broken")))
+    assert capsys.readouterr().out == "{broken\n"
+
+
+def test_json_answer_on_a_terminal_is_code(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = Console(width=80, force_terminal=True, color_system=None)
+    monkeypatch.setattr(run_summary, "is_terminal", lambda: True)
+    monkeypatch.setattr(run_summary, "console", lambda: wide)
+    print_answer(answered(json_part('{"a*b*":"_x_"}')))
+    assert '"a*b*": "_x_"' in capsys.readouterr().out

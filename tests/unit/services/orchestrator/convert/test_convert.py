@@ -66,6 +66,7 @@ PLAN = Plan(
     (
         SubTask("a", "does", "a list", "tool", {"x": [1, {"y": "{b}"}]}, ("b",), role="r", critical=True),
         SubTask("b", "does", role="r", capability="able", partial_input=True, confidence=0.5, estimated_seconds=2.5),
+        SubTask("c", "does", output_schema={"type": "array", "items": {"enum": [1, "ü"]}}),
     ),
     {"key": "value"},
 )

@@ -102,6 +102,12 @@ def test_a_step_with_a_tool_may_use_no_other_and_gets_its_arguments() -> None:
     assert assigned.tool_args_json in assigned.input[1].text
 
 
+def test_step_gets_the_schema_of_its_result() -> None:
+    run = Planned(step("a", output_schema={"type": "array"}), step("b"))
+    assert run.assigned("a").output_schema_json == '{"type":"array"}'
+    assert run.assigned("b").output_schema_json == ""
+
+
 def test_arguments_of_a_failed_dependency_fail_the_step() -> None:
     run = Planned(step("a"), step("b", "a", tool_name="book", tool_args={"x": "{a}"}, partial_input=True), step("c"))
     run.answer("a", "", TaskState.REJECTED)

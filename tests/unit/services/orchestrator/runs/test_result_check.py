@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.wire import json_part
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.runs.result_check import with_checked_result
@@ -65,3 +67,28 @@ def test_a_result_of_another_task_is_not_checked() -> None:
     unknown = inp.ResultIn("r.99", 1, TaskState.COMPLETED, agent_pb2.TaskResult())
     assert with_checked_result(run.state, planner) is planner
     assert with_checked_result(run.state, unknown) is unknown
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        (json_part("[1]"), ""),
+        (json_part("[]"), ""),
+        (json_part('["one"]'), "0: 'one' is not of type 'integer'"),
+        (common_pb2.Part(text="[1]"), ""),
+        (common_pb2.Part(text="one"), "is not JSON"),
+    ],
+    ids=str,
+)
+def test_result_is_held_to_the_schema_of_its_step(part: common_pb2.Part, problem: str) -> None:
+    run = PlanRun(step("a", output_schema={"type": "array", "items": {"type": "integer"}}))
+    run.begin("a")
+    payload = agent_pb2.TaskResult(output=[part])
+    given = inp.ResultIn(run.task("a").task_id, 1, TaskState.COMPLETED, payload)
+    checked = with_checked_result(run.state, given)
+    assert isinstance(checked, inp.ResultIn)
+    assert (checked.failure is None) == (not problem)
+    if checked.failure is not None:
+        assert problem in checked.failure.message
+        run.feed(checked)
+        assert problem in run.task("a").faults[0]

@@ -96,6 +96,7 @@ class AssignTask(_message.Message):
     TOOL_ARGS_JSON_FIELD_NUMBER: _builtins.int
     PLAN_REQUEST_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
@@ -112,6 +113,8 @@ class AssignTask(_message.Message):
     """Arguments of the tool of the step, with all templates filled: one JSON object; empty if there are none."""
     refusal: _builtins.str
     """Why the result of the attempt before was refused: it is not what expected_output asks for. Empty if it was not."""
+    output_schema_json: _builtins.str
+    """JSON Schema of the answer, which is then one data_json part; empty: that of the role's registration, if it has one."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The task's input."""
@@ -192,10 +195,11 @@ class AssignTask(_message.Message):
         tool_args_json: _builtins.str = ...,
         plan_request: Global___PlanRequest | None = ...,
         refusal: _builtins.str = ...,
+        output_schema_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "plan_request", b"plan_request", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "output_schema_json", b"output_schema_json", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -209,8 +213,8 @@ class PlanRequest(_message.Message):
     The text of the result is a plan as one JSON object:
     {"goal", "context", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies",
     "role", "capability", "critical", "partial_input", "expand", "expand_on_failure", "estimated_seconds",
-    "estimated_cost_micro_usd", "confidence"}], "changes": [what the planner itself has repaired]}. All keys but "subtasks"
-    may be absent.
+    "estimated_cost_micro_usd", "confidence", "output_schema"}], "changes": [what the planner itself has repaired]}. All keys
+    but "subtasks" may be absent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -154,6 +154,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """No answer to a question came in time, and its policy is to abort; metadata["input_id"] is the question."""
     ERROR_REASON_RESULT_REFUSED: _ErrorReason.ValueType  # 59
     """The result of a step is not what its plan expects; field_violations says why."""
+    ERROR_REASON_OUTPUT_MISMATCH: _ErrorReason.ValueType  # 60
+    """The answer of an agent is not of its output type, also after one repair; field_violations says why,
+    metadata["answer"] has the answer.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -288,6 +292,10 @@ ERROR_REASON_QUESTION_TIMED_OUT: ErrorReason.ValueType  # 58
 """No answer to a question came in time, and its policy is to abort; metadata["input_id"] is the question."""
 ERROR_REASON_RESULT_REFUSED: ErrorReason.ValueType  # 59
 """The result of a step is not what its plan expects; field_violations says why."""
+ERROR_REASON_OUTPUT_MISMATCH: ErrorReason.ValueType  # 60
+"""The answer of an agent is not of its output type, also after one repair; field_violations says why,
+metadata["answer"] has the answer.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

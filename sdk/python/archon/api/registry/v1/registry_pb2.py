@@ -27,7 +27,7 @@ from archon.api.common.v1 import common_pb2 as archon_dot_api_dot_common_dot_v1_
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%archon/api/registry/v1/registry.proto\x12\x16\x61rchon.api.registry.v1\x1a%archon/api/common/v1/capability.proto\x1a!archon/api/common/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\"\x84\x05\n\x0cRegistration\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x05 \x01(\t\x12\x36\n\x0c\x63\x61pabilities\x18\x06 \x03(\x0b\x32 .archon.api.common.v1.Capability\x12)\n\x05tools\x18\x07 \x03(\x0b\x32\x1a.archon.api.common.v1.Tool\x12\x35\n\ndepends_on\x18\x08 \x03(\x0b\x32!.archon.api.registry.v1.DependsOn\x12<\n\x04tags\x18\t \x03(\x0b\x32..archon.api.registry.v1.Registration.TagsEntry\x12\x11\n\tmax_tasks\x18\n \x01(\x05\x12&\n\x03ttl\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x07profile\x18\x0c \x01(\x0b\x32\x1d.archon.api.common.v1.Profile\x12\x0e\n\x06tenant\x18\r \x01(\t\x12\x10\n\x08identity\x18\x0e \x01(\t\x12\x10\n\x08revision\x18\x0f \x01(\x03\x12\x18\n\x10via_orchestrator\x18\x10 \x01(\t\x12\x15\n\rall_ancestors\x18\x11 \x01(\x08\x12\x13\n\x0b\x63oordinator\x18\x12 \x01(\x08\x12\x10\n\x08stateful\x18\x13 \x01(\x08\x12\r\n\x05owner\x18\x14 \x01(\t\x12\x0f\n\x07planner\x18\x32 \x01(\x08\x1a+\n\tTagsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"R\n\tDependsOn\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x37\n\x06policy\x18\x02 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\"\x89\x01\n\x05Graph\x12\r\n\x05roles\x18\x01 \x03(\t\x12)\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x34\n\x07refused\x18\x04 \x03(\x0b\x32#.archon.api.registry.v1.RefusedEdge\"F\n\x0bRefusedEdge\x12(\n\x04\x65\x64ge\x18\x01 \x01(\x0b\x32\x1a.archon.api.common.v1.Edge\x12\r\n\x05\x63ycle\x18\x02 \x01(\tB_\n\x1a\x64\x65v.archon.api.registry.v1P\x01Z?github.com/archon-mesh/archon/sdk/go/api/registry/v1;registryv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%archon/api/registry/v1/registry.proto\x12\x16\x61rchon.api.registry.v1\x1a%archon/api/common/v1/capability.proto\x1a!archon/api/common/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\"\xa0\x05\n\x0cRegistration\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x05 \x01(\t\x12\x36\n\x0c\x63\x61pabilities\x18\x06 \x03(\x0b\x32 .archon.api.common.v1.Capability\x12)\n\x05tools\x18\x07 \x03(\x0b\x32\x1a.archon.api.common.v1.Tool\x12\x35\n\ndepends_on\x18\x08 \x03(\x0b\x32!.archon.api.registry.v1.DependsOn\x12<\n\x04tags\x18\t \x03(\x0b\x32..archon.api.registry.v1.Registration.TagsEntry\x12\x11\n\tmax_tasks\x18\n \x01(\x05\x12&\n\x03ttl\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x07profile\x18\x0c \x01(\x0b\x32\x1d.archon.api.common.v1.Profile\x12\x0e\n\x06tenant\x18\r \x01(\t\x12\x10\n\x08identity\x18\x0e \x01(\t\x12\x10\n\x08revision\x18\x0f \x01(\x03\x12\x18\n\x10via_orchestrator\x18\x10 \x01(\t\x12\x15\n\rall_ancestors\x18\x11 \x01(\x08\x12\x13\n\x0b\x63oordinator\x18\x12 \x01(\x08\x12\x10\n\x08stateful\x18\x13 \x01(\x08\x12\r\n\x05owner\x18\x14 \x01(\t\x12\x0f\n\x07planner\x18\x32 \x01(\x08\x12\x1a\n\x12output_schema_json\x18< \x01(\t\x1a+\n\tTagsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"R\n\tDependsOn\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x37\n\x06policy\x18\x02 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\"\x89\x01\n\x05Graph\x12\r\n\x05roles\x18\x01 \x03(\t\x12)\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x34\n\x07refused\x18\x04 \x03(\x0b\x32#.archon.api.registry.v1.RefusedEdge\"F\n\x0bRefusedEdge\x12(\n\x04\x65\x64ge\x18\x01 \x01(\x0b\x32\x1a.archon.api.common.v1.Edge\x12\r\n\x05\x63ycle\x18\x02 \x01(\tB_\n\x1a\x64\x65v.archon.api.registry.v1P\x01Z?github.com/archon-mesh/archon/sdk/go/api/registry/v1;registryv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,13 +38,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTRATION_TAGSENTRY']._loaded_options = None
   _globals['_REGISTRATION_TAGSENTRY']._serialized_options = b'8\001'
   _globals['_REGISTRATION']._serialized_start=172
-  _globals['_REGISTRATION']._serialized_end=816
-  _globals['_REGISTRATION_TAGSENTRY']._serialized_start=773
-  _globals['_REGISTRATION_TAGSENTRY']._serialized_end=816
-  _globals['_DEPENDSON']._serialized_start=818
-  _globals['_DEPENDSON']._serialized_end=900
-  _globals['_GRAPH']._serialized_start=903
-  _globals['_GRAPH']._serialized_end=1040
-  _globals['_REFUSEDEDGE']._serialized_start=1042
-  _globals['_REFUSEDEDGE']._serialized_end=1112
+  _globals['_REGISTRATION']._serialized_end=844
+  _globals['_REGISTRATION_TAGSENTRY']._serialized_start=801
+  _globals['_REGISTRATION_TAGSENTRY']._serialized_end=844
+  _globals['_DEPENDSON']._serialized_start=846
+  _globals['_DEPENDSON']._serialized_end=928
+  _globals['_GRAPH']._serialized_start=931
+  _globals['_GRAPH']._serialized_end=1068
+  _globals['_REFUSEDEDGE']._serialized_start=1070
+  _globals['_REFUSEDEDGE']._serialized_end=1140
 # @@protoc_insertion_point(module_scope)

@@ -68,6 +68,7 @@ class Registration(_message.Message):
     STATEFUL_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     PLANNER_FIELD_NUMBER: _builtins.int
+    OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
     """The instance's id, new with every start of the process; the key of the registration."""
     role: _builtins.str
@@ -104,6 +105,8 @@ class Registration(_message.Message):
     """True if the role makes plans: its tasks receive a PlanRequest. Neither delegations of coordinators nor steps of plans
     go to it.
     """
+    output_schema_json: _builtins.str
+    """JSON Schema of the role's answers, each of which is then one data_json part; empty if answers are text."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Capability]:
         """Capabilities of the role."""
@@ -152,10 +155,11 @@ class Registration(_message.Message):
         stateful: _builtins.bool = ...,
         owner: _builtins.str = ...,
         planner: _builtins.bool = ...,
+        output_schema_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "coordinator", b"coordinator", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "owner", b"owner", "planner", b"planner", "profile", b"profile", "revision", b"revision", "role", b"role", "stateful", b"stateful", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "coordinator", b"coordinator", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "output_schema_json", b"output_schema_json", "owner", b"owner", "planner", b"planner", "profile", b"profile", "revision", b"revision", "role", b"role", "stateful", b"stateful", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
