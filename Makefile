@@ -103,6 +103,7 @@ fuzz: $(VENV)/.test ## 20,000 random and mutated inputs for every RPC: no crash,
 
 bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios, and CPU per run of each process
 	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)
+	@$(RUN) -m tests.bench.trickle --rounds $(ROUNDS)
 
 bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQL, against one on SQLite
 	@$(RUN) -m tests.bench.replicas --rounds $(ROUNDS)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -22,11 +23,16 @@ Run = Callable[[], Awaitable[None]]
 
 @dataclass
 class Measured:
-    """`p50` and `p95` in seconds, `rate` in runs per second."""
+    """`p50`, `p95` and `p99` in seconds, `rate` in runs per second."""
 
     p50: float
     rate: float
     p95: float = 0.0
+    p99: float = 0.0
+
+
+Driver = Callable[[Run, int, int], Awaitable[Measured]]
+"""Measures so many runs, at a concurrency or at a rate."""
 
 
 async def drive(run: Run, runs: int, concurrency: int) -> Measured:
@@ -44,10 +50,32 @@ async def drive(run: Run, runs: int, concurrency: int) -> Measured:
 
     began = time.perf_counter()
     await asyncio.gather(*(worker() for _ in range(concurrency)))
-    elapsed = time.perf_counter() - began
+    return _measured(latencies, time.perf_counter() - began)
+
+
+async def trickle(run: Run, runs: int, rate: int) -> Measured:
+    """Measures `runs` runs that begin at random times, `rate` a second on average, whether or not others have ended: what
+    a service sees. The times are the same in each measurement. A run that begins late has waited since its time."""
+    intervals = random.Random(rate)
+    latencies: list[float] = []
+
+    async def one(due: float) -> None:
+        await run()
+        latencies.append(time.perf_counter() - due)
+
+    began = due = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(runs):
+            due += intervals.expovariate(rate)
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            group.create_task(one(due))
+    return _measured(latencies, time.perf_counter() - began)
+
+
+def _measured(latencies: list[float], elapsed: float) -> Measured:
     latencies.sort()
-    p50, p95 = (latencies[int(len(latencies) * part)] for part in (0.5, 0.95))
-    return Measured(p50, len(latencies) / elapsed, p95)
+    p50, p95, p99 = (latencies[int(len(latencies) * part)] for part in (0.5, 0.95, 0.99))
+    return Measured(p50, len(latencies) / elapsed, p95, p99)
 
 
 def announce(address: str) -> None:

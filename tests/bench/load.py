@@ -1,4 +1,5 @@
-"""One measurement: so many runs at a concurrency, over an edge. Gives latencies in seconds and runs per second."""
+"""One measurement: so many runs at a concurrency, or with the driver `trickle` at a rate, over an edge. Gives latencies in
+seconds and runs per second."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.channel import service_options
 from archon.client import Client, submit_request
-from tests.bench.drive import GOAL, Measured, drive
+from tests.bench.drive import GOAL, Driver, Measured, drive
 from tests.bench.peers import METHOD
 
 
-async def floor(target: str, runs: int, concurrency: int) -> Measured:
+async def floor(target: str, runs: int, concurrency: int, driver: Driver = drive) -> Measured:
     """The edge of the floor."""
     async with grpc.aio.insecure_channel(target) as channel:
         method: Any = channel.unary_unary(METHOD)
@@ -27,10 +28,10 @@ async def floor(target: str, runs: int, concurrency: int) -> Measured:
             await method(GOAL.encode())
 
         await one()
-        return await drive(one, runs, concurrency)
+        return await driver(one, runs, concurrency)
 
 
-async def calls(targets: str, runs: int, concurrency: int) -> Measured:
+async def calls(targets: str, runs: int, concurrency: int, driver: Driver = drive) -> Measured:
     """The edge of the floor without the hop from client to orchestrator: one call to each of `targets`, after each
     other."""
     async with AsyncExitStack() as stack:
@@ -43,10 +44,10 @@ async def calls(targets: str, runs: int, concurrency: int) -> Measured:
                 content = goal + await method(content)
 
         await one()
-        return await drive(one, runs, concurrency)
+        return await driver(one, runs, concurrency)
 
 
-async def unary(target: str, runs: int, concurrency: int) -> Measured:
+async def unary(target: str, runs: int, concurrency: int, driver: Driver = drive) -> Measured:
     """SubmitRun with wait, over bare stubs."""
     async with grpc.aio.insecure_channel(target, options=service_options()) as channel:
         stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
@@ -58,10 +59,10 @@ async def unary(target: str, runs: int, concurrency: int) -> Measured:
             assert response.run.state == common_pb2.TASK_STATE_COMPLETED, response.run.failure
 
         await _until_known(one)
-        return await drive(one, runs, concurrency)
+        return await driver(one, runs, concurrency)
 
 
-async def converse(target: str, runs: int, concurrency: int) -> Measured:
+async def converse(target: str, runs: int, concurrency: int, driver: Driver = drive) -> Measured:
     """Many runs on one stream; a run is done when its last event has come."""
     async with Client(target) as client, client.converse() as conversation:
         ends: dict[str, asyncio.Event] = {}
@@ -83,7 +84,7 @@ async def converse(target: str, runs: int, concurrency: int) -> Measured:
             del ends[run.run_id]
 
         await _until_known(one)
-        measured = await drive(one, runs, concurrency)
+        measured = await driver(one, runs, concurrency)
         await conversation.done()
         await reading
         return measured

@@ -25,7 +25,7 @@ from rich.table import Table
 from tests.bench import load
 from tests.bench.drive import ROLES, Measured, request_load
 from tests.bench.environments import Environment, NotInstalled
-from tests.bench.pipeline import Edge, Meter, fdatasync_p50, measure
+from tests.bench.pipeline import RUNS, Edge, Meter, fdatasync_p50, measure
 from tests.bench.processes import NotStarted, Processes
 
 AUTOGEN = Environment(
@@ -35,7 +35,11 @@ LANGGRAPH = Environment(
     "langgraph",
     ("langgraph==1.2.22", "langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2", "aiosqlite==0.22.1"),
 )
-RUNS = {1: 150, 64: 1000}
+LOADS = {load: runs for load, runs in RUNS.items() if load <= 64}
+FIGURES: dict[str, Callable[[Measured], float]] = {
+    "p50": lambda measured: measured.p50,
+    "runs/s": lambda measured: measured.rate,
+}
 JOURNALS = ("memory", "normal", "full")
 
 
@@ -133,6 +137,12 @@ def show(console: Console, peers: dict[str, Peer], figures: dict[tuple[str, int]
             f"{cpu / meter.cpu_per_run('floor'):.2f}",
         )
     console.print(table)
+    for title, figure in FIGURES.items():
+        by_load = Table(f"{title}, x floor", *(f"at {number}" for number in LOADS))
+        for name in peers:
+            multiples = (figure(figures[name, number]) / figure(figures["floor", number]) for number in LOADS)
+            by_load.add_row(name, *(f"{multiple:.2f}" for multiple in multiples))
+        console.print(by_load)
 
 
 def main() -> None:
@@ -150,7 +160,7 @@ def main() -> None:
             f"{', '.join((*AUTOGEN.packages, *LANGGRAPH.packages))}"
         )
         targets = {name: (peer.address, meter.metered(name, peer.pids, peer.edge)) for name, peer in peers.items()}
-        show(console, peers, uvloop.run(measure(targets, given.rounds, given.scale, RUNS)), meter)
+        show(console, peers, uvloop.run(measure(targets, given.rounds, given.scale, LOADS)), meter)
 
 
 if __name__ == "__main__":

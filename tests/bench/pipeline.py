@@ -1,8 +1,8 @@
 """python -m tests.bench.pipeline: three roles in a row against a floor in the same run, as ratios.
 
 The floor is what a good engineer would write by hand: client -> orchestrator -> three sequential unary calls to three
-agent processes, uvloop, channels kept, no journal; the floor of calls is that without the hop from the client. Rounds are interleaved; figures are medians over the rounds. For
-p50 less is better, for runs/s more. CPU per run is the user and system time of each process over a measurement at 64;
+agent processes, uvloop, channels kept, no journal; the floor of calls is that without the hop from the client. Rounds are
+interleaved; figures are medians over the rounds. For p50 less is better, for runs/s more. CPU per run is the user and system time of each process over a measurement at 64;
 wake-ups are the voluntary context switches of its main thread at 1. With `--before DIR` the orchestrator and agents of
 another checkout are measured in the same rounds.
 """
@@ -159,6 +159,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="another checkout with its own .venv, measured in the same rounds")
     parser.add_argument("--loads", default=",".join(map(str, RUNS)), help="runs at a time, separated by commas")
     parser.add_argument("--journals", default=",".join(JOURNALS), help="memory, normal, full, separated by commas")
+    parser.add_argument("--go", action="store_true", help="with agents in Go, too (`make interop` builds them)")
     given = parser.parse_args()
     checkouts = {"": Checkout()} | ({"before, ": Checkout.at(given.before)} if given.before else {})
     meter = Meter()
@@ -185,6 +186,11 @@ def main() -> None:
                 orchestrator = processes.orchestrator(registry, journal)
                 add(f"{prefix}{journal} unary", load.unary, orchestrator, agents)
                 add(f"{prefix}{journal} Converse", load.converse, orchestrator, agents)
+                if given.go:
+                    registry, agents = processes.go_members()
+                    orchestrator = processes.orchestrator(registry, journal, suffix="-go")
+                    add(f"{prefix}{journal} unary, Go agents", load.unary, orchestrator, agents)
+                    add(f"{prefix}{journal} Converse, Go agents", load.converse, orchestrator, agents)
         loads = {number: RUNS[number] for number in map(int, given.loads.split(","))}
         figures = uvloop.run(measure(targets, given.rounds, given.scale, loads))
         show(figures, list(targets), sync, given.rounds)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,21 +55,24 @@ class Processes:
     def start(self, *command: str, python: str = "", **environment: str) -> str:
         """Starts `python -m COMMAND`, by the checkout's Python or by another one. Returns the address that it
         announces. Raises NotStarted."""
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+        if python:  # an environment of its own, which must hold nothing of this one
+            inherited.pop("PYTHONPATH", None)
+        return self._start([python or self._checkout.python, "-m", *command], {**inherited, **environment})
+
+    def program(self, path: Path, **environment: str) -> str:
+        """Starts a program. Returns the address that it announces. Raises NotStarted."""
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+        return self._start([str(path)], {**inherited, **environment})
+
+    def _start(self, command: list[str], environment: Mapping[str, str]) -> str:
         self._number += 1
         ready = self._home / f"{self._number}.ready"
         log = (self._home / f"{self._number}.log").open("wb")
         self._stack.callback(log.close)
         told = {"BENCH_READY": str(ready), "ARCHON_READY_FILE": str(ready), "ARCHON_HOME": str(self._home)}
         told["ARCHON_SOCKETS"] = str(self._home / "sockets")  # as `archon up` does
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
-        if python:  # an environment of its own, which must hold nothing of this one
-            inherited.pop("PYTHONPATH", None)
-        process = subprocess.Popen(
-            [python or self._checkout.python, "-m", *command],
-            cwd=self._checkout.root,
-            env={**inherited, **told, **environment},
-            stderr=log,
-        )
+        process = subprocess.Popen(command, cwd=self._checkout.root, env={**told, **environment}, stderr=log)
         self._stack.callback(_end, process)
         deadline = time.monotonic() + self._within
         while not ready.exists() or not ready.read_text():
@@ -96,11 +100,30 @@ class Processes:
             for role, depends_on in ROLES
         ]
 
-    def orchestrator(self, registry: str, journal: str, **environment: str) -> str:
+    def go_members(self) -> tuple[str, list[str]]:
+        """Starts a registry and three agents in Go in a row. Returns the addresses of the registry and of the agents."""
+        program = ROOT / ".tools" / "interop" / "go" / "agent"
+        if not program.exists():
+            raise NotStarted(f"{program} is not there: run `make interop`")
+        registry = self.start("archon_services.registry", ARCHON_ETCD="memory")
+        return registry, [
+            self.program(
+                program,
+                ARCHON_REGISTRY=registry,
+                ARCHON_PORT="0",
+                ARCHON_ROLE=role,
+                INTEROP_DEPENDS_ON=" ".join(depends_on),
+                INTEROP_ANSWER="1024",
+                INTEROP_MAX_TASKS="256",
+            )
+            for role, depends_on in ROLES
+        ]
+
+    def orchestrator(self, registry: str, journal: str, *, suffix: str = "", **environment: str) -> str:
         """Starts an orchestrator whose journal is `memory`, `normal`, `full`, or at the address of a database. The
-        file of `normal` and `full` is `journal_file`. Returns its address."""
+        file of `normal` and `full` is `journal_file`, with a `suffix` for another one. Returns its address."""
         in_file = journal in ("normal", "full")
-        path = str(self.journal_file(journal)) if in_file else journal
+        path = f"{self.journal_file(journal)}{suffix}" if in_file else journal
         sync = journal if in_file else "full"
         settings = {"ARCHON_REGISTRY": registry, "ARCHON_MEMORY": "", "ARCHON_LOG_LEVEL": "warning", **environment}
         return self.start("archon_services.orchestrator", ARCHON_JOURNAL=path, ARCHON_JOURNAL_SYNC=sync, **settings)

@@ -1,4 +1,5 @@
-// A designer: one component for each numbered requirement in its shared context. It registers, serves, and drains.
+// A designer: one component for each numbered requirement in its shared context. It registers, serves, and drains. With
+// INTEROP_ANSWER it gives an answer of so many bytes at once, as the role ARCHON_ROLE, for measurements.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,9 +66,34 @@ func waited(ctx context.Context, duration string) bool {
 	}
 }
 
+// number returns the whole number in a variable, or another one if there is none.
+func number(variable string, otherwise int) int {
+	if value, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return value
+	}
+	return otherwise
+}
+
+// role returns the role of this process and the roles that it depends on.
+func role() (string, []*registryv1.DependsOn) {
+	name := os.Getenv("ARCHON_ROLE")
+	if name == "" {
+		return "designer", []*registryv1.DependsOn{{Role: "requirements"}}
+	}
+	var upstream []*registryv1.DependsOn
+	for _, each := range strings.Fields(os.Getenv("INTEROP_DEPENDS_ON")) {
+		upstream = append(upstream, &registryv1.DependsOn{Role: each})
+	}
+	return name, upstream
+}
+
 // design names a component per requirement in place of a model call; the record has its input.
 func design(ctx context.Context, assigned *agentv1.AssignTask, say func(string)) (*agentv1.TaskResult, *agentv1.CallRecord) {
 	began := time.Now()
+	if size := number("INTEROP_ANSWER", 0); size > 0 {
+		output := []*commonv1.Part{{Content: &commonv1.Part_Text{Text: strings.Repeat("x", size)}}}
+		return &agentv1.TaskResult{State: commonv1.TaskState_TASK_STATE_COMPLETED, Output: output}, nil
+	}
 	if !waited(ctx, assigned.GetMetadata()[firstDelayKey]) {
 		return nil, nil
 	}
@@ -175,16 +202,17 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	name, upstream := role()
 	a := &agent{tasks: map[key]*task{}, epochs: map[string]int64{}, registration: &registryv1.Registration{
-		InstanceId:  "designer-go-" + strings.ToLower(rand.Text()[:12]),
-		Role:        "designer",
+		InstanceId:  name + "-go-" + strings.ToLower(rand.Text()[:12]),
+		Role:        name,
 		Version:     "1.0.0",
 		Address:     listener.Addr().String(),
 		Description: "Designs the components that meet the requirements, in Go.",
 		Capabilities: []*commonv1.Capability{{Id: "design.components", Name: "Design components",
 			Description: "Names a component for each requirement."}},
-		DependsOn: []*registryv1.DependsOn{{Role: "requirements"}},
-		MaxTasks:  4,
+		DependsOn: upstream,
+		MaxTasks:  int32(number("INTEROP_MAX_TASKS", 4)),
 		Ttl:       durationpb.New(leaseTime),
 	}}
 	a.news = sync.NewCond(&a.mu)

@@ -91,12 +91,14 @@ def test_a_description_of_parts_has_labels_for_files() -> None:
         common_pb2.Part(raw=b"1"),
         common_pb2.Part(url="https://x.org/a", media_type="image/png"),
         common_pb2.Part(data_json="{}"),
+        common_pb2.Part(data_json="{}", media_type="application/x+json"),
     ]
     assert wire.described(parts).split("\n\n") == [
         "Look.",
         "[a.png, image/png, 4 bytes]",
         "[application/octet-stream, 1 bytes]",
         "[file, image/png: https://x.org/a]",
+        "{}",
     ]
     assert wire.described(parts[:1]) == "Look."
 
