@@ -186,7 +186,7 @@ def main() -> None:
                 orchestrator = processes.orchestrator(registry, journal)
                 add(f"{prefix}{journal} unary", load.unary, orchestrator, agents)
                 add(f"{prefix}{journal} Converse", load.converse, orchestrator, agents)
-                if given.go:
+                if given.go and not prefix:
                     registry, agents = processes.go_members()
                     orchestrator = processes.orchestrator(registry, journal, suffix="-go")
                     add(f"{prefix}{journal} unary, Go agents", load.unary, orchestrator, agents)
