@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument
-from archon_mesh.agent import Agent, ContextCompactionMiddleware
+from archon_mesh.agent import Agent, ContextCompactionMiddleware, ReplyCut
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.declared import load_agent
 from archon_mesh.llm import ModelClient, ModelReply, ModelRequest, deadline
@@ -109,7 +109,8 @@ async def test_a_prompt_that_is_too_long_is_an_overflow_and_compaction_helps(rea
     agent = Agent("a", model=model, max_tokens=16, middlewares=[ContextCompactionMiddleware()])
     answer = await outcome(agent.run_async([*messages, ChatMessage("user", "Say yes.")]))
     await model.close()
-    assert isinstance(answer, str) or answer.kind in ("model.context_overflow", "model.cut"), answer
+    # A small model may write on and on: its reply is cut, but it could reply.
+    assert isinstance(answer, (str, ReplyCut)) or answer.kind == "model.context_overflow", answer
 
 
 async def test_a_slow_prompt_has_the_time_before_the_first_token(real_model: RealModel) -> None:
