@@ -146,12 +146,10 @@ class OpenAIModel:
             call, request, lambda: {**self._arguments(named), "stream": True, **self._stream_options()}
         )
         reply, stream = ChatReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
-        async with aclosing(stream.chunks(lambda event: reply.add(event.data))) as chunks:
+        chunks = stream.read(reply, lambda event: reply.add(event.data), request, self._model)
+        async with aclosing(chunks):
             async for chunk in chunks:
-                yield chunk
-        for chunk in reply.rest():
-            yield chunk
-        yield ModelChunk(reply=self._accounted(reply.finish(request, self._model, is_ended=stream.is_ended), request))
+                yield chunk if chunk.reply is None else ModelChunk(reply=self._accounted(chunk.reply, request))
 
     async def _begin(
         self, call: EndpointCall, request: ModelRequest, body: Callable[[], dict[str, Any]]

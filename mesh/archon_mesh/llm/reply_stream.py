@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from contextlib import aclosing
+from typing import Final, NamedTuple, Protocol
 
 import httpx2
 
 from archon.errors import ArchonError, Unavailable, UnknownFailure
 from archon.failure_kinds import PROVIDER
-from archon_mesh.llm.base import ModelChunk
+from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.endpoint import EndpointCall
 from archon_mesh.llm.sse import EventReader, ServerEvent
 
@@ -26,6 +27,18 @@ class Received(NamedTuple):
 
     name: str
     data: object
+
+
+class Reader(Protocol):
+    """Reads one reply."""
+
+    def rest(self) -> Iterator[ModelChunk]:
+        """Yields what was held back."""
+        ...
+
+    def finish(self, request: ModelRequest, model: str, *, is_ended: bool) -> ModelReply:
+        """Returns the whole reply."""
+        ...
 
 
 class ReplyStream:
@@ -66,6 +79,18 @@ class ReplyStream:
                 yield chunk
         finally:
             await response.aclose()
+
+    async def read(
+        self, reader: Reader, add: Callable[[Received], Iterable[ModelChunk]], request: ModelRequest, model: str
+    ) -> AsyncGenerator[ModelChunk]:
+        """Yields the chunks of a reply; the last one has the whole reply, as `reader` has read it. Raises what `chunks`
+        and `finish` raise."""
+        async with aclosing(self.chunks(add)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        for chunk in reader.rest():
+            yield chunk
+        yield ModelChunk(reply=reader.finish(request, model, is_ended=self.is_ended))
 
     def _read(
         self, events: Sequence[ServerEvent], add: Callable[[Received], Iterable[ModelChunk]]

@@ -84,14 +84,13 @@ class ResponsesModel:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         response = await self._open(call, self._files.fit(names.to_provider(request)))
         reply, stream = ResponseReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
-        async with aclosing(stream.chunks(reply.add)) as chunks:
+        async with aclosing(stream.read(reply, reply.add, request, self._model)) as chunks:
             async for chunk in chunks:
-                yield chunk
-        for chunk in reply.rest():
-            yield chunk
-        whole = reply.finish(request, self._model, is_ended=stream.is_ended)
-        self.calibration.observe(request, whole)
-        yield ModelChunk(reply=replace(whole, usage=with_cost(whole.usage, self.price)))
+                yield chunk if chunk.reply is None else ModelChunk(reply=self._accounted(chunk.reply, request))
+
+    def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
+        self.calibration.observe(request, reply)
+        return replace(reply, usage=with_cost(reply.usage, self.price))
 
     async def close(self) -> None:
         await self._clients.close()
