@@ -82,12 +82,8 @@ class AnthropicModel:
         # Streamed: the API refuses to answer requests with a high limit of tokens as a whole.
         return await whole_reply(self.stream(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        # A schema that is asked for in the messages only needs no tool.
-        final = FinalAnswer(request) if request.output_schema is not None and not request.is_json else None
-        async with aclosing(self._with_files(request if final is None else final.request)) as chunks:
-            async for chunk in chunks:
-                yield chunk if final is None else final.chunk(chunk)
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return FinalAnswer.streamed(FinalAnswer.needed(request), request, self._with_files)
 
     def _with_files(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         return self._files.streamed(request, self._stream)

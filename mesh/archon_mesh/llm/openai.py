@@ -109,11 +109,8 @@ class OpenAIModel:
             return final.reply(await self._generate(final.request))
         return await self._generate(request)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        final = self._final_answer(request)
-        async with aclosing(self._with_files(request if final is None else final.request)) as chunks:
-            async for chunk in chunks:
-                yield chunk if final is None else final.chunk(chunk)
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return FinalAnswer.streamed(self._final_answer(request), request, self._with_files)
 
     def _final_answer(self, request: ModelRequest) -> FinalAnswer | None:
         """Returns the tool for an answer with a schema, if the request has tools and the server takes no response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,12 +79,8 @@ class NativeModel:
     async def generate(self, request: ModelRequest) -> ModelReply:
         return await whole_reply(self.stream(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        # A schema that is asked for in the messages only needs no tool.
-        final = FinalAnswer(request) if request.output_schema is not None and not request.is_json else None
-        async with aclosing(self._with_files(request if final is None else final.request)) as chunks:
-            async for chunk in chunks:
-                yield chunk if final is None else final.chunk(chunk)
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        return FinalAnswer.streamed(FinalAnswer.needed(request), request, self._with_files)
 
     def _with_files(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         return self._files.streamed(request, self._stream)

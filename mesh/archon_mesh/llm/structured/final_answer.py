@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +32,21 @@ class FinalAnswer:
         )
         self._index: int | None = None
         """The index of the call that is streamed."""
+
+    @classmethod
+    def needed(cls, request: ModelRequest) -> FinalAnswer | None:
+        """Returns the tool for an API without response formats; None if the request has no schema, or asks for it in
+        its messages only."""
+        return cls(request) if request.output_schema is not None and not request.is_json else None
+
+    @staticmethod
+    async def streamed(
+        final: FinalAnswer | None, request: ModelRequest, stream: Callable[[ModelRequest], AsyncGenerator[ModelChunk]]
+    ) -> AsyncGenerator[ModelChunk]:
+        """Yields what `stream` yields for the request; with a tool `final`, for the request with it."""
+        async with aclosing(stream(request if final is None else final.request)) as chunks:
+            async for chunk in chunks:
+                yield chunk if final is None else final.chunk(chunk)
 
     def chunk(self, chunk: ModelChunk) -> ModelChunk:
         """Returns a chunk of the reply with the arguments of the tool as text."""
