@@ -47,7 +47,8 @@ async def test_a_memory_is_found_by_its_meaning(
     await eventually(lambda: asyncio.to_thread(answers, embeddings), within=60)
     monkeypatch.setenv("OPENAI_EMBEDDINGS_BASE_URL", embeddings)
     embedder = create_embedder("openai/multilingual-e5-small-q4")
-    async with LongTermMemory(SqliteLongTermStore(tmp_path / "memory.db"), embedder) as memory:
+    # A model on the same cores may take them for seconds; the limit of a search is not the subject.
+    async with LongTermMemory(SqliteLongTermStore(tmp_path / "memory.db"), embedder, timeout=60) as memory:
         for text in ("The cat sleeps on the sofa.", "Interest rates rose in March.", "The bridge is made of steel."):
             await memory.store(text)
         found = await memory.search("Where does the kitten rest?", limit=1)
