@@ -137,12 +137,14 @@ class Agent(SubAgentMetadata, Generic[Out]):
         """State of the current or last run."""
         self.planned_run: PlannedRun | None = None
         """The current or last `run_task`."""
-        self.run_lock = RunLock()
+        self.identity = object()
+        """The same for all forks, by which a loop of calls is recognised."""
+        self.run_lock = RunLock(self.name)
         self._lazy_model = LazyModel(self.config.model)
         self._lazy_fallback = LazyModel(self.config.fallback_model) if self.config.fallback_model else None
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self._sub_agents = SubAgents(self, self.config.max_running_subagents)
+        self._sub_agents = SubAgents(self, self.config.max_running_subagents, self.config.subagent_timeout)
         for key, agent in _with_keys(self.config.sub_agents):
             self.register_agent(agent, name=key)
 
@@ -270,7 +272,7 @@ class Agent(SubAgentMetadata, Generic[Out]):
         """
         fork = copy.copy(self)
         fork.history, fork.session_manager = self.history.copy(), None
-        fork.run_lock, fork.state = RunLock(), None
+        fork.run_lock, fork.state = RunLock(self.name), None
         fork.registered = list(self.registered)
         fork.tools = self.tools.copy()
         fork.engine = self.engine.for_registry(fork.tools)
@@ -286,10 +288,11 @@ class Agent(SubAgentMetadata, Generic[Out]):
         fork: Agent[Any] = self.forked()
         fork.output = TypedOutput.of(output)
         fork.history = HistoryList(agent_name=self.name)
+        fork.identity = object()
         fork.memory_graph, fork.goal_check, fork.tool_sources = None, None, ()
         fork.tools = ToolRegistry.of(each for each in self.tools.registrations if each.name in tool_names)
         fork.engine = self.engine.for_registry(fork.tools)
-        fork._sub_agents = SubAgents(fork, 1)
+        fork._sub_agents = SubAgents(fork, 1, self.config.subagent_timeout)
         return fork
 
     # Parts -----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.goal_check import GoalCheck
 from archon_mesh.agent.state.history import Sessions
+from archon_mesh.agent.subagents import SUBAGENT_SECONDS
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
@@ -51,6 +52,7 @@ class AgentFields(TypedDict, total=False):
     credentials: Source | None
     ask_credential: Ask | None
     max_running_subagents: int
+    subagent_timeout: float
 
 
 class AgentPlace(TypedDict, total=False):
@@ -75,8 +77,9 @@ class AgentConfig:
     `model` is a client, or a spec for `create_model`, such as `openai/NAME` or `anthropic/NAME`. `tools` are Tools or
     functions; `tool_sources` provide further ones, and are connected when a run starts. `sub_agents` are agents,
     optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without a chunk of its reply,
-    `first_token_timeout` the silence before its first token (None: four times `idle_timeout`), and `tool_timeout` one
-    call of a tool without a timeout of its own, all in seconds. `retries` is how often a model call
+    `first_token_timeout` the silence before its first token (None: four times `idle_timeout`), `tool_timeout` one call
+    of a tool without a timeout of its own, and `subagent_timeout` one call of a sub-agent with all its waits, all in
+    seconds. `retries` is how often a model call
     is made again after an error of the provider that may pass, within a minute; then `fallback_model` answers, if
     there is one. `temperature` and `max_tokens` are the model's defaults if None. `tool_quota` limits the calls of all
     tools per minute. `credentials` are values that tools declare by name; `ask_credential` asks a person for a missing
@@ -123,6 +126,7 @@ class AgentConfig:
     credentials: Source | None = field(default=None, repr=False)
     ask_credential: Ask | None = None
     max_running_subagents: int = 8
+    subagent_timeout: float = SUBAGENT_SECONDS
     output: object = None
 
     def __post_init__(self) -> None:
@@ -134,7 +138,7 @@ class AgentConfig:
         for limit in ("retries", "max_repeats"):
             if getattr(self, limit) < 0:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be at least 0")
-        for limit in ("timeout", "idle_timeout", "first_token_timeout", "tool_timeout"):
+        for limit in ("timeout", "idle_timeout", "first_token_timeout", "tool_timeout", "subagent_timeout"):
             if (value := getattr(self, limit)) is not None and value <= 0:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be above 0 s")
 

@@ -9,17 +9,21 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import override
 
-from archon.errors import AlreadyExists, InvalidArgument
+from archon.errors import AlreadyExists, DeadlineExceeded, InvalidArgument
 from archon_mesh.agent.errors import NotAnAgent, SubAgentNotFoundError
 from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.running_agent import RunningAgent
+from archon_mesh.core.call_slots import CallSlots
 from archon_mesh.tools.tool import Tool
 
 _log = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 """Bytes of the answer of a sub-agent, as of an answer of a role."""
+
+SUBAGENT_SECONDS: Final = 3600.0
+"""Seconds of one call of a sub-agent, with all its waits."""
 
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -82,32 +86,47 @@ class SubAgentTool(Tool):
     max_output_bytes = MAX_ANSWER_BYTES
 
     def __init__(
-        self, key: str, description: str, agent: SubAgent, stateless: bool, running: asyncio.Semaphore
+        self,
+        key: str,
+        description: str,
+        agent: SubAgent,
+        *,
+        stateless: bool,
+        running: CallSlots,
+        seconds: float | None,
     ) -> None:
         self.name = key
         self.description = description or f"The agent {key}."
         self.agent = agent
         self.stateless = stateless
         self._running = running
+        self._seconds = seconds
 
     @override
     async def execute(self, **kwargs: Any) -> str:
         return await self.call(kwargs["task"], kwargs["agent_state"])
 
     async def call(self, message: str, caller: AgentState) -> str:
-        """Returns the sub-agent's answer."""
-        async with self._running:
-            return await self.agent.call(message, caller, stateless=self.stateless)
+        """Returns the sub-agent's answer. Raises DeadlineExceeded, and what the sub-agent raises."""
+        try:
+            async with asyncio.timeout(self._seconds) as limit:
+                async with self._running.taken():
+                    return await self.agent.call(message, caller, stateless=self.stateless)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise DeadlineExceeded(f"the sub-agent {self.name} gave no answer within {self._seconds} s") from None
 
 
 class SubAgents:
-    """The sub-agents of one agent; at most `max_running` run concurrently."""
+    """The sub-agents of one agent; at most `max_running` run concurrently, each call for `seconds` at most."""
 
-    def __init__(self, owner: RunningAgent, max_running: int) -> None:
+    def __init__(self, owner: RunningAgent, max_running: int, seconds: float) -> None:
         if max_running < 1:
             raise InvalidArgument("max_running must be at least 1")
         self._owner = owner
-        self._running = asyncio.Semaphore(max_running)
+        self._running = CallSlots(f"each of the {max_running} places for sub-agents of {owner.name}", max_running)
+        self._seconds = seconds
         self.by_key: dict[str, SubAgentTool] = {}
         self._missing: set[str] = set()
 
@@ -117,7 +136,7 @@ class SubAgents:
         Arguments that are not set default to the metadata of the agent's class. Raises NotAnAgent, AlreadyExists if the
         key is taken, and InvalidArgument if the agent is the owner itself.
         """
-        if agent is self._owner:
+        if getattr(agent, "identity", None) is self._owner.identity:
             raise InvalidArgument(f"{agent.name} cannot be a sub-agent of itself")
         if not isinstance(agent, SubAgent):
             raise NotAnAgent(f"not an agent: {agent!r}")
@@ -128,13 +147,20 @@ class SubAgents:
             stateless = agent.subagent_stateless if stateless is None else stateless
         if key in self.by_key:
             raise AlreadyExists(f"{self._owner.name} already has a sub-agent {key!r}")
-        tool = SubAgentTool(key, description or agent.description, agent, bool(stateless), self._running)
+        tool = SubAgentTool(
+            key,
+            description or agent.description,
+            agent,
+            stateless=bool(stateless),
+            running=self._running,
+            seconds=None if getattr(agent, "has_own_timeout", False) else self._seconds,
+        )
         self._owner.tools.register_tool(tool)
         self.by_key[key] = tool
 
     def copy(self, owner: RunningAgent) -> SubAgents:
         """Returns the same sub-agents for a fork of their owner; both share the limit of concurrent calls."""
-        fork = SubAgents(owner, 1)
+        fork = SubAgents(owner, 1, self._seconds)
         fork._running, fork.by_key, fork._missing = self._running, dict(self.by_key), self._missing
         return fork
 

@@ -173,6 +173,7 @@ class _Loader:
             tool_quota=part.tool_quota,
             credentials={name: Secret(value) for name, value in part.credentials.items() if value},
             max_running_subagents=part.max_running_subagents,
+            subagent_timeout=part.subagent_timeout,
             output=file.imports.get((*key, "output")),
         )
         try:

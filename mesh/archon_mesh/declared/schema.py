@@ -10,6 +10,7 @@ from pydantic_core import CoreSchema
 
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
+from archon_mesh.agent.subagents import SUBAGENT_SECONDS
 from archon_mesh.core.people.rule import MAX_RULES
 from archon_mesh.declared.part import Part
 from archon_mesh.declared.rule_part import ToolRulePart
@@ -314,6 +315,9 @@ class AgentPart(Part):
         default_factory=dict, repr=False, description="values that tools need, by name; best from variables"
     )
     max_running_subagents: int = Field(default=8, ge=1, description="concurrent calls of sub-agents")
+    subagent_timeout: float = Field(
+        default=SUBAGENT_SECONDS, gt=0, description="seconds per call of a local sub-agent, with its waits"
+    )
 
 
 class SubAgentPart(AgentPart):

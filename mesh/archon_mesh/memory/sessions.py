@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from archon_mesh.agent.ids import new_id
 from archon_mesh.agent.state.history import HistoryList
+from archon_mesh.core.call_slots import CallSlots
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.memory.store import HistoryChange, HistoryKey, SessionStore
 
@@ -34,7 +35,7 @@ class SessionManager:
         """`store` is a SessionStore, or the location of one, which the manager then closes."""
         self.store = SessionStore(store) if isinstance(store, str) else store
         self._owns_store = isinstance(store, str)
-        self._locks: dict[HistoryKey, asyncio.Lock] = {}
+        self._locks: dict[HistoryKey, CallSlots] = {}
         self._waiting: dict[HistoryKey, int] = {}
         self._open: dict[str, _OpenHistory] = {}
 
@@ -68,10 +69,10 @@ class SessionManager:
 
     @asynccontextmanager
     async def _exclusive(self, key: HistoryKey) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault(key, CallSlots(f"the session {key.session_id} of {key.agent_name}"))
         self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
-            async with lock:
+            async with lock.taken():
                 yield
         finally:
             self._waiting[key] -= 1

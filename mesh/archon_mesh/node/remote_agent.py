@@ -38,6 +38,9 @@ class RemoteAgent:
     `timeout` limits one call, in seconds; None uses the default of the mesh.
     """
 
+    has_own_timeout = True
+    """A call may wait for a person for days: the mesh limits it, not the caller."""
+
     def __init__(
         self, name: str, *, description: str = "", orchestrator: str = "", timeout: float | None = None
     ) -> None:

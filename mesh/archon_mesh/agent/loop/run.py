@@ -63,7 +63,7 @@ async def run_query(
     """
     parent = current_state()
     callers = list(parent.lineage()) if parent is not None else []
-    if any(caller.agent is agent for caller in callers):
+    if any(caller.agent.identity is agent.identity for caller in callers):
         raise FailedPrecondition(
             f"delegation loop: {agent.name} waits for this call and cannot be called by it", reason="DELEGATION_LOOP"
         )
@@ -72,7 +72,7 @@ async def run_query(
             f"delegation too deep: {len(callers)} agents wait for each other", reason="DELEGATION_TOO_DEEP"
         )
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(agent.run_lock)
+        await stack.enter_async_context(agent.run_lock.taken())
         history = await _open_history(agent, stack)
         state = _new_state(agent, history, parent, context, emitter)
         state.max_iterations, state.output = max_iterations or agent.max_iterations, output

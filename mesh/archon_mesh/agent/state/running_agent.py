@@ -35,6 +35,9 @@ class RunningAgent(Protocol):
     """What hooks, tools and the loop may use of an agent; `Agent` implements it."""
 
     name: str
+    identity: object
+    """The same object for an agent and its forks."""
+
     description: str
     agent_id: str
     user_id: str

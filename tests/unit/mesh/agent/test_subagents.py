@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -191,10 +192,10 @@ async def test_delegation_loop_and_endless_chain_are_errors() -> None:
             results = [message for message in request.messages if message.role == "tool"]
             return says(results[-1].content) if results else asks("deeper")
 
-    first, second = Agent("one", model=Endless()), Agent("two", model=Endless())
-    first.register_agent(second, name="deeper", stateless=True)
-    second.register_agent(first, name="deeper", stateless=True)
-    assert "10 agents wait for each other" in await asyncio.wait_for(first.run_async("?"), 60)
+    agents = [Agent(f"number {number}", model=Endless()) for number in range(11)]
+    for agent, called in itertools.pairwise(agents):
+        agent.register_agent(called, name="deeper", stateless=True)
+    assert "10 agents wait for each other" in await asyncio.wait_for(agents[0].run_async("?"), 60)
 
 
 def test_invalid_sub_agent_is_rejected_at_registration() -> None:
