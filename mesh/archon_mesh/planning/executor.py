@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, OperationCancelled
 from archon_mesh.core.plan import (
@@ -20,6 +20,7 @@ from archon_mesh.core.plan import (
     Task,
     block_dependants,
     due_expansions,
+    expanded,
     has_ended,
     ready_subtasks,
     replan_reason,
@@ -40,6 +41,15 @@ MAX_PARALLEL: Final = 8
 
 GRACE: Final = 10.0
 """Seconds that cancelled subtasks have to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the planner was asked: a plan for what is left, for a reason, or what takes `places`."""
+
+    reply: asyncio.Task[Task]
+    reason: str
+    places: Sequence[str]
 
 
 class PlanExecutor:
@@ -87,6 +97,8 @@ class PlanExecutor:
         self._paused = False
         self._cancelled = False
         self._executing = False
+        self._asked: _Asked | None = None
+        self._numbers: dict[str, int] = {}
         self._handled: set[str] = set()
         self._expansions = 0
         self.plans: list[Task] = []
@@ -130,7 +142,7 @@ class PlanExecutor:
         self._executing, self._cancelled, self._counters = True, False, ReplanCounters()
         self._task = _without_executing(task)
         self.plans, self.measured = [], {}
-        self._handled, self._expansions = set(), 0
+        self._handled, self._expansions, self._numbers = set(), 0, {}
         try:
             return await self._execute()
         finally:
@@ -146,20 +158,20 @@ class PlanExecutor:
             if self._cancelled:
                 raise OperationCancelled("the plan was cancelled")
             reason = self._reason()
-            if reason is not None and not self._running and not self._paused:
-                await self._replan(reason)
+            is_idle = not self._running and self._asked is None
+            if reason is not None and is_idle and not self._paused and not await self._ask_for_replan(reason):
                 continue
             if self._paused is not was_paused:
                 was_paused = self._paused
                 await self._report(PlanEventKind.PAUSED if was_paused else PlanEventKind.RESUMED)
             if not self._paused and reason is None:
-                if due := due_expansions(self._current(), self._handled):
-                    await self._expand(due)
-                    continue
-                if self._lower_confidence():
+                due = due_expansions(self._current(), self._handled) if self._asked is None else ()
+                if due:
+                    await self._ask_for_expansion(due)
+                elif self._asked is None and self._lower_confidence():
                     continue
                 await self._start_ready()
-            if reason is None and not self._running and has_ended(self._current()):
+            if reason is None and not self._running and self._asked is None and has_ended(self._current()):
                 return await self._finished()
             await self._wait()
 
@@ -183,7 +195,7 @@ class PlanExecutor:
 
     async def _start_ready(self) -> None:
         ready = self._ready()
-        if not ready and not self._running:
+        if not ready and not self._running and self._asked is None:
             # A plan that was given with failed subtasks.
             for subtask in self._current().subtasks:
                 if subtask.status in (SubTaskStatus.FAILED, SubTaskStatus.SKIPPED):
@@ -194,11 +206,16 @@ class PlanExecutor:
                 return
             executing = subtask.with_status(SubTaskStatus.EXECUTING)
             self._task = self._current().update_subtask(executing)
-            number = next(index for index, each in enumerate(self._task.subtasks, start=1) if each.id == subtask.id)
-            attempts = self._attempts.run(self._task, executing, number, self._retried)
+            attempts = self._attempts.run(self._task, executing, self._number_of(executing), self._retried)
             running = asyncio.create_task(attempts, name=f"subtask {subtask.id[:50]}")
             self._running[running] = subtask.id
             await self._report(PlanEventKind.SUBTASK_STARTED, executing)
+
+    def _number_of(self, subtask: SubTask) -> int:
+        """Returns the position of a subtask, which does not depend on when other subtasks end or are expanded."""
+        for each in self._current().subtasks:
+            self._numbers.setdefault(each.id, len(self._numbers) + 1)
+        return self._numbers[subtask.id]
 
     async def _retried(self, subtask: SubTask, problem: str) -> None:
         if not subtask.expand_on_failure:
@@ -206,10 +223,12 @@ class PlanExecutor:
         await self._report(PlanEventKind.SUBTASK_RETRIED, subtask, problem)
 
     async def _wait(self) -> None:
-        """Waits until a subtask has ended, or the executor is paused, resumed or cancelled; then notes what ended."""
+        """Waits until a subtask has ended, the planner has replied, or the executor is paused, resumed or cancelled;
+        then notes what ended."""
         changed = asyncio.create_task(self._changed.wait(), name="plan changed")
+        planning = {self._asked.reply} if self._asked is not None else set()
         try:
-            await asyncio.wait({*self._running, changed}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*self._running, *planning, changed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             changed.cancel()
         fatal: BaseException | None = None
@@ -221,6 +240,8 @@ class PlanExecutor:
                 await self._ended(running.result())
         if fatal is not None:
             raise fatal
+        if self._asked is not None and self._asked.reply.done():
+            await self._planned(self._asked)
 
     async def _ended(self, run: SubTaskRun) -> None:
         """Notes the end of a subtask. Raises the fatal error of one."""
@@ -257,54 +278,74 @@ class PlanExecutor:
 
     # Replans and the end ---------------------------------------------------------------------------------------------
 
-    async def _replan(self, reason: str) -> None:
-        """Replaces the plan. Raises PlanFailed if there is no planner, no replan is left, or the planner fails."""
+    async def _ask_for_replan(self, reason: str) -> bool:
+        """Asks the planner for another plan. Returns whether it was asked: a low confidence may be no cause.
+
+        Raises PlanFailed if there is no planner, or no replan is left.
+        """
         task, planner = self._current(), self._planner
-        has_failed = replan_reason(replace(self._counters, replans=0, confidence=1.0), self._policy) is not None
+        has_failed = self._has_failed()
         if not has_failed and (planner is None or self._is_last_replan() or has_ended(task)):
             # A low confidence alone is no reason to give up what may still succeed.
             self._counters = replace(self._counters, confidence=1.0)
-            return
+            return False
         if planner is None or self._is_last_replan():
             raise await self._failure(reason)
         await self._report(PlanEventKind.REPLANNING, message=reason)
         limit = self._policy.failures_of_subtask
         split = [id_ for id_, count in self._counters.failures.items() if count >= limit]
-        try:
-            new_task = await planner.replan(task, reason, self._worker.tools, split=split)
-        except (*FATAL, PlanNotApproved):
-            raise
-        except ArchonError as error:
-            _log.warning("task %s: no new plan: %s", task.id, error)
-            if has_failed:
-                raise await self._failure(f"{reason}, and there is no new plan: {error}") from error
-            self._counters = self._counters.with_replan()
-            return
-        self.plans.append(task)
-        self._task, self._counters = new_task, self._counters.with_replan()
-        await self._report(PlanEventKind.REPLANNED, message=reason)
+        self._ask(planner.replan(task, reason, self._worker.tools, split=split), reason)
+        return True
 
-    async def _expand(self, places: Sequence[str]) -> None:
-        """Puts what the planner replies in these places. Raises PlanFailed if there is no planner, it fails, or no
-        expansion is left."""
-        task, planner = self._current(), self._planner
-        if planner is None:
+    async def _ask_for_expansion(self, places: Sequence[str]) -> None:
+        """Asks the planner what takes these places. Raises PlanFailed if there is no planner, or no expansion is
+        left."""
+        if self._planner is None:
             raise await self._failure(f"without a planner, {places[0]} cannot be expanded")
         if self._expansions >= MAX_EXPANSIONS:
             raise await self._failure(f"it was expanded {MAX_EXPANSIONS} times, the most that a plan may be")
-        try:
-            self._task = await planner.expand(task, places, self._worker.tools)
-        except (*FATAL, PlanNotApproved):
-            raise
-        except ArchonError as error:
-            raise await self._failure(f"{places[0]} cannot be expanded: {error}") from error
+        self._ask(self._planner.expand(self._current(), places, self._worker.tools), "", places)
+
+    def _ask(self, reply: Coroutine[Any, Any, Task], reason: str, places: Sequence[str] = ()) -> None:
+        self._asked = _Asked(asyncio.create_task(reply, name="planner"), reason, places)
+
+    async def _planned(self, asked: _Asked) -> None:
+        """Continues with what the planner has replied. Raises PlanFailed if it failed."""
+        self._asked = None
+        if asked.reply.cancelled():
+            raise await self._failure("the planner was cancelled")
+        error = asked.reply.exception()
+        if error is None:
+            await (self._expanded if asked.places else self._replanned)(asked, asked.reply.result())
+            return
+        if isinstance(error, (*FATAL, PlanNotApproved)) or not isinstance(error, ArchonError):
+            raise error
+        if asked.places:
+            raise await self._failure(f"{asked.places[0]} cannot be expanded: {error}") from error
+        _log.warning("task %s: no new plan: %s", self._current().id, error)
+        if self._has_failed():
+            raise await self._failure(f"{asked.reason}, and there is no new plan: {error}") from error
+        self._counters = self._counters.with_replan()
+
+    async def _replanned(self, asked: _Asked, new_task: Task) -> None:
+        self.plans.append(self._current())
+        self._task, self._counters = new_task, self._counters.with_replan()
+        await self._report(PlanEventKind.REPLANNED, message=asked.reason)
+
+    async def _expanded(self, asked: _Asked, new_task: Task) -> None:
+        # Others have gone on since the planner was asked: what has begun stays as it is now.
+        self._task = expanded(self._current(), new_task, asked.places)
         self._expansions += 1
-        for id_ in places:
-            subtask = task.get_subtask(id_)
+        for id_ in asked.places:
+            subtask = self._current().get_subtask(id_)
             if subtask is not None and subtask.status is SubTaskStatus.FAILED:
                 self._handled.add(id_)
                 await self._skip_dependants(id_)
-        await self._report(PlanEventKind.EXPANDED, message=", ".join(places))
+        await self._report(PlanEventKind.EXPANDED, message=", ".join(asked.places))
+
+    def _has_failed(self) -> bool:
+        """Tells whether there is more cause for another plan than a low confidence."""
+        return replan_reason(replace(self._counters, replans=0, confidence=1.0), self._policy) is not None
 
     def _is_last_replan(self) -> bool:
         return self._counters.replans >= self._policy.max_replans
@@ -329,8 +370,10 @@ class PlanExecutor:
         return PlanFailed(f"the plan failed{after}: {reason}.", self.plans, simpler_goal(task))
 
     async def _stop(self) -> None:
-        """Cancels what is executing and waits for its end."""
-        running = list(self._running)
+        """Cancels what is executing, and the planner, and waits for their end."""
+        running: list[asyncio.Task[Any]] = list(self._running)
+        if self._asked is not None:
+            running.append(self._asked.reply)
         for each in running:
             each.cancel()
         if running:
@@ -341,6 +384,7 @@ class PlanExecutor:
             for each in left:
                 _log.warning("%s ignores that it was cancelled", each.get_name())
         self._running.clear()
+        self._asked = None
         self._task = _without_executing(self._current())
 
     def _current(self) -> Task:
