@@ -152,6 +152,12 @@ class Outbox:
         await self._database.alone(_erase_deleted)
         return removed
 
+    async def set_aside(self, tenant: str, entry_id: str) -> None:
+        """Keeps an entry that the store refuses, and does not return it any more."""
+        await self._database.write(
+            lambda db: db.execute("UPDATE waiting SET damaged = 1 WHERE tenant = ? AND id = ?", (tenant, entry_id))
+        )
+
     async def _set_aside(self, numbers: Sequence[int]) -> None:
         await self._database.write(
             lambda db: db.executemany("UPDATE waiting SET damaged = 1 WHERE number = ?", [(n,) for n in numbers])

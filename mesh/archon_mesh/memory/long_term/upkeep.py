@@ -139,15 +139,24 @@ class Upkeep:
                 if waiting is None:
                     break
                 tenant, entries = waiting.tenant, waiting.entries
-                # The store leaves an id as it is that it has: it may have stored the entry although it raised.
-                await self._guard.call(
-                    lambda t=tenant, e=entries: self._store.insert(t, e, [None] * len(e)),  # type: ignore[misc]
-                    limit=LONG,
-                )
-                await outbox.remove(tenant, [entry.id for entry in entries])
+                moved += await self._move(outbox, tenant, entries)
             self._cache.invalidate(tenant)
-            moved += len(entries)
         return moved
+
+    async def _move(self, outbox: Outbox, tenant: str, entries: Sequence[LongTermEntry]) -> int:
+        """Moves entries to the store; returns their number. An entry that the store refuses is set aside, so that it
+        does not keep the others in the outbox."""
+        try:
+            # The store leaves an id as it is that it has: it may have stored the entry although it raised.
+            await self._guard.call(lambda: self._store.insert(tenant, entries, [None] * len(entries)), limit=LONG)
+        except InvalidArgument as error:
+            if len(entries) > 1:
+                return sum([await self._move(outbox, tenant, [entry]) for entry in entries])
+            _log.error("an entry in the outbox of long-term memory is set aside: %s", error)
+            await outbox.set_aside(tenant, entries[0].id)
+            return 0
+        await outbox.remove(tenant, [entry.id for entry in entries])
+        return len(entries)
 
     async def embed_missing(self) -> int:
         """Embeds entries without a vector of the current embedder; returns their number. Stops if the embedder is

@@ -7,7 +7,7 @@ It holds the events, the inputs that caused them, the recorded calls, and the pu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from archon_services.orchestrator.journal.owners import Owners
@@ -81,9 +81,11 @@ class Journal(Owners, Protocol):
         """Returns (ordinal from 1, RunRecord bytes), in order, up to the one that reaches `max_bytes`."""
         ...
 
-    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
+    async def outbox(
+        self, owner: str, limit: int = 100, *, scope: str = "", without: Collection[str] = ()
+    ) -> list[OutboxRow]:
         """Returns publications of runs that `owner` or no live incarnation owns, oldest first; those whose result is
-        damaged are marked."""
+        damaged are marked. `scope` asks for those of one scope, `without` leaves out those of some scopes."""
         ...
 
     async def unpublished(self, scope: str) -> bool:

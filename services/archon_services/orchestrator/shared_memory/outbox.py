@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from archon import context
 from archon.api.memory.v1 import memory_pb2
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, DataLoss, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
+from archon.errors import Aborted, ArchonError, DataLoss, Internal, OperationCancelled, Unauthenticated
 from archon.memory import MemoryGraphClient
 from archon.telemetry import metrics
 from archon.telemetry.spans import without_client_spans
@@ -21,6 +21,7 @@ from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.shared_memory.held_scopes import OUTAGES, HeldScopes
 from archon_services.orchestrator.tracing.context import calls_for
 
 _log = logging.getLogger(__name__)
@@ -31,38 +32,59 @@ PAGE: Final = 100
 
 PUBLISH_TIMEOUT: Final = 5.0
 MAX_KEEP: Final = 3650 * 86_400
-_TRANSIENT: Final = (Unavailable, DeadlineExceeded, ResourceExhausted, Internal)
-"""Errors after which a publication is tried again; any other error is final."""
+_TRANSIENT: Final = (*OUTAGES, Internal, Aborted, OperationCancelled, Unauthenticated)
+"""Errors of the memory service after which a publication is tried again; any other one of the tree is final."""
 
 
 class OutboxPublisher:
-    """A background loop that publishes what the outbox holds; `wake` tells it of new rows.
+    """Background loops that publish what the outbox holds; `wake` tells them of new rows.
 
-    `keep` is how long, in seconds, the shared memory keeps answers that were published in no session: their run is
-    deleted from the journal by then."""
+    A publication that fails is tried again apart from those of other scopes, which never wait for it; the later ones of
+    its scope do. One that keeps failing while others succeed is given up: the answer stays in its run. `keep` is how
+    long, in seconds, the shared memory keeps answers that were published in no session: their run is deleted from the
+    journal by then."""
 
-    def __init__(self, journal: Journal, runs: Runs, target: str, *, keep: float) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        runs: Runs,
+        target: str,
+        *,
+        keep: float,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         self._journal = journal
         self._runs = runs
         self._client = MemoryGraphClient(target)
         self._keep = max(1, min(int(keep), MAX_KEEP))
+        self._sleep = sleep
         self._news = asyncio.Event()
+        self._held = HeldScopes()
+        self._held_news = asyncio.Event()
         self._measured = metrics.recorder() is not None
         self._oldest = 0.0
         """Wall seconds of the publication that is published next, 0 if there is none, or nothing is measured."""
 
-        self.pending = 0
-        """The publications in the outbox; those that an earlier process left count as 100 at most until they are
-        read."""
-        self._loop = BackgroundLoop("outbox", self._run, backoff_max=MAX_BACKOFF, expected=_TRANSIENT)
+        self._pending = 0
+        self._loops = (
+            BackgroundLoop("outbox", self._run, backoff_max=MAX_BACKOFF, expected=OUTAGES, sleep=sleep),
+            BackgroundLoop("outbox retries", self._run_retries, backoff_max=MAX_BACKOFF, sleep=sleep),
+        )
+
+    @property
+    def pending(self) -> int:
+        """The publications in the outbox; those that an earlier process left count as 100 at most until they are read,
+        and those of a scope that waits after a failure as one."""
+        return self._pending + len(self._held)
 
     def start(self) -> None:
         """Starts with what an earlier process left in the outbox."""
-        self._loop.start()
+        for loop in self._loops:
+            loop.start()
 
     def wake(self, added: int = 0) -> None:
         """Has the loop look into the outbox, to which so many publications were added."""
-        self.pending += added
+        self._pending += added
         self._news.set()
 
     def age(self, now: float) -> float:
@@ -72,52 +94,76 @@ class OutboxPublisher:
 
     async def close(self) -> None:
         """Stops; unpublished answers stay in the outbox. Idempotent."""
-        await self._loop.close()
+        for loop in self._loops:
+            await loop.close()
         await self._client.close()
 
     async def _run(self) -> None:
         while True:
             self._news.clear()
-            while rows := await self._journal.outbox(self._runs.owner, PAGE):
-                self.pending = len(rows) if len(rows) < PAGE else max(self.pending, PAGE)
+            while rows := await self._journal.outbox(self._runs.owner, PAGE, without=self._held.scopes):
+                self._pending = len(rows) if len(rows) < PAGE else max(self._pending, PAGE)
                 for row in rows:
+                    self._pending -= 1
+                    if row.publication.scope in self._held:
+                        continue
                     if self._measured:
                         self._oldest = _time_of(row) or self._oldest
-                    await self._publish(row)
-                    self.pending -= 1
-            self.pending, self._oldest = 0, 0.0
-            self._loop.report_progress()
+                    if isinstance(error := await self._publish(row), OUTAGES):
+                        raise error
+                    self._loops[0].report_progress()
+            self._pending = 0
+            if not self._held:
+                self._oldest = 0.0
             await self._news.wait()
 
-    async def _publish(self, row: OutboxRow) -> None:
-        publication = row.publication
+    async def _run_retries(self) -> None:
+        while True:
+            self._held_news.clear()
+            if not self._held:
+                await self._held_news.wait()
+            await self._sleep(min(MAX_BACKOFF, 0.1 * 2.0 ** min(self._held.tries, 10)))
+            for scope in self._held:
+                await self._publish_scope(scope)
+
+    async def _publish_scope(self, scope: str) -> None:
+        """Publishes what a scope holds, until a publication fails."""
+        while rows := await self._journal.outbox(self._runs.owner, PAGE, scope=scope):
+            for row in rows:
+                if await self._publish(row) is not None:
+                    return
+        self._held.free(scope)
+        self._news.set()
+
+    async def _publish(self, row: OutboxRow) -> Exception | None:
+        """Publishes a row, or gives it up, and deletes it. Returns the error if it is to be tried again."""
         try:
-            item = _item(row)
-        except DataLoss as error:  # it will never be readable: the other answers are not to wait for it
+            await self._send(row)
+            self._held.succeeded()
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one publication must not stop the others
+            is_final = isinstance(error, ArchonError) and not isinstance(error, _TRANSIENT)
+            if not is_final and not self._held.failed(row.publication.scope, row.row_id, error):
+                self._held_news.set()
+                return error
             _log.error(
-                "event %d of run %s is not published: %s", publication.seq, row.run_id, error, extra=_fields(row)
-            )
-            await self._journal.published([row.row_id])
-            return
-        if publication.scope == row.run_id:
-            item.ttl.seconds = self._keep
-        try:
-            with self._within_trace(row):
-                published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
-        except _TRANSIENT:
-            raise
-        except ArchonError as error:
-            _log.error(
-                "the shared memory refuses event %d of run %s: %s",
-                publication.seq,
+                "event %d of run %s is not published in the shared memory: %s",
+                row.publication.seq,
                 row.run_id,
                 error,
                 extra=_fields(row),
+                exc_info=None if isinstance(error, ArchonError) else error,
             )
-        else:
-            given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
-            self._runs.deliver(row.run_id, Delivery(given, quiet=True))
         await self._journal.published([row.row_id])
+        return None
+
+    async def _send(self, row: OutboxRow) -> None:
+        publication, item = row.publication, _item(row)
+        if publication.scope == row.run_id:
+            item.ttl.seconds = self._keep
+        with self._within_trace(row):
+            published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
+        given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
+        self._runs.deliver(row.run_id, Delivery(given, quiet=True))
 
     @contextmanager
     def _within_trace(self, row: OutboxRow) -> Iterator[None]:

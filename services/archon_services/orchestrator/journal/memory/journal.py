@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from archon.errors import AlreadyExists, ArchonError, RequestIdReused
@@ -209,9 +209,17 @@ class MemoryJournal(MemoryOwners):
         found = [(n, data) for n, (of_role, data) in numbered if n > after and (not role or of_role == role)]
         return page_of(found[:limit], max_bytes, lambda record: len(record[1]))
 
-    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
+    async def outbox(
+        self, owner: str, limit: int = 100, *, scope: str = "", without: Collection[str] = ()
+    ) -> list[OutboxRow]:
         others = self._living.keys() - {owner}
-        return [row for row in self._outbox.values() if self._owner_of(row.run_id) not in others][:limit]
+        return [
+            row
+            for row in self._outbox.values()
+            if self._owner_of(row.run_id) not in others
+            and row.publication.scope not in without
+            and scope in ("", row.publication.scope)
+        ][:limit]
 
     async def unpublished(self, scope: str) -> bool:
         return any(row.publication.scope == scope for row in self._outbox.values())

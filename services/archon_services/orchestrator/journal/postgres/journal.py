@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -143,8 +143,11 @@ class PostgresJournal(PostgresOwners):
         rows = await self._connections.fetch(sql.RECORDS, run_id, after, role, limit, max_bytes)
         return [(row[0], row[1]) for row in rows]
 
-    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
-        return [read_outbox_row(tuple(row)) for row in await self._connections.fetch(sql.OUTBOX, owner, limit)]
+    async def outbox(
+        self, owner: str, limit: int = 100, *, scope: str = "", without: Collection[str] = ()
+    ) -> list[OutboxRow]:
+        rows = await self._connections.fetch(sql.OUTBOX, owner, limit, scope, list(without))
+        return [read_outbox_row(tuple(row)) for row in rows]
 
     async def unpublished(self, scope: str) -> bool:
         return bool(await self._connections.fetch(sql.UNPUBLISHED, scope))

@@ -46,7 +46,8 @@ FROM archon_journal.outbox AS o LEFT JOIN archon_journal.runs AS r ON r.run_id =
 LEFT JOIN LATERAL (
   SELECT * FROM archon_journal.steps WHERE run_id = o.run_id AND base < o.seq ORDER BY base DESC LIMIT 1
 ) AS s ON true
-WHERE coalesce(r.owner, '') = $1 OR coalesce(r.owner, '') NOT IN (SELECT owner FROM archon_journal.owners)
+WHERE (coalesce(r.owner, '') = $1 OR coalesce(r.owner, '') NOT IN (SELECT owner FROM archon_journal.owners))
+  AND $3 IN ('', o.scope) AND o.scope <> ALL($4::text[])
 ORDER BY o.row_id LIMIT $2
 """
 UNPUBLISHED: Final = "SELECT 1 FROM archon_journal.outbox WHERE scope = $1 LIMIT 1"

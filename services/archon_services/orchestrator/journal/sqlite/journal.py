@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -72,10 +73,12 @@ SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content
   s.base, s.last_seq, s.data, s.inputs, s.checksum
 FROM outbox AS o LEFT JOIN steps AS s ON s.run_id = o.run_id
   AND s.base = (SELECT max(base) FROM steps WHERE run_id = o.run_id AND base < o.seq)
-WHERE ?1 IN (0, o.row_id) ORDER BY o.row_id LIMIT ?2
+WHERE ?1 IN (0, o.row_id) AND ?3 IN ('', o.scope) AND o.scope NOT IN (SELECT value FROM json_each(?4))
+ORDER BY o.row_id LIMIT ?2
 """
 _OUTBOX_ALONE: Final = """
-SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox ORDER BY row_id LIMIT ?
+SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox
+WHERE ?2 IN ('', scope) AND scope NOT IN (SELECT value FROM json_each(?3)) ORDER BY row_id LIMIT ?1
 """
 
 
@@ -328,16 +331,20 @@ class SqliteJournal(SqliteOwners):
         rows = await self._read_run(run_id, _RECORDS, (run_id, after, role, limit, max_bytes))
         return [(row[0], row[1]) for row in rows]
 
-    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
+    async def outbox(
+        self, owner: str, limit: int = 100, *, scope: str = "", without: Collection[str] = ()
+    ) -> list[OutboxRow]:
+        left_out = json.dumps(list(without))
         try:
-            return [read_outbox_row(row) for row in await self._read(_OUTBOX, (0, limit))]
+            return [read_outbox_row(row) for row in await self._read(_OUTBOX, (0, limit, scope, left_out))]
         except DataLoss:  # in a step of one of them
-            return [await self._read_publication(row) for row in await self._read(_OUTBOX_ALONE, (limit,))]
+            rows = await self._read(_OUTBOX_ALONE, (limit, scope, left_out))
+            return [await self._read_publication(row) for row in rows]
 
     async def _read_publication(self, row: Sequence[Any]) -> OutboxRow:
         run_id = row[1]
         try:
-            (complete,) = await self._read_run(run_id, _OUTBOX, (row[0], 1))
+            (complete,) = await self._read_run(run_id, _OUTBOX, (row[0], 1, "", "[]"))
         except DataLoss as damage:
             return replace(read_outbox_row([*row, *[None] * 5]), damage=damage)
         return read_outbox_row(complete)

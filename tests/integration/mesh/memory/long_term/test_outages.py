@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -92,6 +93,23 @@ async def test_a_deleted_entry_does_not_come_back_from_the_outbox(tmp_path: Path
         assert await memory.forget(user="ben") == 1
         assert await memory.upkeep.drain() == 1
         assert [each.content for each in await memory.recent()] == ["to be kept"]
+        assert await outbox.count() == 0
+
+
+async def test_an_entry_that_the_store_refuses_holds_up_no_other(tmp_path: Path) -> None:
+    class Refusing(SqliteLongTermStore):
+        async def insert(self, tenant: str, entries: Any, vectors: Any) -> int:
+            if any(each.content == "refused" for each in entries):
+                raise InvalidArgument("not this one")
+            return await super().insert(tenant, entries, vectors)
+
+    outbox = Outbox(tmp_path / "outbox.db")
+    async with LongTermMemory(Refusing(tmp_path / "long_term.db"), outbox=outbox) as memory:
+        await memory.upkeep.close()
+        await outbox.put(memory.tenant, [entry("first"), entry("refused"), entry("last")])
+        await outbox.put("other", [entry("of another tenant")])
+        assert await memory.upkeep.drain() == 3
+        assert {each.content for each in await memory.recent()} == {"first", "last"}
         assert await outbox.count() == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,24 @@ async def test_durability_15_a_publication_waits_to_be_confirmed(journal: Journa
     await journal.published([row.row_id])
     assert await journal.outbox("owner") == []
     assert not await journal.unpublished("scope")
+
+
+async def test_publications_are_read_by_scope(journal: Journal) -> None:
+    scopes = ("s", "it's", "ü", "s")
+    await store(
+        journal,
+        creation(new_run("r"), 4, publications=tuple(Publication(s, "a", "r.1", n) for n, s in enumerate(scopes, 1))),
+    )
+
+    async def seqs(**options: Any) -> list[int]:
+        return [row.publication.seq for row in await journal.outbox("owner", **options)]
+
+    assert await seqs() == [1, 2, 3, 4]
+    assert await seqs(scope="s") == [1, 4]
+    assert await seqs(scope="s", limit=1) == [1]
+    assert await seqs(without=["s"]) == [2, 3]
+    assert await seqs(without={"it's", "ü"}, limit=1) == [1]
+    assert await seqs(scope="none") == []
 
 
 async def test_each_publication_comes_with_the_step_of_its_event(journal: Journal) -> None:

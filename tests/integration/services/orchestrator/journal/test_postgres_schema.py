@@ -196,7 +196,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (owners.EXPIRE, ("owner", 1)),
         (owners.POSTED, ("owner", 1000)),
         (owners.DROP, ([1, 2],)),
-        (statements.OUTBOX, ("owner", 100)),
+        (statements.OUTBOX, ("owner", 100, "", ["s"])),
         (statements.PUBLISHED, ([1, 2],)),
         (statements.COMPACTABLE, (19_500.0, 100)),
         (statements.COMPACT, ("r7", b"summary")),
