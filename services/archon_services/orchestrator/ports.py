@@ -117,8 +117,9 @@ class Transport(Protocol):
         """Releases a reserved slot."""
         ...
 
-    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
-        """Calls `wake` once when a matching instance may have free capacity. Returns a function that cancels this."""
+    def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """Calls `wake` once when a matching instance may have free capacity for a task of the run, which takes turns
+        with other runs. Returns a function that cancels this."""
         ...
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:

@@ -178,7 +178,7 @@ class RunDriver:
         self._inbox = RunInbox(run_id, first)
         if size > drive.max_bytes:
             self._inbox.put(Delivery(inp.JournalFull(size, drive.max_bytes)))
-        placement = self._placement = Placement(drive.transport, self.wake)
+        placement = self._placement = Placement(run_id, drive.transport, self.wake)
         self._history = SessionHistory(drive.journal, drive.turns, drive.transport.stateful, self.wake)
         self._effects = EffectExecutor(run_id, drive.transport, self._history.turns, released=released)
         self._timer = RunTimer(clock, self._tick)

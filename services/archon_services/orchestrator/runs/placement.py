@@ -12,9 +12,10 @@ from archon_services.orchestrator.ports import Transport
 class Placement:
     """`wake` is called when an instance may have capacity for a task that found none."""
 
-    __slots__ = ("_transport", "_waiting", "_wake", "_woken")
+    __slots__ = ("_run_id", "_transport", "_waiting", "_wake", "_woken")
 
-    def __init__(self, transport: Transport, wake: Callable[[], None]) -> None:
+    def __init__(self, run_id: str, transport: Transport, wake: Callable[[], None]) -> None:
+        self._run_id = run_id
         self._transport = transport
         self._wake = wake
         self._waiting: dict[str, Callable[[], None]] = {}
@@ -33,7 +34,7 @@ class Placement:
         instance_id = self._transport.reserve(place.want)
         if instance_id is None:
             if place.task_id not in self._waiting:
-                self._waiting[place.task_id] = self._transport.when_free(place.want, self._freed(place))
+                self._waiting[place.task_id] = self._transport.when_free(place.want, self._run_id, self._freed(place))
             return None
         if self._waiting and (cancel := self._waiting.pop(place.task_id, None)):
             cancel()

@@ -11,8 +11,8 @@ _COUNTER_BITS: Final = 16
 
 
 class RunIds:
-    """Makes run ids of 32 hex digits: milliseconds (48 bits), a counter (16 bits), and random bits of the process (64
-    bits).
+    """Makes run ids of 32 hex digits: milliseconds (48 bits), a counter (16 bits), and 64 random bits of their own, so
+    that nobody who knows some ids can guess another.
 
     A store keeps runs sorted by id: ids that grow with time go to the right edge of its B-tree, whose pages are in
     memory.
@@ -21,10 +21,9 @@ class RunIds:
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         """`wall` gives wall seconds; ids grow even if it goes back."""
         self._wall = wall
-        self._process = secrets.token_hex(8)
         self._last = 0
 
     def next(self) -> str:
         """Returns an id that is greater than all before it in this process."""
         self._last = max(self._last + 1, int(self._wall() * 1000) << _COUNTER_BITS)
-        return f"{self._last:016x}{self._process}"
+        return f"{self._last:016x}{secrets.token_hex(8)}"

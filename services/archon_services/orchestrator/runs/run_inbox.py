@@ -14,6 +14,9 @@ MAX_INBOX: Final = 1_000
 MAX_STEP_BYTES: Final = 8 * 1024 * 1024
 """A step takes no further input above this size."""
 
+MAX_STEP_INPUTS: Final = 64
+"""Inputs of one step: a run with thousands of them gives way to other runs in between."""
+
 
 class RunInbox:
     """A queue of deliveries. Frames of agents are bounded by the live attempts and their bytes in flight, commands by
@@ -50,12 +53,12 @@ class RunInbox:
         self._deliveries.extendleft(reversed(deliveries))
 
     def take(self) -> Sequence[Delivery]:
-        """Takes what is queued; of large inputs, as many as one step may hold."""
+        """Takes what is queued, as much as one step may hold."""
         queued, size = self._deliveries, 0
         if len(queued) == 1:  # as nearly always
             return (queued.popleft(),)
         batch: list[Delivery] = []
-        while queued and size < MAX_STEP_BYTES:
+        while queued and size < MAX_STEP_BYTES and len(batch) < MAX_STEP_INPUTS:
             delivery = queued.popleft()
             batch.append(delivery)
             size += delivery.size

@@ -233,14 +233,12 @@ class SessionPool:
             session.reserved -= 1
             session.changed()
 
-    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
-        return self._waiting.add(want, wake)
+    def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
+        return self._waiting.add(want, run_id, wake)
 
     def _room_changed(self, session: Session) -> None:
         """Wakes tasks that wait for a slot, as many as this session has free slots."""
-        for requirement in self._waiting.requirements(session.role):
-            if fits(session.instance, requirement):
-                self._waiting.wake(requirement, max(0, session.room))
+        self._waiting.wake(session.role, lambda want: fits(session.instance, want), session.room)
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         session = self._sessions.get(instance_id)

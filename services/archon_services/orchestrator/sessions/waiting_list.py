@@ -1,4 +1,4 @@
-"""The tasks that wait for a free slot."""
+"""The tasks that wait for a free slot. Runs take turns: one with thousands of tasks does not keep others out."""
 
 from __future__ import annotations
 
@@ -8,49 +8,123 @@ from itertools import count
 
 from archon_mesh.core.run.types import Requirement
 
+Wake = Callable[[], None]
 
-class WaitingList:
-    """Callbacks by requirement, in the order in which they were added."""
+
+class _Queue:
+    """The callbacks of one requirement, by run: the run whose turn is next is the first."""
 
     def __init__(self) -> None:
-        self._roles: dict[str, dict[Requirement, OrderedDict[int, Callable[[], None]]]] = {}
+        self._runs: OrderedDict[str, OrderedDict[int, Wake]] = OrderedDict()
+        self._turns: dict[str, int] = {}
+        """The turn of each run when it got its place."""
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def __len__(self) -> int:
+        return sum(len(tasks) for tasks in list(self._runs.values()))
+
+    def add(self, run_id: str, turn: int, ticket: int, wake: Wake) -> None:
+        if run_id not in self._runs:
+            self._runs[run_id] = OrderedDict()
+            self._turns[run_id] = turn
+        self._runs[run_id][ticket] = wake
+
+    def first(self, turns: dict[str, list[int]]) -> str:
+        """Returns the run that is next; one that has had its turn in another queue goes to the end."""
+        while True:
+            run_id = next(iter(self._runs))
+            turn = turns[run_id][0]
+            if self._turns[run_id] == turn:
+                return run_id
+            self._turns[run_id] = turn
+            self._runs.move_to_end(run_id)
+
+    def take(self, run_id: str) -> Wake:
+        """Removes and returns the oldest callback of a run."""
+        return self._remove(run_id, next(iter(self._runs[run_id])))
+
+    def discard(self, run_id: str, ticket: int) -> bool:
+        """Removes a callback; returns whether it was there."""
+        if ticket not in self._runs.get(run_id, ()):
+            return False
+        self._remove(run_id, ticket)
+        return True
+
+    def _remove(self, run_id: str, ticket: int) -> Wake:
+        tasks = self._runs[run_id]
+        wake = tasks.pop(ticket)
+        if not tasks:
+            del self._runs[run_id], self._turns[run_id]
+        return wake
+
+
+class _Role:
+    """The callbacks of one role."""
+
+    def __init__(self) -> None:
+        self.queues: dict[Requirement, _Queue] = {}
+        self.turns: dict[str, list[int]] = {}
+        """By run: the ticket of its last turn, or of its first callback, and how many callbacks it has."""
+
+
+class WaitingList:
+    """Callbacks by role, requirement and run. Callbacks of one run and requirement are called in the order in which
+    they were added."""
+
+    def __init__(self) -> None:
+        self._roles: dict[str, _Role] = {}
         self._tickets = count(1)
 
-    def add(self, requirement: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
+    def add(self, requirement: Requirement, run_id: str, wake: Wake) -> Wake:
         """Adds a callback; returns a function that removes it, if it has not been called."""
         ticket = next(self._tickets)
-        self._roles.setdefault(requirement.role, {}).setdefault(requirement, OrderedDict())[ticket] = wake
-        return lambda: self._remove(requirement, ticket)
+        role = self._roles.setdefault(requirement.role, _Role())
+        standing = role.turns.setdefault(run_id, [ticket, 0])
+        standing[1] += 1
+        role.queues.setdefault(requirement, _Queue()).add(run_id, standing[0], ticket, wake)
+        return lambda: self._remove(requirement, run_id, ticket)
 
-    def _remove(self, requirement: Requirement, ticket: int) -> None:
-        queue = self._roles.get(requirement.role, {}).get(requirement)
-        if queue is not None:
-            queue.pop(ticket, None)
-            self._drop_if_empty(requirement)
+    def _remove(self, requirement: Requirement, run_id: str, ticket: int) -> None:
+        role = self._roles.get(requirement.role)
+        queue = role.queues.get(requirement) if role is not None else None
+        if role is not None and queue is not None and queue.discard(run_id, ticket):
+            self._left(role, requirement, run_id)
 
     def requirements(self, role: str) -> list[Requirement]:
         """The requirements on this role that callbacks wait for."""
-        return list(self._roles[role]) if role in self._roles else []
+        return list(self._roles[role].queues) if role in self._roles else []
 
     def sizes(self) -> dict[str, int]:
         """Returns the number of callbacks by role. Any thread may call it."""
-        roles = {role: list(queues.values()) for role, queues in list(self._roles.items())}
-        return {role: sum(len(queue) for queue in queues) for role, queues in roles.items()}
+        return {
+            name: sum(len(queue) for queue in list(role.queues.values())) for name, role in list(self._roles.items())
+        }
 
-    def wake(self, requirement: Requirement, slots: int) -> None:
-        """Calls and removes up to `slots` callbacks, those that were added first."""
-        queue = self._roles.get(requirement.role, {}).get(requirement)
-        if queue is None:
+    def wake(self, role_name: str, fits: Callable[[Requirement], bool], slots: int) -> None:
+        """Calls and removes up to `slots` callbacks whose requirements fit, one of each run in turn."""
+        role = self._roles.get(role_name)
+        if role is None or slots <= 0:
             return
-        for _ in range(min(slots, len(queue))):
-            _, wake = queue.popitem(last=False)
+        fitting = [requirement for requirement in role.queues if fits(requirement)]
+        for _ in range(slots):
+            fitting = [requirement for requirement in fitting if requirement in role.queues]
+            if not fitting:
+                return
+            heads = [(role.queues[requirement].first(role.turns), requirement) for requirement in fitting]
+            run_id, requirement = min(heads, key=lambda head: role.turns[head[0]][0])
+            wake = role.queues[requirement].take(run_id)
+            role.turns[run_id][0] = next(self._tickets)
+            self._left(role, requirement, run_id)
             wake()
-        self._drop_if_empty(requirement)
 
-    def _drop_if_empty(self, requirement: Requirement) -> None:
-        requirements = self._roles.get(requirement.role)
-        if requirements is None or requirements.get(requirement):
-            return
-        requirements.pop(requirement, None)
-        if not requirements:
-            del self._roles[requirement.role]
+    def _left(self, role: _Role, requirement: Requirement, run_id: str) -> None:
+        """Drops what is empty after a callback of a run has left."""
+        role.turns[run_id][1] -= 1
+        if not role.turns[run_id][1]:
+            del role.turns[run_id]
+        if not role.queues[requirement]:
+            del role.queues[requirement]
+        if not role.queues:
+            self._roles.pop(requirement.role, None)

@@ -32,7 +32,7 @@ class NoInstances:
     def reserve(self, want: Requirement) -> str | None:
         return None
 
-    def when_free(self, want: Requirement, wake: Any) -> Any:
+    def when_free(self, want: Requirement, run_id: str, wake: Any) -> Any:
         return lambda: None
 
     def release_run(self, run_id: str, *, over: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from archon_mesh.core.run import Effect, Place
@@ -34,14 +35,19 @@ class OneSlot:
         if self.waiting:
             self.waiting.pop(0)()
 
-    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
         self.waiting.append(wake)
         return lambda: self.waiting.remove(wake)
 
 
+def placements(names: str, transport: OneSlot, woken: list[str]) -> list[Placement]:
+    """Returns the placement of a run for each letter, which is noted when it is woken."""
+    return [Placement(name, cast(Transport, transport), partial(woken.append, name)) for name in names]
+
+
 def test_a_slot_that_a_paused_task_does_not_use_goes_to_the_next() -> None:
     transport, woken = OneSlot(), list[str]()
-    paused, waiting = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "po")  # type: ignore[misc]
+    paused, waiting = placements("po", transport, woken)
     assert paused.find(Place("p", Requirement("a"), 1, 0.0)) is None
     assert waiting.find(Place("o", Requirement("a"), 1, 0.0)) is None
     transport.release("i")
@@ -53,7 +59,7 @@ def test_a_slot_that_a_paused_task_does_not_use_goes_to_the_next() -> None:
 
 def test_a_slot_that_an_ended_run_does_not_use_goes_to_the_next() -> None:
     transport, woken = OneSlot(), list[str]()
-    over, waiting = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
+    over, waiting = placements("xo", transport, woken)
     over.find(Place("x", Requirement("a"), 1, 0.0))
     waiting.find(Place("o", Requirement("a"), 1, 0.0))
     transport.release("i")
@@ -63,7 +69,7 @@ def test_a_slot_that_an_ended_run_does_not_use_goes_to_the_next() -> None:
 
 def test_a_slot_that_an_ended_run_does_not_use_skips_its_other_tasks() -> None:
     transport, woken = OneSlot(), list[str]()
-    over, waiting = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
+    over, waiting = placements("xo", transport, woken)
     for task in ("x1", "x2"):
         over.find(Place(task, Requirement("a"), 1, 0.0))
     waiting.find(Place("o", Requirement("a"), 1, 0.0))

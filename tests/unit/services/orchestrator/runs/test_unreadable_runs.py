@@ -33,7 +33,7 @@ class NoInstances:
     def reserve(self, want: Requirement) -> str | None:
         return None
 
-    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
     def release_run(self, run_id: str, *, over: bool = False) -> None:

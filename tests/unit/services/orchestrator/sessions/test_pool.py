@@ -68,7 +68,7 @@ async def test_a_new_version_wakes_a_task_that_waits_for_it(pool: SessionPool) -
     pool.update([Registration("a", "1.0", instance_id="a1")])
     connect(pool, "a1")
     woken: list[str] = []
-    pool.when_free(Requirement("a", version="2.*"), lambda: woken.append("a"))
+    pool.when_free(Requirement("a", version="2.*"), "r", lambda: woken.append("a"))
     pool.update([Registration("a", "1.0", instance_id="a1")])
     assert woken == []
     pool.update([Registration("a", "2.0", instance_id="a1")])
@@ -86,7 +86,7 @@ async def test_a_free_slot_wakes_a_task_that_waits_for_its_role(pool: SessionPoo
     pool.update([Registration("a", instance_id="a1"), Registration("b", instance_id="b1")])
     woken: list[str] = []
     for role in ("a", "b"):
-        pool.when_free(Requirement(role), lambda role=role: woken.append(role))  # type: ignore[misc]
+        pool.when_free(Requirement(role), "r", lambda role=role: woken.append(role))  # type: ignore[misc]
     connect(pool, "b1")
     assert woken == ["b"]
     connect(pool, "a1")
