@@ -18,11 +18,17 @@ from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.receipts import DEPOSED
 
 TIMEOUT: Final = 10.0
-"""Seconds that a command waits until it is durable."""
+"""Seconds that a command waits until the run has decided about it."""
+
+FIRST_LOOK: Final = 0.01
+LONGEST_PAUSE: Final = 0.2
+"""Seconds between two looks whether another replica has executed a command; doubled with each look."""
 
 
 class RunControl:
-    """Each method returns when its command is durable: appended to the run, or posted to the owner on another replica.
+    """Each method returns when the run has decided about its command, here or at its owner on another replica: a
+    command that came second, or after the run's end, raises. A command whose outcome is unknown when the time is over
+    raises Unavailable, and may still be executed.
 
     `now` returns wall seconds.
     """
@@ -43,12 +49,14 @@ class RunControl:
         _check_not_ended(row)
         self._runs.check_pause(row.run_id)
         await self._deliver(row.run_id, inp.Pause(context.current().identity))
+        await self._check_open(row.run_id)
 
     async def resume(self, row: RunRow) -> None:
         """Resumes the run; does nothing if it is not paused. Raises FailedPrecondition if it has ended, or
         Unavailable."""
         _check_not_ended(row)
         await self._deliver(row.run_id, inp.Resume(context.current().identity))
+        await self._check_open(row.run_id)
 
     async def edit_plan(self, row: RunRow, edit: inp.EditPlan) -> None:
         """Delivers an edit, which the engine may still refuse. Raises FailedPrecondition if the run has ended, or
@@ -65,20 +73,43 @@ class RunControl:
         if repeats(state, request):
             return
         await self._deliver(row.run_id, response_to(state, request, self._now()))
-        held = self._runs.held(row.run_id)
-        if held is not None and not repeats(held, request):
-            raise FailedPrecondition(f"question {request.input_id!r} was answered meanwhile, or is no longer open")
+        if not repeats(await self._runs.state(row.run_id), request):
+            raise FailedPrecondition(
+                f"question {request.input_id!r} was answered meanwhile, or is no longer open",
+                metadata={"input_id": request.input_id},
+            )
+
+    async def _check_open(self, run_id: str) -> None:
+        """Raises FailedPrecondition if the run ended before a command, or at the same time."""
+        row = await self._journal.run(run_id)
+        if row is not None:
+            _check_not_ended(row)
 
     async def _deliver(self, run_id: str, command: inp.Command) -> None:
         """Delivers a command to the run here, or posts it to the owner on another replica; again if the run moves."""
         moved = True
         while moved:
             if self._journal.shared and not self._runs.holds(run_id):
-                await self._journal.post(run_id, encode_command(command, self._now()))
+                await self._executed(await self._journal.post(run_id, encode_command(command, self._now())))
                 return
             receipt = _DurableReceipt()
             self._runs.deliver(run_id, Delivery(command, receipt))
             moved = await receipt.wait()
+
+
+    async def _executed(self, row_id: int) -> None:
+        """Returns when a posted command has been executed, or dropped since its run has ended. Raises Unavailable."""
+        pause = FIRST_LOOK
+        try:
+            async with asyncio.timeout(context.timeout(TIMEOUT)):
+                while await self._journal.is_posted(row_id):
+                    await asyncio.sleep(pause)
+                    pause = min(LONGEST_PAUSE, pause * 2)
+        except TimeoutError:
+            raise Unavailable(
+                "the run's orchestrator has not executed the command yet; it is stored and will be executed",
+                retry_delay=1.0,
+            ) from None
 
 
 def _check_not_ended(row: RunRow) -> None:

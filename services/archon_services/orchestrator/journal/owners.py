@@ -84,8 +84,12 @@ class Owners(Protocol):
         """Returns the ids of runs that have not ended, oldest first: all, or those of one owner."""
         ...
 
-    async def post(self, run_id: str, data: bytes) -> None:
-        """Stores a command for the owner of the run; durable on return."""
+    async def post(self, run_id: str, data: bytes) -> int:
+        """Stores a command for the owner of the run; durable on return. Returns its number."""
+        ...
+
+    async def is_posted(self, row_id: int) -> bool:
+        """Returns whether a command still waits: no step has executed it, and it was not dropped."""
         ...
 
     async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:

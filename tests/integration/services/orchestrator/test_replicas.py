@@ -12,8 +12,9 @@ import pytest
 
 from archon.agent import Question, TaskContext
 from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.client import answer_text
-from archon.errors import RequestIdReused, Unavailable
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import Client, answer_text
+from archon.errors import FailedPrecondition, RequestIdReused, Unavailable
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import ProcessReplicas, Replicas
@@ -124,6 +125,56 @@ async def test_durability_13_forwarded_commands_reach_the_owner(replicas: Replic
         run = await handles[1].result(timeout=5)
         assert time.monotonic() - began < PROMPTLY
         assert run.state == common_pb2.TASK_STATE_CANCELED
+
+
+async def test_one_of_two_answers_at_two_replicas_is_accepted_and_the_other_refused(replicas: Replicas) -> None:
+    async with AsyncExitStack() as stack:
+        troupe = Troupe(replicas, stack)
+
+        async def clerk(task: TaskContext) -> str | Question:
+            return f"answered {task.input_text}" if task.inputs else Question("which?")
+
+        await troupe("clerk", clerk)
+        handles = [await replicas.client.submit(f"x{n}", roles=["clerk"]) for n in range(12)]
+
+        async def asking() -> bool:
+            return len(await replicas.other.list_questions()) == len(handles)
+
+        await eventually(asking)
+
+        async def answer(client: Client, run_id: str, text: str) -> str:
+            """Returns the text if the answer was accepted."""
+            try:
+                await client.respond(run_id, f"{run_id}.1/q1", text)
+            except FailedPrecondition:
+                return ""
+            return text
+
+        async def race(number: int, run_id: str) -> None:
+            here, there = answer(replicas.client, run_id, "here"), answer(replicas.other, run_id, "there")
+            accepted = await asyncio.gather(*((here, there) if number % 2 else (there, here)))
+            assert sorted(map(bool, accepted)) == [False, True], accepted
+            run = await handles[number].result(timeout=10)
+            assert answer_text(run) == f"answered {''.join(accepted)}"
+
+        questions = await replicas.other.list_questions()
+        assert {question.input_id for question in questions} == {f"{handle.run_id}.1/q1" for handle in handles}
+        await asyncio.gather(*(race(number, handle.run_id) for number, handle in enumerate(handles)))
+
+
+async def test_a_command_at_another_replica_says_that_the_run_has_ended(replicas: Replicas) -> None:
+    gate = asyncio.Event()
+    await replicas.agent("echo", gate=gate)
+    handle = await replicas.client.submit("x", roles=["echo"])
+    assert (await replicas.other.pause(handle.run_id)).paused
+    assert not (await replicas.other.resume(handle.run_id)).paused
+    outcomes = await asyncio.gather(
+        replicas.client.cancel(handle.run_id, "enough"), replicas.other.pause(handle.run_id), return_exceptions=True
+    )
+    assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_CANCELED
+    assert isinstance(outcomes[1], (FailedPrecondition, run_pb2.Run))
+    with pytest.raises(FailedPrecondition, match="has ended"):
+        await replicas.other.pause(handle.run_id)
 
 
 async def test_durability_9_a_killed_owners_runs_are_taken_over(replicas: Replicas) -> None:

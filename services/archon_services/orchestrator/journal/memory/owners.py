@@ -80,9 +80,14 @@ class MemoryOwners:
     async def open_runs(self, owner: str = "") -> list[str]:
         return [run_id for run_id in self._open if owner in ("", self._rows[run_id].owner)]
 
-    async def post(self, run_id: str, data: bytes) -> None:
-        self._commands[self._next_command] = CommandRow(self._next_command, run_id, data)
+    async def post(self, run_id: str, data: bytes) -> int:
+        row_id = self._next_command
+        self._commands[row_id] = CommandRow(row_id, run_id, data)
         self._next_command += 1
+        return row_id
+
+    async def is_posted(self, row_id: int) -> bool:
+        return row_id in self._commands
 
     async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:
         rows = (row for row in self._commands.values() if self._owner_of(row.run_id) == owner)

@@ -52,8 +52,8 @@ OPEN_RUNS_OF: Final = (
 )
 COMMANDS: Final = "archon_journal_commands"
 POST: Final = f"""
-WITH posted AS (INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2))
-SELECT pg_notify('{COMMANDS}', owner) FROM archon_journal.runs WHERE run_id = $1
+WITH posted AS (INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2) RETURNING row_id)
+SELECT posted.row_id, (SELECT pg_notify('{COMMANDS}', owner) FROM archon_journal.runs WHERE run_id = $1) FROM posted
 """
 """A NOTIFY takes a lock of the whole server at commit. Commands are rare enough for that; steps are not."""
 
@@ -61,6 +61,7 @@ POSTED: Final = """
 SELECT c.row_id, c.run_id, c.data FROM archon_journal.commands AS c JOIN archon_journal.runs AS r USING (run_id)
 WHERE r.owner = $1 ORDER BY c.row_id LIMIT $2
 """
+IS_POSTED: Final = "SELECT 1 FROM archon_journal.commands WHERE row_id = $1"
 DROP: Final = "DELETE FROM archon_journal.commands WHERE row_id = ANY($1::bigint[])"
 
 
@@ -107,9 +108,12 @@ class PostgresOwners:
         query = (OPEN_RUNS_OF, owner) if owner else (OPEN_RUNS,)
         return [row[0] for row in await self._connections.fetch(*query)]
 
-    async def post(self, run_id: str, data: bytes) -> None:
+    async def post(self, run_id: str, data: bytes) -> int:
         # Sent again after a lost connection it may be stored twice, like a command of two callers.
-        await self._connections.fetch(POST, run_id, data)
+        return int((await self._connections.fetch(POST, run_id, data))[0][0])
+
+    async def is_posted(self, row_id: int) -> bool:
+        return bool(await self._connections.fetch(IS_POSTED, row_id))
 
     async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:
         return [CommandRow(*row) for row in await self._connections.fetch(POSTED, owner, limit)]

@@ -100,9 +100,13 @@ class SqliteOwners:
         sql = "SELECT run_id FROM runs WHERE ended_at = 0 AND (? = '' OR owner = ?) ORDER BY created_at"
         return [row[0] for row in await self._read(sql, (owner, owner))]
 
-    async def post(self, run_id: str, data: bytes) -> None:
+    async def post(self, run_id: str, data: bytes) -> int:
         sql = "INSERT INTO commands (run_id, data) VALUES (?, ?)"
-        await self._write(lambda db: db.execute(sql, (run_id, data)))
+        row_id: int = await self._write(lambda db: db.execute(sql, (run_id, data)).lastrowid)
+        return row_id
+
+    async def is_posted(self, row_id: int) -> bool:
+        return bool(await self._read("SELECT 1 FROM commands WHERE row_id = ?", (row_id,)))
 
     async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:
         sql = (

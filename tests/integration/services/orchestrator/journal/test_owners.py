@@ -139,10 +139,11 @@ async def test_the_last_event_is_derived_from_the_last_step(journal: Journal) ->
 async def test_durability_13_a_command_waits_until_a_step_executes_it(journal: Journal) -> None:
     await journal.enter(owner_row("owner"))
     await create(journal, "r")
-    await journal.post("r", b"first")
-    await journal.post("r", b"second")
+    row_ids = [await journal.post("r", b"first"), await journal.post("r", b"second")]
     await journal.post("unknown", b"?")
     first, second = await journal.posted("owner")
+    assert row_ids == [first.row_id, second.row_id]
+    assert [await journal.is_posted(row_id) for row_id in (*row_ids, 1_000_000)] == [True, True, False]
     assert [(row.run_id, row.data) for row in (first, second)] == [("r", b"first"), ("r", b"second")]
     assert await journal.posted("other") == []
     wrong = step("r", 7, commands=(first.row_id,))
@@ -150,6 +151,7 @@ async def test_durability_13_a_command_waits_until_a_step_executes_it(journal: J
     assert len(await journal.posted("owner")) == 2, "a refused step deletes no command"
     assert await store(journal, step("r", 1, commands=(first.row_id,))) is Outcome.DONE
     assert [row.data for row in await journal.posted("owner")] == [b"second"]
+    assert [await journal.is_posted(row_id) for row_id in row_ids] == [False, True]
     await journal.drop([second.row_id])
     assert await journal.posted("owner") == []
 

@@ -195,6 +195,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (owners.BEAT, ("owner", "")),
         (owners.EXPIRE, ("owner", 1)),
         (owners.POSTED, ("owner", 1000)),
+        (owners.IS_POSTED, (1,)),
         (owners.DROP, ([1, 2],)),
         (statements.OUTBOX, ("owner", 100, "", ["s"])),
         (statements.PUBLISHED, ([1, 2],)),
