@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable
 from archon.failure_kinds import STORAGE
@@ -37,6 +37,14 @@ QUICK: Final = 0.002
 """Seconds that a commit may take to count as quick: for so long an event loop may wait for the disk."""
 
 
+class Witness(Protocol):
+    """Is told how each transaction ended, on the thread that made it."""
+
+    def committed(self) -> None: ...
+
+    def rolled_back(self) -> None: ...
+
+
 class Busy(Exception):
     """Other work is under way or queued: `now` cannot run at once."""
 
@@ -55,8 +63,10 @@ class SqliteWriter:
         inline: bool,
         store_name: str = "journal",
         verify: Callable[[], str] = lambda: "",
+        witness: Witness | None = None,
     ) -> None:
         self._verify = verify
+        self._witness = witness
         self._db = connection
         self._store_name = store_name
         self._inline = inline
@@ -186,6 +196,8 @@ class SqliteWriter:
         self._db.execute("COMMIT")
         self.is_quick = time.perf_counter() - began <= QUICK
         self.exit_if_replaced()
+        if self._witness is not None:
+            self._witness.committed()
 
     def exit_if_replaced(self) -> None:
         """Ends the process if the file is no longer the one that was opened."""
@@ -197,6 +209,8 @@ class SqliteWriter:
     def _rollback(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+        if self._witness is not None:
+            self._witness.rolled_back()
 
 
 def _result_or_error(work: Callable[[Any], Any], argument: Any) -> Any:

@@ -96,7 +96,6 @@ class RunControl:
             self._runs.deliver(run_id, Delivery(command, receipt))
             moved = await receipt.wait()
 
-
     async def _executed(self, row_id: int) -> None:
         """Returns when a posted command has been executed, or dropped since its run has ended. Raises Unavailable."""
         pause = FIRST_LOOK

@@ -66,6 +66,16 @@ class FileIdentity:
         stat = self._path.stat()
         self._device, self._inode, self._size = stat.st_dev, stat.st_ino, stat.st_size
 
+    def is_same(self, db: sqlite3.Connection) -> bool:
+        """Tells whether a file is the one of the last start, or has no identity yet."""
+        remembered, generation = self._remembered()
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            return True
+        found = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('identity', 'generation')"))
+        return (
+            found.get("identity", remembered) == remembered and int(found.get("generation", generation)) >= generation
+        )
+
     def verify(self) -> str:
         """Says what has happened to the file at the path since it was opened; empty if it is the same."""
         try:
@@ -95,8 +105,7 @@ class FileIdentity:
         db.execute("COMMIT")
         db.execute(f"PRAGMA synchronous = {int(synchronous)}")
         content = f"{identity} {generation}\n".encode()
-        os.pwrite(self._lock_file, content, 0)
-        os.ftruncate(self._lock_file, len(content))
+        os.pwrite(self._lock_file, content.ljust(_MAX_BYTES, b"\n"), 0)
         os.fsync(self._lock_file)
 
     def _remembered(self) -> tuple[str, int]:

@@ -31,6 +31,7 @@ from archon_services.orchestrator.journal.session_history import (
 )
 from archon_services.orchestrator.journal.sqlite.commit import commit_steps
 from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
+from archon_services.orchestrator.journal.sqlite.last_commit import LastCommit
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 from archon_services.orchestrator.journal.sqlite.schema import OWN_COLUMNS, RUN_COLUMNS, TABLES, VERSION, upgrade
 from archon_services.orchestrator.journal.sqlite.wal import WriteAheadLog
@@ -91,6 +92,7 @@ class SqliteJournal(SqliteOwners):
         self._path = path
         self._reset = reset
         self._identity: FileIdentity | None = None
+        self._last_commit: LastCommit | None = None
         self.durability: str = sync
         self.inline = sync == "normal"
         self._lock_file: int | None = None
@@ -123,6 +125,8 @@ class SqliteJournal(SqliteOwners):
             raise FailedPrecondition(f"the journal {self._path} is in use by another orchestrator") from None
         self._identity = FileIdentity(self._path, self._lock_file, reset=self._reset)
         self._identity.check_file()
+        self._last_commit = LastCommit(self._path, self._lock_file, durability=self.durability, reset=self._reset)
+        self._last_commit.check(self._identity.is_same)
         private_file(self._path)
         self._connection = self._connect()
         check_is_journal(self._path, self._connection)
@@ -139,7 +143,10 @@ class SqliteJournal(SqliteOwners):
         check_end(self._path, self._connection)
         self._identity.check_content(self._connection)
         self._reader = self._connect()
-        self._writer = SqliteWriter(self._connection, inline=self.inline, verify=self._identity.verify)
+        self._last_commit.begin()
+        self._writer = SqliteWriter(
+            self._connection, inline=self.inline, verify=self._identity.verify, witness=self._last_commit
+        )
         self._wal = WriteAheadLog(self._path, self._writer, self._connect, preextend=self.durability == "full")
         self._checkpoints.start()
 
@@ -159,6 +166,8 @@ class SqliteJournal(SqliteOwners):
         for db in (self._reader, self._connection):
             if db is not None:
                 db.close()
+        if self._last_commit is not None:
+            self._last_commit.close()
         if self._lock_file is not None:
             os.close(self._lock_file)
         self._writer = self._wal = self._reader = self._connection = self._lock_file = None
@@ -207,11 +216,17 @@ class SqliteJournal(SqliteOwners):
                 pass
         results: asyncio.Future[list[StepResult]] = asyncio.get_running_loop().create_future()
         try:
-            written = self._writer.later(partial(commit_steps, steps=steps))
+            written = self._writer.later(partial(self._commit_steps, steps=steps))
         except ArchonError as error:
             results.set_result([error] * len(steps))
             return results
         written.add_done_callback(partial(self._committed, steps, results))
+        return results
+
+    def _commit_steps(self, db: sqlite3.Connection, steps: Sequence[Step]) -> list[StepResult]:
+        results = commit_steps(db, steps)
+        if self._last_commit is not None:
+            self._last_commit.note(steps, results)
         return results
 
     def _takes_its_turn(self, writer: SqliteWriter, steps: Sequence[Step]) -> bool:
@@ -229,7 +244,7 @@ class SqliteJournal(SqliteOwners):
     def _commit_now(self, writer: SqliteWriter, steps: Sequence[Step]) -> list[StepResult]:
         """Raises Busy if other work is under way."""
         try:
-            return writer.now(partial(commit_steps, steps=steps))
+            return writer.now(partial(self._commit_steps, steps=steps))
         except (ArchonError, *UNSTORABLE) as error:
             if len(steps) == 1:
                 return [_refusal(error, steps[0])]
@@ -372,6 +387,7 @@ class SqliteJournal(SqliteOwners):
             db.execute("UPDATE runs SET compacted = 1, summary = ? WHERE run_id = ?", (summary, run_id))
             for table in ("steps", "records"):
                 db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+            self._forget(run_id)
 
         await self._write(work)
 
@@ -379,6 +395,7 @@ class SqliteJournal(SqliteOwners):
         def expire(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM requests WHERE expires_at > 0 AND expires_at < ?", (now,))
             db.execute("DELETE FROM turns WHERE time < ?", (ended_before,))
+            self._forget()  # its run may be among those that are deleted next
 
         await self._write(expire)
         ended = "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ?"
@@ -391,6 +408,10 @@ class SqliteJournal(SqliteOwners):
             runs = await self._read(ended, (ended_before,))
             return sum([await self._delete_run(run_id, expires_at) for (run_id,) in runs])
         return deleted
+
+    def _forget(self, run_id: str = "") -> None:
+        if self._last_commit is not None:
+            self._last_commit.forget(run_id)
 
     async def _delete_run(self, run_id: str, expires_at: float) -> int:
         try:
