@@ -87,9 +87,13 @@ class Clients:
         results = [proto for proto in fork.protos if proto.HasField("result") and not proto.task.attempt]
         self._world.dice.fired["answer reused by a fork"] += len(results)
         for proto in results:
-            task = next(task for task in source.state.roots() if task.role == proto.result.role)
-            same = task.result_seq and source.protos[task.result_seq - 1].result.output == proto.result.output
-            must("V11", bool(same), f"{proto.run_id} reuses another answer of {proto.result.role}")
+            step_id = fork.state.tasks[proto.task.task_id].step_id
+            outputs = [
+                source.protos[task.result_seq - 1].result.output
+                for task in source.state.roots()
+                if task.result_seq and (task.role, task.step_id) == (proto.result.role, step_id)
+            ]
+            must("V11", proto.result.output in outputs, f"{proto.run_id} reuses another answer of {proto.result.role}")
 
     async def _submit(self, submission: Submission) -> None:
         def submit(replica: Replica) -> Coroutine[Any, Any, tuple[str, bool]]:

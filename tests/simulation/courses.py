@@ -6,7 +6,7 @@ from typing import Any, Final
 
 COURSES: Final[dict[str, dict[str, Any]]] = {
     "plain": {},
-    "plans with people": {"plans": True, "people": True},
+    "plans with people": {"plans": True, "people": True, "forks": 4},
     "stateful": {"stateful": True},
     "plans": {"plans": True},
     "forks and stops": {"forks": 8, "stops": 6},
@@ -61,6 +61,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "submitted at two replicas at once",
     ),
     "plans with people": (
+        "answer reused by a fork",
         "late answer",
         "person answered twice",
         "person asked under terms",

@@ -118,7 +118,8 @@ def _attempts(events: Sequence[Any]) -> None:
             if isinstance(event, ev.Retried):
                 asking.discard(event.task_id)
         elif isinstance(event, ev.InputRequested):
-            must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
+            is_known = forked and event.attempt == REUSED_ATTEMPT  # and answered in the forked run
+            must("V3", is_known or (event.attempt == current[event.task_id] and not ended[event.task_id]), event)
             ended[event.task_id] = not event.sequence
             asking.add(event.task_id)
         elif isinstance(event, ev.ApprovalRequested):

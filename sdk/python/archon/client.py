@@ -233,8 +233,9 @@ class Client:
         it, up to event `after_seq` (0: all) and executes the other tasks anew. The new run is durable when this
         returns.
 
-        Without a `goal` the new run has that of the forked one. An empty `request_id` is replaced by a new one: two
-        calls fork twice, while gRPC's retries of one call fork once.
+        Without a `goal` the new run has that of the forked one, continues its plan if it has one, and people are not
+        asked again what they have answered. With another goal nothing is reused unless `after_seq` is above 0. An empty
+        `request_id` is replaced by a new one: two calls fork twice, while gRPC's retries of one call fork once.
 
         Raises UnknownRun, RunExpired (the events of the run have been deleted), InvalidArgument (the run has no event
         `after_seq`), MessageTooLarge, EmptyGoal, RequestIdReused, ResourceExhausted."""

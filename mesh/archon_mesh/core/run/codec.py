@@ -48,6 +48,8 @@ _TYPES: dict[str, type] = {
     for cls in (
         inp.Submit,
         inp.ReusedAnswer,
+        inp.ReusedPlan,
+        inp.ReusedInput,
         inp.Claim,
         inp.SlotFound,
         inp.InputMissing,
@@ -94,6 +96,7 @@ _ENUMS: dict[type, dict[str, type[IntEnum]]] = {
     inp.QuestionIn: {"state": TaskState, "kind": QuestionKind},
     inp.AskIn: {"kind": QuestionKind},
     inp.Respond: {"decision": Decision},
+    inp.ReusedInput: {"kind": QuestionKind, "decision": Decision},
     QuestionTerms: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
     InterceptionRule: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
 }

@@ -22,22 +22,55 @@ from archon_mesh.core.value import value
 
 @value
 class ReusedAnswer:
-    """The answer that a role gave in the run that a new run is forked from. `publish` and `items` as in ResultIn."""
+    """The answer that a role gave in the run that a new run is forked from, to the step `step_id` if it had a plan; the
+    answer of a plan's planner without a step combines the results. `publish` and `items` as in ResultIn."""
 
     role: str
     payload: Payload = field(compare=False)
     publish: bool = True
     items: tuple[Item, ...] = ()
+    step_id: str = ""
+
+
+@value
+class ReusedPlan:
+    """The plan of the run that a new run is forked from; `payload` is the answer of its planner."""
+
+    plan: Plan
+    changes: tuple[str, ...] = ()
+    payload: Payload = field(default=None, compare=False)
+
+
+@value
+class ReusedInput:
+    """What a person answered to a task that is executed anew, by its role, and its step if the run has a plan.
+    `input_id` is the agent's id of the question, `payload` the question, and `result` the answer; the other fields as
+    in InputRequested and InputGiven."""
+
+    role: str
+    step_id: str
+    input_id: str
+    identity: str
+    request_id: str
+    digest: str
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
+    decision: Decision = Decision.UNSPECIFIED
+    checkpointed: bool = False
+    payload: Payload = field(default=None, compare=False)
+    result: Payload = field(default=None, compare=False)
 
 
 @value
 class Submit:
-    """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed."""
+    """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed, and those of
+    `answered` questions ask them no more. With a `plan`, the run begins with it."""
 
     submission: Submission
     owner: str
     epoch: int
     reused: tuple[ReusedAnswer, ...] = ()
+    plan: ReusedPlan | None = None
+    answered: tuple[ReusedInput, ...] = ()
 
 
 @value

@@ -20,9 +20,9 @@ def rerun(
 ) -> None:
     """Continue an ended run in a new run.
 
-    The new run has the goal and the settings of the ended one. It reuses the answers of the tasks that had completed
-    and executes the others anew. Prints what `archon run` prints. Ctrl-C cancels the new run, a second Ctrl-C detaches
-    from it.
+    The new run has the goal, the plan and the settings of the ended one. It reuses the answers of the tasks that had
+    completed and what people have answered, and executes the other tasks anew. Prints what `archon run` prints. Ctrl-C
+    cancels the new run, a second Ctrl-C detaches from it.
     """
     if as_json and quiet:
         raise CliError("--json and --quiet are mutually exclusive", code=USAGE)

@@ -14,13 +14,13 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FieldViolation, InvalidArgument, RunExpired
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.run import RunState
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.fork import reusable
-from archon_mesh.core.run.types import Submission
+from archon_mesh.core.run.decide.fork import reusable, reusable_plan
+from archon_mesh.core.run.types import Payload, Submission
 from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.validation import MAX_ID, check_goal
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
+from archon_services.orchestrator.runs.kept import NOTHING_KEPT, Kept, answered_inputs
 from archon_services.orchestrator.runs.load import fold_journal, load_events
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.tracing.context import begin_trace
@@ -64,10 +64,12 @@ class RunForks:
         events = await load_events(self._journal, source.run_id)
         if not events:  # deleted in the meantime
             raise expired
-        state = fold_journal(_up_to(events, request.after_seq), source.run_id)
+        until = _up_to(events, request.after_seq)
+        state = fold_journal(until, source.run_id)
         assert state.submission is not None
         submission = self._submission(request, state.submission)
-        return await self._runs.submit(submission, _payload_hash(request), reused=_reused(state, events))
+        kept = _kept(state, until, request) if _is_kept(request, state.submission) else NOTHING_KEPT
+        return await self._runs.submit(submission, _payload_hash(request), kept=kept)
 
     def _submission(self, request: pb.ForkRunRequest, source: Submission) -> Submission:
         goal = run_pb2.Submitted()
@@ -106,13 +108,38 @@ def _up_to(events: Sequence[run_pb2.RunEvent], after_seq: int) -> Sequence[run_p
     return events[:after_seq] if after_seq else events
 
 
-def _reused(state: RunState, events: Sequence[run_pb2.RunEvent]) -> tuple[inp.ReusedAnswer, ...]:
-    """The answers to reuse, without the usage: the new run has not spent it."""
+def _is_kept(request: pb.ForkRunRequest, source: Submission) -> bool:
+    """Whether anything of the forked run is kept: answers to another goal are not, unless the caller says up to which
+    event."""
+    goal = source.goal
+    return (
+        not request.goal
+        or request.after_seq > 0
+        or (isinstance(goal, run_pb2.Submitted) and list(goal.goal) == list(request.goal))
+    )
+
+
+def _kept(state: RunState, events: Sequence[run_pb2.RunEvent], request: pb.ForkRunRequest) -> Kept:
+    """What the new run keeps, without the usage: it has not spent it. A plan for another goal is not kept."""
+    is_replanned = state.plan is not None and bool(request.goal)
+    plan = None if is_replanned else reusable_plan(state, _planner_payload(state))
     answers = reusable(state, lambda seq: not events[seq - 1].result.no_publish)
+    if state.plan is not None and plan is None:
+        answers = ()
     for answer in answers:
         if isinstance(answer.payload, agent_pb2.TaskResult):
             answer.payload.ClearField("usage")
-    return answers
+    return Kept(answers, plan, () if request.goal else answered_inputs(state, events))
+
+
+def _planner_payload(state: RunState) -> Payload:
+    """The answer of the planner that made the first plan; None before there is one."""
+    if state.plan is None or not state.plan.steps:
+        return None
+    planner = state.tasks[state.root_ids[0]]
+    if isinstance(planner.payload, agent_pb2.TaskResult):
+        planner.payload.ClearField("usage")
+    return planner.payload
 
 
 def _payload_hash(request: pb.ForkRunRequest) -> bytes:

@@ -31,6 +31,7 @@ from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transpo
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
 from archon_services.orchestrator.runs.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.error_budget import ErrorBudget
+from archon_services.orchestrator.runs.kept import NOTHING_KEPT, Kept
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.quarantine import quarantine
@@ -211,11 +212,11 @@ class Runs:
         payload_hash: bytes,
         wait: float = 0.0,
         *,
-        reused: tuple[inp.ReusedAnswer, ...] = (),
+        kept: Kept = NOTHING_KEPT,
     ) -> tuple[str, bool]:
         """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
-        `wait` it returns when the run has ended, at the latest after so many seconds. The tasks of the `reused` answers
-        are not executed.
+        `wait` it returns when the run has ended, at the latest after so many seconds. `kept` is what a fork keeps of
+        its run.
 
         Raises ResourceExhausted if too many runs are under way or the error budget is exhausted, and what the journal
         raises.
@@ -227,7 +228,7 @@ class Runs:
         self._errors.check()
         run_id = submission.run_id
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
-        first = [Delivery(inp.Submit(submission, self.owner, 1, reused))]
+        first = [Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered))]
         driver = RunDriver(run_id, self._running(), clock=self._clock, state=RunState(), epoch=1, first=first, new=new)
         self._drivers[run_id] = driver
         done = driver.created(until_end=wait > 0)

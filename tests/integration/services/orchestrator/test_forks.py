@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from archon.agent import Answer, TaskContext
+from archon.agent import Answer, Question, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
@@ -157,7 +157,60 @@ async def test_a_fork_may_have_another_goal(mesh: Mesh, kitchen: Kitchen) -> Non
     kitchen.ready = True
     run = await (await mesh.client.fork(source.run_id, goal="stew")).result(timeout=15)
     assert run.goal[0].text == "stew"
+    assert answer_text(run) == "tasted stew from goods for stew (-)"
+    assert kitchen.of(run.run_id) == ["shop", "cook", "taste"]
+
+
+async def test_a_fork_with_another_goal_keeps_what_its_caller_names(mesh: Mesh, kitchen: Kitchen) -> None:
+    source = await failed_run(mesh, kitchen)
+    kitchen.ready = True
+    run = await (await mesh.client.fork(source.run_id, goal="stew", after_seq=source.last_seq)).result(timeout=15)
     assert answer_text(run) == "tasted stew from goods for soup (-)"
+
+
+async def test_a_fork_of_a_completed_run_with_another_goal_has_an_answer_of_its_own(
+    mesh: Mesh, kitchen: Kitchen
+) -> None:
+    kitchen.ready = True
+    source = (await mesh.client.submit("soup", roles=kitchen.roles, wait=15)).run
+    run = await (await mesh.client.fork(source.run_id, goal="stew")).result(timeout=15)
+    assert answer_text(run) == "tasted stew from goods for stew (-)"
+    same = await (await mesh.client.fork(source.run_id, goal="soup")).result(timeout=15)
+    assert (answer_text(same), kitchen.of(same.run_id)) == (answer_text(source), [])
+
+
+async def test_a_fork_asks_no_person_again(mesh: Mesh, troupe: Troupe) -> None:
+    """The clerk asks, resumes from its checkpoint with the answer, and fails until it is ready."""
+    clerk, seen, ready = f"clerk-{uuid.uuid4().hex[:6]}", list[tuple[str, bytes]](), asyncio.Event()
+
+    async def work(task: TaskContext) -> str | Question:
+        seen.append((task.input_text, task.checkpoint))
+        if not task.inputs:
+            return Question("which table?", checkpoint=b"asked")
+        if not ready.is_set():
+            raise InvalidArgument("the kitchen is closed")
+        return f"table {task.input_text}"
+
+    await troupe(clerk, work)
+    handle = await mesh.client.submit("dinner", roles=[clerk])
+
+    async def asking() -> bool:
+        return bool((await mesh.client.get(handle.run_id)).questions)
+
+    await eventually(asking, 20)
+    (question,) = (await mesh.client.get(handle.run_id)).questions
+    await mesh.client.respond(handle.run_id, question.input_id, "four")
+    assert (await handle.result(timeout=15)).state == FAILED
+    ready.set()
+    fork = await mesh.client.fork(handle.run_id)
+    run = await fork.result(timeout=15)
+    assert answer_text(run) == "table four"
+    assert seen == [("", b""), ("four", b"asked"), ("four", b"asked")]
+    events = await durable(fork)
+    (given,) = of(events, "input_given")
+    assert given.input_given.input_id == f"{run.run_id}.1/q1"
+    assert given.input_given.identity
+    assert given.seq < of(events, "dispatched")[0].seq
 
 
 async def test_a_run_in_progress_is_forked_with_what_has_finished(mesh: Mesh, kitchen: Kitchen) -> None:

@@ -151,6 +151,24 @@ async def test_a_failed_critical_step_is_replanned_and_the_rest_kept(mesh: Mesh,
     assert [event.planned.plan.revision for event in of(events, "planned")] == [1, 2]
 
 
+async def test_a_fork_continues_the_plan_of_a_failed_run(mesh: Mesh, troupe: Troupe) -> None:
+    roles = Roles(plan(step("flight"), step("hotel", "flight", critical=True), step("trip", "hotel")), "no", "no")
+    roles.fail = {"hotel"}
+    await roles.join(troupe)
+    source, _ = await roles.run(mesh.client)
+    assert source.state == common_pb2.TASK_STATE_FAILED
+    asked = len(roles.requests)
+    roles.fail, roles.worked = set(), []
+    run = await (await mesh.client.fork(source.run_id)).result(timeout=15)
+    assert (run.state, answer_text(run)) == (COMPLETED, "trip(hotel(flight()))")
+    assert roles.worked == ["hotel", "trip"]
+    assert len(roles.requests) == asked
+    assert [(task.step_id, task.attempt) for task in run.tasks] == [("", 0), ("flight", 0), ("hotel", 1), ("trip", 1)]
+    roles.replies[:] = [plan(step("walk"))]
+    other = await mesh.client.fork(source.run_id, goal="another trip")
+    assert answer_text(await other.result(timeout=15)) == "walk()"
+
+
 async def test_a_planner_that_repeats_its_plan_repeats_no_step(mesh: Mesh, troupe: Troupe) -> None:
     same = plan(step("flight"), step("hotel", "flight", critical=True), step("trip", "flight", "hotel"))
     roles = Roles(same, same)

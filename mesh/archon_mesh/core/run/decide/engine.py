@@ -15,7 +15,7 @@ from archon_mesh.core.run.decide.attempts import input_missing, lost, reject, sl
 from archon_mesh.core.run.decide.budget import grant, usage
 from archon_mesh.core.run.decide.delegation import cancel_delegation, delegate
 from archon_mesh.core.run.decide.event_limit import journal_full, limit_events
-from archon_mesh.core.run.decide.fork import reused_results
+from archon_mesh.core.run.decide.fork import reused_inputs, reused_plan, reused_results
 from archon_mesh.core.run.decide.human_input import ask, pause, respond, resume
 from archon_mesh.core.run.decide.plan_edit import edit_plan
 from archon_mesh.core.run.decide.results import result
@@ -44,10 +44,12 @@ def _submit(run: RunState, submit: inp.Submit, now: float) -> list[ev.Event]:
         for number, role in enumerate(submit.submission.roles, 1)
     ]
     events: list[ev.Event] = [ev.Submitted(submit.submission, submit.owner, submit.epoch), *created]
+    if submit.plan is not None:
+        return reused_plan(submit, events, now)
+    task_ids = {task.role: task.task_id for task in created}
     if submit.reused:
-        task_ids = {task.role: task.task_id for task in created}
         events += reused_results(submit.submission, task_ids, submit.reused, len(events))
-    return events
+    return [*events, *reused_inputs(submit.answered, lambda answer: task_ids.get(answer.role, ""))]
 
 
 def _claim(run: RunState, claim: inp.Claim, now: float) -> list[ev.Event]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import Place, RunState, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.fork import reusable, reusable_plan
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, PlanTarget, Submission, TaskState
 from tests.unit.mesh.core.run.checked_step import checked_step
@@ -34,14 +37,22 @@ def plan_of(*steps: SubTask, goal: str = "do it") -> Plan:
 class PlanRun:
     """Each input is also encoded and decoded, and each step's effects are compared with those of the states."""
 
-    def __init__(self, *steps: SubTask, rules: tuple[InterceptionRule, ...] = ()) -> None:
+    def __init__(
+        self, *steps: SubTask, rules: tuple[InterceptionRule, ...] = (), fork_of: RunState | None = None
+    ) -> None:
         self.state = RunState()
         self.now = T0
         self.log: list[tuple[ev.Event, float]] = []
         submission = Submission(
             "r", "default", "q", "", "plan", ("planner",), (), 600.0, None, targets=TARGETS, rules=rules
         )
-        self.feed(inp.Submit(submission, "owner", 1))
+        if fork_of is None:
+            self.feed(inp.Submit(submission, "owner", 1))
+        else:
+            plan = reusable_plan(fork_of, "the reply")
+            reused = reusable(fork_of, lambda seq: True) if plan is not None else ()
+            forked = replace(submission, run_id="f", parent_run_id="r")
+            self.feed(inp.Submit(forked, "owner", 1, reused, plan))
         if steps:
             self.begin("r.1")
             self.reply(*steps)

@@ -821,10 +821,12 @@ class ForkRunRequest(_message.Message):
     run_id: _builtins.str
     """The run to fork."""
     after_seq: _builtins.int
-    """Sequence number of the last event up to which completed tasks are reused; 0: all of them."""
+    """Sequence number of the last event up to which completed tasks are reused; 0: all of them, or none if there is another
+    goal.
+    """
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The new run's goal; empty: the goal of the forked run."""
+        """The new run's goal; empty: the goal of the forked run. With another one neither a plan nor answers of people are kept."""
 
     def __init__(
         self,
