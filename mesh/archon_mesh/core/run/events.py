@@ -258,11 +258,12 @@ class Resumed:
 
 @value
 class Discarded:
-    """A result was discarded: its attempt is superseded, or it came too late."""
+    """A result was discarded: its attempt is superseded, or it came too late. `payload` says what it has spent."""
 
     task_id: str
     attempt: int
     reason: str
+    payload: Payload = field(default=None, compare=False)
 
 
 @value

@@ -87,8 +87,10 @@ class Task:
     returns: int = 0
     """How many attempts were rejected or given back by an instance that was stopping on purpose."""
     failures: tuple[Payload, ...] = field(default=(), compare=False)
-    """The results of attempts that do not count, in order: of those that were retried, and those that a person
-    replaced."""
+    """The results of attempts that do not count, in order: of those that were retried, those that a person replaced or
+    did not decide about, and those that were discarded."""
+    discarded: tuple[int, ...] = ()
+    """The attempts whose discarded results are among them."""
     retries: int = 0
     not_before: float = 0.0
     children: dict[str, str] = field(default_factory=dict)

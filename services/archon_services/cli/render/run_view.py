@@ -17,6 +17,7 @@ from archon_services.cli.render.questions import (
     timed_out_text,
     truncate,
 )
+from archon_services.common.usage import add_usage
 
 INPUT_REQUIRED: Final = "input required"
 """The state of a task that waits for a person, and of its run."""
@@ -85,6 +86,9 @@ class TaskView:
     version: int = 0
     """Version of the answer in shared memory."""
     usage: common_pb2.Usage = field(default_factory=common_pb2.Usage)
+    """What all attempts that have ended took."""
+    usages: dict[int, common_pb2.Usage] = field(default_factory=dict)
+    """What each of them took, by its number."""
     context: tuple[str, ...] = ()
     """Roles whose answers the attempt was given."""
     tool_calls: dict[str, str] = field(default_factory=dict)
@@ -157,6 +161,7 @@ class RunView:
         if task is not None:
             self._apply_delegation(task, event, kind)
             _apply_to_task(task, event, kind, now)
+            _spend(task, event, kind)
         if event.seq:
             self._update_clock(now)
 
@@ -315,7 +320,6 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
         case "result":
             task.state, task.ended, task.result_seq = state_name(event.result.state), now, event.seq
             task.reused = event.result.state == common_pb2.TASK_STATE_COMPLETED and not event.task.attempt
-            task.usage = event.result.usage
             task.last_failure = event.result.failure.message
         case "published" if event.published.ref.seq == task.result_seq:
             task.version = event.published.ref.version
@@ -328,6 +332,21 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
         case "lost" | "retry" | "rejected":
             task.state = "submitted"
             task.last_failure = _attempt_failure(event, kind)
+
+
+def _spend(task: TaskView, event: run_pb2.RunEvent, kind: str) -> None:
+    """Notes what an attempt took; a result that a person has approved says it again."""
+    match kind:
+        case "result" | "retry" | "input_requested" | "discarded":
+            usage = getattr(event, kind).usage
+        case "approval_requested":
+            usage = event.approval_requested.result.usage
+        case _:
+            return
+    if usage.ListFields():
+        task.usages[event.task.attempt], task.usage = usage, common_pb2.Usage()
+        for each in task.usages.values():
+            add_usage(task.usage, each)
 
 
 def _apply_progress(task: TaskView, event: run_pb2.RunEvent, kind: str) -> None:

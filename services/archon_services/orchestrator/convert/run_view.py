@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import common_pb2, question_pb2
+from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.channel import MAX_RECEIVE_BYTES
 from archon.errors import ResourceExhausted
@@ -17,6 +17,7 @@ from archon_mesh.core.run.effects import want_of
 from archon_mesh.core.run.events import ApprovalRequested, Planned
 from archon_mesh.core.run.question import ClosedQuestion
 from archon_mesh.core.run.types import Requirement, TaskState
+from archon_services.common.usage import add_usage
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.people import write_terms
 from archon_services.orchestrator.convert.plan import write_plan, write_planned
@@ -27,24 +28,11 @@ from archon_services.orchestrator.journal import RunRow
 MAX_RUN_BYTES: Final = MAX_RECEIVE_BYTES - 64 * 1024
 """The largest run in a response; a peer would refuse a larger one without a reason."""
 
-MAX_COUNT: Final = 2**53 - 1
-"""The largest integer that every language of the contract can represent."""
-
 MAX_SHOWN_BYTES: Final = 64 * 1024
 """The most of an answer that is shown with the question whether it is approved."""
 
 MAX_CLOSED: Final = 100
 """The most closed questions of a run in a response; the newest are kept."""
-
-_COUNTS: Final = (
-    "input_tokens",
-    "output_tokens",
-    "model_calls",
-    "tool_calls",
-    "cost_micro_usd",
-    "cached_input_tokens",
-    "cache_write_tokens",
-)
 
 
 Standing = Callable[[Requirement], tuple[int, int]]
@@ -87,11 +75,11 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
         _write_task(run, task, out.tasks.add(), standing)
         if task.question and not run.ended:
             write_question(run, task, out.questions.add())
-        if isinstance(task.payload, agent_pb2.TaskResult):
-            _add(out.usage, task.payload)
-            if task.result_seq in run.answer_seqs:
-                answer = out.answers.add(role=task.role, task_id=task.task_id, step_id=task.step_id)
-                answer.parts.MergeFrom(task.payload.output)
+        if out.tasks[-1].HasField("usage"):
+            add_usage(out.usage, out.tasks[-1].usage)
+        if isinstance(task.payload, agent_pb2.TaskResult) and task.result_seq in run.answer_seqs:
+            answer = out.answers.add(role=task.role, task_id=task.task_id, step_id=task.step_id)
+            answer.parts.MergeFrom(task.payload.output)
 
 
 def write_question(run: RunState, task: Task, out: run_pb2.Question) -> None:
@@ -153,9 +141,10 @@ def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing
         set_seconds(out.start_time, task.start_time)
     if task.end_time:
         set_seconds(out.end_time, task.end_time)
-    for result in (*task.questions, *task.failures, task.payload):
-        if isinstance(result, agent_pb2.TaskResult):
-            _add(out.usage, result)
+    held = task.held.payload if task.held is not None and task.held.failure is None else None
+    for result in (*task.questions, *task.failures, held, task.payload):
+        if isinstance(result, agent_pb2.TaskResult) and result.HasField("usage"):
+            add_usage(out.usage, result.usage)
     if task.failure is not None:
         out.failure.CopyFrom(failure_to_proto(task.failure))
 
@@ -189,17 +178,6 @@ def _why_none(registered: int, connected: int) -> str:
     if not connected:
         return f"{registered:,} registered, none reachable" if registered > 1 else "the only one is not reachable"
     return f"all {connected:,} are busy" if connected > 1 else "the only one is busy"
-
-
-def _add(total: common_pb2.Usage, result: agent_pb2.TaskResult) -> None:
-    """Adds counts, which agents report themselves; the sum stays within what a field holds."""
-    if not result.HasField("usage"):
-        return
-    for field, count in result.usage.ListFields():
-        if field.name in _COUNTS:
-            setattr(total, field.name, min(MAX_COUNT, getattr(total, field.name) + max(0, count)))
-        elif field.name == "estimated":
-            total.estimated = True
 
 
 def row_to_proto(row: RunRow) -> run_pb2.Run:

@@ -186,11 +186,15 @@ def write_lost(out: run_pb2.RunEvent, event: ev.Lost) -> None:
 
 
 def read_discarded(event: run_pb2.RunEvent) -> ev.Event:
-    return ev.Discarded(event.task.task_id, event.task.attempt, reason_from_proto(event.discarded.reason))
+    source = event.discarded
+    payload = agent_pb2.TaskResult(usage=source.usage) if source.HasField("usage") else None
+    return ev.Discarded(event.task.task_id, event.task.attempt, reason_from_proto(source.reason), payload)
 
 
 def write_discarded(out: run_pb2.RunEvent, event: ev.Discarded) -> None:
     out.discarded.reason = reason_to_proto(event.reason)
+    if isinstance(event.payload, agent_pb2.TaskResult) and event.payload.HasField("usage"):
+        out.discarded.usage.CopyFrom(event.payload.usage)
 
 
 def read_checkpoint(event: run_pb2.RunEvent) -> ev.Event:

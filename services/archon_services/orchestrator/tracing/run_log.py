@@ -9,7 +9,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import names
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Failure, Submission, TaskState
+from archon_mesh.core.run.types import Failure, Payload, Submission, TaskState
 
 MAX_NOTES: Final = 100
 """Notes of a run that its span shows; later ones are left out."""
@@ -97,14 +97,16 @@ class RunLog:
                     self.callers[event.child] = event.task_id, event.attempt, _traceparent(event)
             case ev.ResultReceived():
                 self._result(event, time)
-            case ev.Retried() | ev.Lost() | ev.Rejected():
+            case ev.Retried():
+                _spend(self._ended(event.task_id, event.attempt, "retried", time, event.failure), event.payload)
+            case ev.Lost() | ev.Rejected():
                 self._ended(event.task_id, event.attempt, type(event).__name__.lower(), time, event.failure)
             case ev.Discarded():
-                self._ended(event.task_id, event.attempt, "discarded", time)
+                _spend(self._ended(event.task_id, event.attempt, "discarded", time), event.payload)
             case ev.TaskEnded():
                 self._ended(event.task_id, event.attempt, STATE_NAMES[event.state], time, event.failure)
             case ev.InputRequested(sequence=0) | ev.ApprovalRequested():  # the attempt has ended with the question
-                self._ended(event.task_id, event.attempt, "input_required", time)
+                _spend(self._ended(event.task_id, event.attempt, "input_required", time), event.payload)
             case ev.RunEnded():
                 self.end, self.state, self.failure = time, event.state, event.failure
                 for attempt in self._live.values():
@@ -122,11 +124,8 @@ class RunLog:
         self.attempts.append(attempt)
 
     def _result(self, event: ev.ResultReceived, time: float) -> None:
-        attempt = self._ended(event.task_id, event.attempt, STATE_NAMES[event.state], time, event.failure)
-        if attempt is not None and isinstance(event.payload, agent_pb2.TaskResult):
-            usage = event.payload.usage
-            attempt.input_tokens, attempt.output_tokens = usage.input_tokens, usage.output_tokens
-            attempt.cost_micro_usd, attempt.cached_tokens = usage.cost_micro_usd, usage.cached_input_tokens
+        ended = self._ended(event.task_id, event.attempt, STATE_NAMES[event.state], time, event.failure)
+        _spend(ended, event.payload)
 
     def _ended(
         self, task_id: str, number: int, state: str, time: float, failure: Failure | None = None
@@ -136,6 +135,14 @@ class RunLog:
             return None
         attempt.end, attempt.state, attempt.failure = time, state, failure
         return self._live.pop(task_id)
+
+
+def _spend(attempt: AttemptLog | None, payload: Payload) -> None:
+    """Notes what an attempt has spent; None if it had ended before."""
+    if attempt is not None and isinstance(payload, agent_pb2.TaskResult):
+        usage = payload.usage
+        attempt.input_tokens, attempt.output_tokens = usage.input_tokens, usage.output_tokens
+        attempt.cost_micro_usd, attempt.cached_tokens = usage.cost_micro_usd, usage.cached_input_tokens
 
 
 def _traceparent(event: ev.Delegated) -> str:

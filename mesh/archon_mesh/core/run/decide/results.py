@@ -26,7 +26,7 @@ def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
     recorded: list[ev.Event] = [ev.Recorded(result.task_id, result.attempt, result.records)] if result.records else []
     task = run.current(result.task_id, result.attempt)
     if task is None:
-        return [*recorded, ev.Discarded(result.task_id, result.attempt, "ABORTED")]
+        return [*recorded, ev.Discarded(result.task_id, result.attempt, "ABORTED", result.payload)]
     if run.ending is not None:
         return then_end(run, [*recorded, _stopped(run, task, result)], {task.task_id})
     if task.stopping:
@@ -171,7 +171,7 @@ def _stopped(run: RunState, task: Task, result: inp.ResultIn) -> ev.Event:
             spent=result.spent,
         )
     failure = run.failure if run.ending is not None else task.failure
-    return ev.Discarded(task.task_id, task.attempt, failure.reason if failure else "CANCELLED")
+    return ev.Discarded(task.task_id, task.attempt, failure.reason if failure else "CANCELLED", result.payload)
 
 
 def _final_state(task: Task, result: inp.ResultIn) -> tuple[TaskState, Failure | None]:

@@ -71,10 +71,21 @@ def _end_task_of_plan(run: RunState, task: Task, time: float) -> None:
 
 
 def discarded(run: RunState, event: ev.Discarded, time: float) -> None:
+    _note_spent(run, event)
     task = run.current(event.task_id, event.attempt)
     if task is not None:
         settle(run, task, task.reserved)
         _end_task(run, task, TaskState.CANCELED, None, time)
+
+
+def _note_spent(run: RunState, event: ev.Discarded) -> None:
+    """Keeps the result of an attempt of which nothing was known so far; a result may be discarded more than once."""
+    task = run.tasks.get(event.task_id)
+    if event.payload is None or task is None or event.attempt in task.discarded:
+        return
+    is_current = task.live and event.attempt == task.attempt
+    if is_current or event.attempt in dict(task.abandoned):
+        task.discarded, task.failures = (*task.discarded, event.attempt), (*task.failures, event.payload)
 
 
 def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
@@ -88,6 +99,8 @@ def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
     if task.live:
         task.abandon()
         settle(run, task, task.reserved)
+    if task.held is not None and task.held.failure is None:
+        task.failures = (*task.failures, task.held.payload)  # no one decided about it, but what it took was spent
     _end_task(run, task, event.state, event.failure, time)
     if task.step_id and run.plan is not None:
         step_ended(run, task)

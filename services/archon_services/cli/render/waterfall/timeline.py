@@ -292,6 +292,8 @@ def _note(task: TaskTimes, event: run_pb2.RunEvent, kind: str) -> None:
         return
     if kind == "discarded":
         attempt.detail = attempt.detail or "its result came too late and was discarded"
+        if event.discarded.HasField("usage") and not attempt.model_calls:
+            attempt.spent, attempt.model_calls = Spent.of(event.discarded.usage), event.discarded.usage.model_calls
     elif not event.budget_reserved.HasField("budget"):
         attempt.detail = INSUFFICIENT_BUDGET
 

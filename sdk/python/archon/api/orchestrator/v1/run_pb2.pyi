@@ -1841,16 +1841,22 @@ class DiscardedResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     reason: _failure_pb2.ErrorReason.ValueType
     """The reason for which the result did not count."""
+    @_builtins.property
+    def usage(self) -> _common_pb2.Usage:
+        """What the attempt has spent, if it said so."""
+
     def __init__(
         self,
         *,
         reason: _failure_pb2.ErrorReason.ValueType = ...,
+        usage: _common_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
