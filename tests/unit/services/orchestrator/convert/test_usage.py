@@ -30,11 +30,11 @@ RULES = (
     InterceptionRule(Trigger.ERROR, Condition(severity_at_least=1)),
 )
 
+ATTEMPTS = ("begin", "complete", "complete", "fail", "busy", "ask", "lose", "late", "again", "delegate")
+PEOPLE = ("answer", "approve", "modify", "reject", "cancel")
 MOVES = st.lists(
     st.tuples(
-        st.sampled_from(
-            "begin complete complete fail busy ask lose late again answer delegate approve modify reject cancel".split()
-        ),
+        st.sampled_from((*ATTEMPTS, *PEOPLE)),
         st.integers(0, 5),
         st.integers(1, 1_000),
     ),
