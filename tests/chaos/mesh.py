@@ -21,6 +21,9 @@ PIPELINE: Final = {"reader": (), "thinker": ("reader",), "writer": ("reader", "t
 LEADER: Final = "leader"
 """The role that delegates to the first two roles of the pipeline."""
 
+CLERK: Final = "clerk"
+"""The role that asks a person."""
+
 REPLICAS: Final = 2
 WORK: Final = 0.25
 """Seconds that an agent works at a task."""
@@ -85,7 +88,7 @@ class ChaosMesh:
             )
             for number, way in enumerate(ways, 1)
         ]
-        agents = [await self._agent(role, number, at) for role in (*PIPELINE, LEADER) for number in range(1, 3)]
+        agents = [await self._agent(role, number, at) for role in (*PIPELINE, LEADER, CLERK) for number in range(1, 3)]
         await asyncio.gather(*(target.start() for target in (memory, *orchestrators, *agents)))
         self.clients = [Client(f"127.0.0.1:{orchestrator.valves[0].port}") for orchestrator in orchestrators]
         await self._all_registered(at)
@@ -113,6 +116,7 @@ class ChaosMesh:
             ECHO_ROLE=role,
             ECHO_DELAY=str(0.0 if leads else WORK),
             ECHO_LEDGER=str(self.ledger),
+            ECHO_ASKS="1" if role == CLERK else "",
             DELEGATES=",".join(list(PIPELINE)[:2]),
             ARCHON_REGISTRY=registry,
             ARCHON_DEPENDS_ON=",".join(PIPELINE.get(role, ())),
@@ -141,7 +145,7 @@ class ChaosMesh:
         async with RegistryClient(registry) as directory:
 
             async def look() -> bool:
-                return len(await directory.list_instances()) == REPLICAS * (len(PIPELINE) + 1)
+                return len(await directory.list_instances()) == REPLICAS * (len(PIPELINE) + 2)
 
             await eventually(look, REGISTERED_WITHIN)
 

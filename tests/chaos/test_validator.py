@@ -251,3 +251,14 @@ async def test_a_violation_names_its_run(tmp_path: Path) -> None:
     findings, runs = await validate(FakeArchive(case), [case.course], Ledger.read(tmp_path / "ledger.txt"))
     assert [finding.run_id for finding in findings] == ["r"]
     assert not runs
+
+
+@pytest.mark.parametrize(("accepted", "is_found"), [(True, True), (False, False)])
+def test_an_answer_that_its_sender_was_told_to_count_and_that_does_not_is_found(accepted: bool, is_found: bool) -> None:
+    case = correct_case()
+    case.course.answers["second"] = accepted
+    if not is_found:
+        case.check()
+        return
+    with pytest.raises(Violation, match="V8: the answer 'second' was accepted; the journal has"):
+        case.check()

@@ -71,7 +71,17 @@ def validate_run(
         )
     for course in watched:
         _seen(course, stored.events)
+        _told(course, stored.events)
     return run
+
+
+def _told(course: Course, events: Sequence[run_pb2.RunEvent]) -> None:
+    """Checks that each person was told what became of an answer."""
+    given = [event.input_given.request_id for event in events if event.HasField("input_given")]
+    must("V8", len(given) == len(set(given)), f"an answer counted twice: {given}")
+    for request_id, accepted in course.answers.items():
+        told = "accepted" if accepted else "refused"
+        must("V8", (request_id in given) is accepted, f"the answer {request_id!r} was {told}; the journal has {given}")
 
 
 def _seen(course: Course, events: Sequence[run_pb2.RunEvent]) -> None:

@@ -7,8 +7,9 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
@@ -44,6 +45,8 @@ class Course:
     state: int = 0
     failure: str = ""
     events: list[run_pb2.RunEvent] = field(default_factory=list)
+    answers: dict[str, bool] = field(default_factory=dict)
+    """By request id: whether an answer to a question was accepted, as its caller was told."""
 
     @property
     def took(self) -> float:
@@ -65,7 +68,7 @@ class Load:
         self._stopping = False
         self._in_flight = in_flight
         self._workers: list[asyncio.Task[None]] = []
-        self._cancelling: set[asyncio.Task[None]] = set()
+        self._beside: set[asyncio.Task[None]] = set()
         self.courses: list[Course] = []
         self.wrong: list[str] = []
         """Behaviour that a caller must never see."""
@@ -83,7 +86,9 @@ class Load:
             for worker in self._workers:
                 worker.cancel()
         await asyncio.wait(self._workers, timeout=90)
-        for worker in (*self._workers, *self._cancelling):
+        if kind is None and self._beside:
+            await asyncio.wait(self._beside, timeout=30)
+        for worker in (*self._workers, *self._beside):
             worker.cancel()
 
     @property
@@ -95,15 +100,22 @@ class Load:
         """Returns the next run to submit."""
         return Order(tuple(self._roles))
 
+    def saw(self, course: Course, event: run_pb2.RunEvent) -> None:
+        """Is called with each event of a run."""
+
+    def beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Does something beside the runs, which is waited for at the end."""
+        task = asyncio.create_task(work, name=f"load: {name}")
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
     async def _work(self) -> None:
         while not self._stopping:
             number, order = next(self._numbers), self.order()
             course = await self._submit(order, f"load-{number}-{random.getrandbits(32):x}")
             self.courses.append(course)
             if order.cancelled_after is not None:
-                cancelling = asyncio.create_task(self._cancel(course, order.cancelled_after), name="load: cancel")
-                self._cancelling.add(cancelling)
-                cancelling.add_done_callback(self._cancelling.discard)
+                self.beside(self._cancel(course, order.cancelled_after), "cancel")
             await self._watch(course)
 
     async def _cancel(self, course: Course, after: float) -> None:
@@ -144,6 +156,7 @@ class Load:
                             self.wrong.append(f"{course.run_id}: event {event.seq} after {last_seq}")
                         last_seq = event.seq
                         course.events.append(event)
+                        self.saw(course, event)
                         if event.HasField("run_state"):
                             course.ended, course.state = time.monotonic(), event.run_state.state
                             course.failure = event.run_state.failure.message
