@@ -1090,16 +1090,30 @@ LIMITS: Final[dict[str, list[Limit]]] = {
     ],
     "Workflows": [
         Limit(
-            "Characters of a template; of what it gives, and of each value on the way",
-            "{archon_mesh.workflows.sandbox:MAX_SOURCE}; {archon_mesh.workflows.sandbox:MAX_RENDERED}",
+            "Characters of a template; its levels; characters of what it gives",
+            "{archon_mesh.workflows.sandbox:MAX_SOURCE}; {archon_mesh.workflows.sandbox:MAX_DEPTH}; "
+            "{archon_mesh.workflows.evaluate:MAX_RENDERED}",
             "`INVALID_ARGUMENT`: the run fails, or the file is refused.",
-            ["test_no_template_multiplies_beyond_the_bounds", "test_what_a_template_may_not_do_is_an_error"],
+            ["test_no_template_multiplies_beyond_the_limits", "test_what_a_template_may_not_do_is_an_error"],
         ),
         Limit(
-            "Iterations of all loops of a template; bits of a number",
-            "{archon_mesh.workflows.sandbox:MAX_ITERATIONS}; {archon_mesh.workflows.sandbox:MAX_BITS}",
-            "`INVALID_ARGUMENT`: the run fails.",
-            ["test_no_template_multiplies_beyond_the_bounds", "test_up_to_its_bounds_a_template_works"],
+            "CPU time of a template; memory of its process; time of it and of all of one expansion",
+            "{archon_mesh.workflows.sandbox:CPU_SECONDS|seconds}; "
+            "{archon_mesh.workflows.sandbox:MEMORY_BYTES|bytes}; {archon_mesh.workflows.sandbox:SECONDS|seconds}",
+            "Its process is ended; `INVALID_ARGUMENT`: the run fails.",
+            ["test_an_error_names_the_limit", "test_templates_of_one_expansion_have_one_limit"],
+        ),
+        Limit(
+            "Templates rendered by other processes at the same time; seconds that another one waits",
+            "{archon_mesh.workflows.sandbox:PROCESSES}; {archon_mesh.limited.processes:WAIT_SECONDS|seconds}",
+            "It waits; then `RESOURCE_EXHAUSTED`, which is retried.",
+            ["test_a_request_waits_for_a_free_process"],
+        ),
+        Limit(
+            "Bytes of results of templates that are remembered",
+            "{archon_mesh.workflows.sandbox:MAX_REMEMBERED|bytes}",
+            "The oldest ones are forgotten, and rendered again.",
+            ["test_the_oldest_results_are_forgotten"],
         ),
         Limit(
             "Items of a `for_each`; retries of a step",
