@@ -932,9 +932,16 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Value within a query of SQLite",
-            "{archon_mesh.tools.builtin.sql.sqlite:MAX_VALUE_BYTES|bytes}",
+            "{archon_mesh.tools.builtin.sql.sqlite_read:MAX_VALUE_BYTES|bytes}",
             "`INVALID_ARGUMENT`",
             ["test_large_values_within_a_query_are_refused"],
+        ),
+        Limit(
+            "Memory of a query of SQLite; a temporary file of it; queries of all files at the same time",
+            "{archon_mesh.tools.builtin.sql.sqlite:MEMORY_BYTES|bytes}; "
+            "{archon_mesh.tools.builtin.sql.sqlite:FILE_BYTES|bytes}; {archon_mesh.tools.builtin.sql.sqlite:AT_ONCE}",
+            "`RESOURCE_EXHAUSTED`; others wait",
+            ["test_a_query_keeps_its_memory", "test_a_request_waits_for_a_free_process"],
         ),
         Limit(
             "Nodes of a composite tool; composite tools inside of each other",
