@@ -931,6 +931,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "What PostgreSQL sends for a query; characters of its errors",
+            "{archon_mesh.tools.builtin.sql.postgres:MAX_RECEIVED|bytes}; "
+            "{archon_mesh.tools.builtin.sql.postgres:MAX_MESSAGE}",
+            "`RESOURCE_EXHAUSTED`; it is cut",
+            ["test_an_error_of_the_server_is_cut"],
+        ),
+        Limit(
             "Value within a query of SQLite",
             "{archon_mesh.tools.builtin.sql.sqlite_read:MAX_VALUE_BYTES|bytes}",
             "`INVALID_ARGUMENT`",
