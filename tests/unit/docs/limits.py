@@ -53,6 +53,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_the_queue_of_a_channel_is_bounded", "test_a_notice_that_fails_is_given_up_and_harms_no_other"],
         ),
         Limit(
+            "What a mail server sends for a mail; of the answer of a webhook only the status is read",
+            "{archon_services.orchestrator.channels.mail:MAX_RECEIVED|bytes}",
+            "The try fails.",
+            ["test_what_a_mail_server_sends_is_bounded", "test_the_body_of_an_answer_is_not_read"],
+        ),
+        Limit(
             "Questions of a task to people; of a planner in place of a plan",
             "{archon_mesh.core.run.decide.approval:MAX_QUESTIONS}; "
             "{archon_services.orchestrator.runs.plan_reply:MAX_CLARIFICATIONS}",
@@ -1212,6 +1218,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon.output:MAX_REFERENCES}",
             "`OUTPUT_MISMATCH`; `RESULT_REFUSED`",
             ["test_check_of_a_schema_that_refers_to_itself_is_bounded"],
+        ),
+        Limit(
+            "Bytes of a whole reply of a model endpoint; of all events of a reply; of an error that are read",
+            "{archon_mesh.llm.endpoint_http:MAX_REPLY|bytes}; {archon_mesh.llm.endpoint_http:MAX_STREAM|bytes}; "
+            "{archon_mesh.llm.endpoint_http:MAX_ERROR|bytes}",
+            "`MessageTooLarge`; the rest of an error is not read",
+            ["test_a_reply_without_end_is_ended", "test_an_error_without_end_is_cut"],
         ),
         Limit(
             "Reply in which a typed answer is looked for; JSON values in it",
