@@ -59,7 +59,7 @@ def read_contexts() -> Contexts:
         return Contexts()
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}", code=FAILED) from None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise CliError(
             f"{file} is invalid", hint="Correct it, or remove it and use `archon context set`.", code=FAILED
         ) from None
