@@ -24,8 +24,13 @@ _LONGEST: Final = 100
 def socket_of(port: int) -> Path | None:
     """Returns the socket of the server with this port; None if there are to be no sockets, or its path is too long."""
     folder = os.environ.get(FOLDER, "")
-    path = Path(folder, f"{port}.sock").absolute()
-    return path if folder and len(os.fsencode(path)) <= _LONGEST else None
+    if not folder:
+        return None
+    try:
+        path = Path(folder, f"{port}.sock").absolute()
+    except FileNotFoundError:  # the current directory has been removed
+        return None
+    return path if len(os.fsencode(path)) <= _LONGEST else None
 
 
 def nearest(target: str) -> str:

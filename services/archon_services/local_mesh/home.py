@@ -36,7 +36,7 @@ class Home:
         try:
             home = cls(Path(folder).absolute() if folder else _nearest(Path.cwd()))
         except FileNotFoundError:
-            raise FailedPrecondition("the current directory has been removed: change to another one") from None
+            raise _no_directory() from None
         if not folder and home.root.is_symlink():
             raise home._unusable("it is a link")
         home.check()
@@ -110,6 +110,10 @@ class Home:
         Raises AlreadyUp if another process holds the lock, ArchonError if the folder is not writable or its disk is
         full, FailedPrecondition if it is another user's, or has links, by which files elsewhere would be written.
         """
+        try:
+            os.getcwd()  # in which its processes start
+        except FileNotFoundError:
+            raise _no_directory() from None
         self.check()
         for fault in faults_within(self.root):
             raise self._unusable(fault)
@@ -171,6 +175,10 @@ class Home:
     @property
     def _lock_file(self) -> Path:
         return self.root / "lock"
+
+
+def _no_directory() -> FailedPrecondition:
+    return FailedPrecondition("the current directory has been removed: change to another one")
 
 
 def _nearest(start: Path) -> Path:

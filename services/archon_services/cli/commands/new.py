@@ -144,4 +144,4 @@ def _write(files: Mapping[Path, str]) -> None:
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
-        raise CliError(f"cannot write the files: {error}") from None
+        raise CliError(f"cannot write {error.filename or 'the files'}: {error.strerror}") from None
