@@ -9,7 +9,19 @@ from typing import Any, Final
 
 import yaml
 
-from archon.errors import FieldViolation, InvalidArgument, NotFound
+from archon.errors import ArchonError, FieldViolation, InvalidArgument, NotFound
+from archon_mesh.plain_yaml import (
+    MAX_DEPTH,
+    MAX_SHOWN,
+    MAX_VALUES,
+    YamlError,
+    check_tag,
+    composed,
+    decoded,
+    line_of,
+    scalar,
+)
+from archon_mesh.plain_yaml import key as plain_key
 
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\})")
 
@@ -17,10 +29,6 @@ Key = tuple[str | int, ...]
 
 MAX_BYTES: Final = 1024 * 1024
 """Size of a file."""
-
-MAX_DEPTH: Final = 50
-MAX_VALUES: Final = 10_000
-"""Values of a file; an alias counts as often as its values are repeated."""
 
 MIN_SECRET: Final = 4
 """Characters of an environment variable's value from which on it is replaced in errors. A shorter one hides nothing."""
@@ -44,40 +52,25 @@ class Document:
 
         self._values = 0
         try:
-            text = self._read()
-            self._check_depth(text)
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            node = composed(decoded(self._read()))
+        except ArchonError:
+            raise
         except FileNotFoundError:
             raise NotFound(f"no such file: {self._shown}") from None
-        except RecursionError:
-            raise InvalidArgument(f"{self._shown}: nested too deep") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument(f"cannot read {self._shown}: {self.redacted(str(error))}") from None
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f":{mark.line + 1}" if mark is not None else ""
-            problem = getattr(error, "problem", None) or str(error)
-            raise InvalidArgument(f"{self._shown}{line}: invalid YAML: {problem}") from None
+        except YamlError as error:
+            line = f":{error.line}" if error.line else ""
+            raise InvalidArgument(f"{self._shown}{line}: {self.redacted(error.why)}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InvalidArgument(f"cannot read {self._shown}: {self.redacted(reason)}") from None
         self.value = self._value(node, ()) if node is not None else {}
 
-    def _read(self) -> str:
+    def _read(self) -> bytes:
         with self.path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise InvalidArgument(f"{self._shown} is larger than {MAX_BYTES:,} bytes")
-        return content.decode()
-
-    def _check_depth(self, text: str) -> None:
-        """Raises InvalidArgument for deep nesting. The parser's events nest without recursion, unlike the composer."""
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            if depth > MAX_DEPTH:
-                line = f":{event.start_mark.line + 1}" if event.start_mark is not None else ""
-                raise InvalidArgument(f"{self._shown}{line}: nested more than {MAX_DEPTH} levels deep")
+        return content
 
     @property
     def _shown(self) -> str:
@@ -128,27 +121,54 @@ class Document:
         if len(key) > MAX_DEPTH:
             raise self.error(key[:1], f"nested more than {MAX_DEPTH} levels deep")
         self._lines.setdefault(key, node.start_mark.line + 1)
-        if isinstance(node, yaml.MappingNode):
-            mapping: dict[Any, Any] = {}
-            for name_node, value_node in node.value:
-                name = self._scalar(name_node, key)
-                self._lines[*key, name] = name_node.start_mark.line + 1
-                if name in mapping:
-                    raise self.error((*key, name), "duplicate key")
-                mapping[name] = self._value(value_node, (*key, name))
-            return mapping
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, key)
+        try:
+            check_tag(node)
+        except YamlError as error:
+            raise self.error(key, error.why) from None
         if isinstance(node, yaml.SequenceNode):
             return [self._value(item, (*key, index)) for index, item in enumerate(node.value)]
-        return self._scalar(node, key)
+        mapping: dict[str, Any] = {}
+        for name_node, value_node in node.value:
+            name = self._name(name_node, key)
+            self._lines[*key, name] = line_of(name_node)
+            if name in mapping:
+                raise self.error((*key, name), "duplicate key")
+            mapping[name] = self._value(value_node, (*key, name))
+        return mapping
+
+    def _name(self, node: yaml.Node, key: Key) -> str:
+        self._lines[*key, ""] = line_of(node)
+        try:
+            plain_key(node)
+        except YamlError as error:
+            raise self.error((*key, ""), error.why) from None
+        return str(self._scalar(node, key))
 
     def _scalar(self, node: yaml.Node, key: Key) -> Any:
-        value = _construct(node)
+        value = self._plain(node, key)
         if not isinstance(value, str) or "$" not in value or self._environment is None:
             return value
         text = _VARIABLE.sub(lambda match: self._variable(match, key), value)
         # A plain `${N}` may be a number, as if it were written there.
         is_plain = isinstance(node, yaml.ScalarNode) and node.style is None and _VARIABLE.fullmatch(value) is not None
-        return _construct(yaml.compose(text, Loader=yaml.SafeLoader)) if is_plain and text.strip() else text
+        if not is_plain or not text.strip():
+            return text
+        try:
+            inner = composed(text)
+        except YamlError:
+            return text
+        return self._plain(inner, key, shown=value) if isinstance(inner, yaml.ScalarNode) else text
+
+    def _plain(self, node: yaml.Node, key: Key, shown: str = "") -> Any:
+        assert isinstance(node, yaml.ScalarNode)
+        try:
+            return scalar(node)
+        except YamlError as error:
+            # The value of a variable is not shown, nor a part of it.
+            why = f"{error.why.partition(': ')[0]} in {shown[:MAX_SHOWN]}" if shown else error.why
+            raise self.error(key, why) from None
 
     def _variable(self, match: re.Match[str], key: Key) -> str:
         if match.group() == "$$":
@@ -160,11 +180,3 @@ class Document:
         if not value and default is None:
             raise self.error(key, f"variable {name} is not set; use ${{{name}:-text}} to set a default")
         return value or default or ""
-
-
-def _construct(node: yaml.Node | None) -> Any:
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_object(node, deep=True) if node is not None else None
-    finally:
-        loader.dispose()

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
-from archon.errors import InvalidArgument
+from archon.errors import InvalidArgument, MessageTooLarge
+from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.provider_errors import status_error
 
 CONNECT: Final = 10.0
@@ -18,6 +19,15 @@ CONNECT: Final = 10.0
 MAX_CONNECTIONS: Final = 1_000
 MAX_IDLE: Final = 100
 """Connections of a client in all, and those that it keeps between calls."""
+
+MAX_REPLY: Final = 64 * 1024 * 1024
+"""Bytes of a whole reply, after decompression."""
+
+MAX_STREAM: Final = 256 * 1024 * 1024
+"""Bytes of all events of a reply."""
+
+MAX_ERROR: Final = 64 * 1024
+"""Bytes of the body of an error that are read."""
 
 _HEADERS: Final = {
     "content-type": "application/json",
@@ -65,10 +75,34 @@ class EndpointHttp:
         if response.is_success:
             return response
         try:
-            raise status_error(response.status_code, response.headers, await response.aread(), self._key)
+            raise status_error(response.status_code, response.headers, await _beginning(response), self._key)
         finally:
             await response.aclose()
 
     async def close(self) -> None:
         """Closes the connections. Idempotent."""
         await self._client.aclose()
+
+
+async def whole(response: httpx2.Response) -> bytes:
+    """Reads a reply. Raises MessageTooLarge above MAX_REPLY."""
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        check_size(len(body), MAX_REPLY)
+    return bytes(body)
+
+
+def check_size(size: int, limit: int) -> None:
+    """Raises MessageTooLarge if a reply has more bytes than its limit."""
+    if size > limit:
+        raise MessageTooLarge(f"the model endpoint sent more than {limit // (1024 * 1024)} MiB", kind=PROVIDER)
+
+
+async def _beginning(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) >= MAX_ERROR:
+            break
+    return bytes(body[:MAX_ERROR])

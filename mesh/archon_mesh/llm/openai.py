@@ -17,6 +17,7 @@ from archon_mesh.llm.cache_key import FIELD, cache_key
 from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.endpoint_http import whole
 from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wire
 from archon_mesh.llm.media import SentFiles
 from archon_mesh.llm.openai_http import openai_http
@@ -127,7 +128,7 @@ class OpenAIModel:
         )
         reply = ChatReply(names, self._endpoint.key)
         try:
-            content = await call.step(response.aread())
+            content = await call.step(whole(response))
         finally:
             await response.aclose()
         call.read(reply.add, decoded(content, NO_REPLY))

@@ -150,8 +150,8 @@ def read_prices(path: Path) -> dict[str, Price]:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise NotFound(f"cannot read the prices in {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise NotFound(f"cannot read the prices in {path}: {getattr(error, 'strerror', '') or error}") from None
     if len(content) > MAX_FILE:
         raise InvalidArgument(f"{path} has more than {MAX_FILE:,} bytes")
     data = _decoded(path, content)
@@ -167,12 +167,12 @@ def _decoded(path: Path, content: bytes) -> Any:
             return json.loads(content)
         except (ValueError, RecursionError) as error:
             raise InvalidArgument(f"{path} is not JSON: {error}") from None
-    import yaml  # many times slower than JSON
+    from archon_mesh.plain_yaml import YamlError, plain_yaml  # many times slower than JSON
 
     try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        return plain_yaml(content)
+    except YamlError as error:
+        raise InvalidArgument(f"{path} is not YAML: {error}") from None
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from archon.errors import ArchonError, Unavailable, UnknownFailure
 from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.endpoint import EndpointCall
+from archon_mesh.llm.endpoint_http import MAX_STREAM, check_size, whole
 from archon_mesh.llm.sse import EventReader, ServerEvent
 
 MAX_QUOTED: Final = 200
@@ -55,19 +56,21 @@ class ReplyStream:
         """Yields what `add` makes of the events, or of a whole reply. Bytes that complete no event are an empty chunk:
         a comment shows that a server is alive.
 
-        Raises UnknownFailure for a whole reply that is no JSON, Unavailable for such an event, and what `add` and
-        `EndpointCall.step` raise.
+        Raises UnknownFailure for a whole reply that is no JSON, Unavailable for such an event, MessageTooLarge above
+        MAX_REPLY or MAX_STREAM, and what `add` and `EndpointCall.step` raise.
         """
         call, response = self._call, self._response
         try:
             if "json" in response.headers.get("content-type", ""):  # the server does not stream
-                data = decoded(await call.step(response.aread()), self._what)
+                data = decoded(await call.step(whole(response)), self._what)
                 for chunk in call.read(add, Received("", data)):
                     yield chunk
                 self.is_ended = True
                 return
-            reader, pieces = EventReader(), response.aiter_bytes()
+            reader, pieces, size = EventReader(), response.aiter_bytes(), 0
             while (piece := await call.step(anext(pieces, None))) is not None:
+                size += len(piece)
+                check_size(size, MAX_STREAM)
                 events = reader.feed(piece)
                 if not events:
                     yield ModelChunk()

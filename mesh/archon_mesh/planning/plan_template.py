@@ -25,11 +25,11 @@ MIN_PART: Final = 0.6
 class TemplatePlan(Protocol):
     """The plan of a template with its arguments."""
 
-    def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
+    async def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
         """Returns what is known of the plan before anything is executed. Raises InvalidArgument."""
         ...
 
-    def expanded(self, task: Task, places: Sequence[str]) -> Task:
+    async def expand(self, task: Task, places: Sequence[str]) -> Task:
         """Returns the task with what its results have made known. Raises InvalidArgument."""
         ...
 

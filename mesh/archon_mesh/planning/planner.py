@@ -151,7 +151,7 @@ class Planner:
         if (fitting := fitting_template(goal, templates)) is not None:
             template, arguments = fitting
             try:
-                task = self._from_template(template, arguments, goal, task_id, context)
+                task = await self._from_template(template, arguments, goal, task_id, context)
                 if not (found := await self._faults(task, self._names(tools), ())):
                     return await self._approved(task)
                 reason = found[0].message
@@ -159,14 +159,14 @@ class Planner:
                 reason = str(error)
             _log.info("the template %s fits the query, but cannot be used: %s", template.name, reason)
 
-        def finish(text: str) -> Task:
+        async def finish(text: str) -> Task:
             self._chosen = None
             named = parse_template(text) if templates else None
             template = next((each for each in templates if named and each.name == named[0]), None)
             if named and template is None:
                 raise MalformedPlan(f"there is no template {named[0]!r}")
             if named and template:
-                return self._from_template(template, named[1], goal, task_id, context)
+                return await self._from_template(template, named[1], goal, task_id, context)
             return replace(parse_plan(text, goal, task_id), context=context)
 
         planner_input = replace(self._input(goal, tools, context), templates=_described(templates))
@@ -198,7 +198,7 @@ class Planner:
         # The new plan is the model's own.
         old = replace(task, context={**task.context, TEMPLATE_KEY: ""}) if task.context.get(TEMPLATE_KEY) else task
 
-        def finish(text: str) -> Task:
+        async def finish(text: str) -> Task:
             return carry_over(old, parse_plan(text, task.original_query, task.id))
 
         return await self._make(planner_input, tools, finish, faults)
@@ -210,13 +210,13 @@ class Planner:
         if (chosen := self._chosen or self._template_of(task)) is not None:
             if faults:
                 raise FailedPrecondition(f"the plan of the template cannot be executed: {'; '.join(faults[:5])}")
-            return chosen.expanded(task, places)
+            return await chosen.expand(task, places)
         tools = specs_of(available_tools)
         planner_input = replace(
             self._input(task.original_query, tools, task.context), progress=progress_of(task), expand=tuple(places)
         )
 
-        def finish(text: str) -> Task:
+        async def finish(text: str) -> Task:
             return expanded(task, parse_plan(text, task.original_query, task.id), places)
 
         return await self._make(planner_input, tools, finish, faults)
@@ -242,13 +242,13 @@ class Planner:
             "capabilities": frozenset(self.capabilities),
         }
 
-    def _from_template(
+    async def _from_template(
         self, template: PlanTemplate, arguments: Mapping[str, Any], goal: str, task_id: str, context: Mapping[str, Any]
     ) -> Task:
         """Raises MalformedPlan if the arguments are wrong."""
         try:
             chosen = template.planner(arguments)
-            task = chosen.plan(goal, task_id, context)
+            task = await chosen.plan(goal, task_id, context)
         except InvalidArgument as error:
             raise MalformedPlan(f"template {template.name}: {error.message}") from None
         self._chosen = chosen
@@ -266,7 +266,7 @@ class Planner:
         self,
         planner_input: PlannerInput,
         tools: Sequence[ToolSpec],
-        finish: Callable[[str], Task],
+        finish: Callable[[str], Awaitable[Task]],
         refused: Sequence[str],
     ) -> Task:
         self.changes = ()
@@ -295,7 +295,10 @@ class Planner:
         return task
 
     async def _corrected(
-        self, conversation: _Conversation, finish: Callable[[str], Task], names: Mapping[str, Collection[str]]
+        self,
+        conversation: _Conversation,
+        finish: Callable[[str], Awaitable[Task]],
+        names: Mapping[str, Collection[str]],
     ) -> Task:
         """Returns a plan without faults. Asks the model at most three times: with an answer to its question, and with
         the faults of its plan."""
@@ -307,7 +310,7 @@ class Planner:
                 conversation.messages += [_quoted(text), ChatMessage("user", answer)]
                 continue
             try:
-                task = finish(text)
+                task = await finish(text)
             except MalformedPlan as error:
                 if conversation.candidate is not None:
                     return self._repaired(conversation.candidate, conversation.faults, names, conversation.places)

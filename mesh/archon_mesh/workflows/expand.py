@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from archon.errors import InvalidArgument
+from archon.threads import on_thread
 from archon_mesh.core.plan import MAX_PLAN_SUBTASKS, SubTask, SubTaskStatus, Task
 from archon_mesh.core.shorten import shortened
 from archon_mesh.workflows.approval import APPROVE
 from archon_mesh.workflows.load import templates_of
 from archon_mesh.workflows.parameters import checked_arguments
-from archon_mesh.workflows.sandbox import decoded, template
+from archon_mesh.workflows.sandbox import decoded, one_expansion, template
 from archon_mesh.workflows.schema import MAX_NESTING, TERMS, ErrorPart, StepPart, default_id
 from archon_mesh.workflows.workflow import Workflow
 
@@ -62,12 +63,29 @@ def expand(
 ) -> Expansion:
     """Returns the subtasks that are known with these results, by the ids of their steps.
 
-    Raises InvalidArgument if the arguments are wrong, a template fails, or there are more than `max_steps` subtasks.
+    Raises InvalidArgument if the arguments are wrong, a template fails, or there are more than `max_steps` subtasks;
+    ResourceExhausted and Unavailable if there is no process for a template. A template may block for seconds.
     """
     values = checked_arguments(workflow.reference, workflow.parameters, arguments)
     run = _Run(results, max_steps)
-    flow = run.block(_Scope(workflow, values), workflow.steps, ())
+    with one_expansion():
+        flow = run.block(_Scope(workflow, values), workflow.steps, ())
     return Expansion(tuple(run.subtasks), flow.value)
+
+
+async def expand_on_thread(
+    workflow: Workflow,
+    arguments: Mapping[str, Any],
+    results: Mapping[str, StepResult],
+    *,
+    max_steps: int = MAX_PLAN_SUBTASKS,
+) -> Expansion:
+    """As `expand`, without blocking the event loop."""
+    expansion, error = await on_thread(lambda: expand(workflow, arguments, results, max_steps=max_steps), "expand")
+    if error is not None:
+        raise error
+    assert isinstance(expansion, Expansion)
+    return expansion
 
 
 def results_of(task: Task) -> dict[str, StepResult]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from archon.errors import ArchonError, InvalidArgument, NotFound
+from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, NotFound
 from archon_mesh.declared.document import Document
 from archon_mesh.workflows.load import load_workflow
 from archon_mesh.workflows.workflow import SEPARATOR, Workflow
@@ -20,6 +20,9 @@ VARIABLE: Final = "ARCHON_WORKFLOWS"
 
 MAX_FILES: Final = 1_000
 """Files of a folder that are read."""
+
+MAX_DIGITS: Final = 9
+"""Digits of a version that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,10 @@ class WorkflowFolder:
     """Finds workflows in folders, of which some may not exist. Files are read anew by each call."""
 
     def __init__(self, *folders: Path | str) -> None:
-        self.folders = tuple(dict.fromkeys(Path(folder).absolute() for folder in folders))
+        try:
+            self.folders = tuple(dict.fromkeys(Path(folder).absolute() for folder in folders))
+        except FileNotFoundError:
+            raise FailedPrecondition("the current directory has been removed: change to another one") from None
 
     @classmethod
     def from_environment(cls, home: Path | None = None, environment: Mapping[str, str] | None = None) -> WorkflowFolder:
@@ -65,7 +71,7 @@ class WorkflowFolder:
     def find(self, reference: str) -> Path:
         """Returns the file of a workflow. Raises NotFound and InvalidArgument."""
         name, separator, version = reference.partition(SEPARATOR)
-        if separator and not (version.isascii() and version.isdigit()):
+        if separator and not (version.isascii() and version.isdigit() and len(version) <= MAX_DIGITS):
             raise InvalidArgument(
                 f"invalid version {version!r} in {reference}: expected a whole number, as in {name}@1"
             )
@@ -102,6 +108,9 @@ class WorkflowFolder:
         files: list[Path] = []
         for folder in self.folders:
             if folder.is_dir():
-                names = (path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.is_file())
+                try:
+                    names = [path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.is_file()]
+                except OSError as error:
+                    raise FailedPrecondition(f"cannot read the folder {folder}: {error.strerror}") from None
                 files += sorted(names)[:MAX_FILES]
         return files

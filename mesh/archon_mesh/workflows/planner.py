@@ -7,11 +7,11 @@ from typing import Any, Final
 from uuid import uuid4
 
 from archon.errors import FailedPrecondition
-from archon_mesh.core.plan import SubTaskStatus, Task, expanded
+from archon_mesh.core.plan import SubTask, SubTaskStatus, Task, expanded
 from archon_mesh.core.plan.templates import as_text
 from archon_mesh.planning.available_tools import AvailableTools
 from archon_mesh.planning.plan_template import ARGUMENTS_KEY, TEMPLATE_KEY
-from archon_mesh.workflows.expand import Expansion, Later, expand, results_of
+from archon_mesh.workflows.expand import Later, StepResult, expand, expand_on_thread, results_of
 from archon_mesh.workflows.parameters import checked_arguments, json_schema
 from archon_mesh.workflows.workflow import Workflow
 
@@ -34,13 +34,13 @@ class WorkflowPlanner:
         self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None
     ) -> Task:
         """Returns what is known of the plan before anything is executed. Raises InvalidArgument."""
-        return self.plan(goal, uuid4().hex, initial_context)
+        return await self.plan(goal, uuid4().hex, initial_context)
 
-    def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
+    async def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
         """As `create_plan`, with an id."""
         made_by = {CONTEXT_KEY: self.workflow.reference, ARGUMENTS_KEY: self.arguments}
         context = {**(initial_context or {}), **made_by}
-        return Task(task_id, goal, goal, self._expansion({}).subtasks, context)
+        return Task(task_id, goal, goal, await self._subtasks({}), context)
 
     async def replan(
         self, task: Task, reason: str, available_tools: AvailableTools = (), *, split: Sequence[str] = ()
@@ -50,20 +50,17 @@ class WorkflowPlanner:
 
     async def expand(self, task: Task, places: Sequence[str], available_tools: AvailableTools = ()) -> Task:
         """Returns the task with what its results have made known. Raises InvalidArgument if a template fails."""
-        return self.expanded(task, places)
-
-    def expanded(self, task: Task, places: Sequence[str]) -> Task:
-        """As `expand`, without waiting."""
-        reply = Task(task.id, task.original_query, task.goal, self._expansion(results_of(task)).subtasks)
-        return expanded(task, reply, places)
+        subtasks = await self._subtasks(results_of(task))
+        return expanded(task, Task(task.id, task.original_query, task.goal, subtasks), places)
 
     def answer(self, task: Task) -> str | None:
         """Returns the result of the last step as text; of several last steps one after the other."""
-        value = self._expansion(results_of(task)).value
+        # Templates that are rendered by another process were, when the steps that read them became known.
+        value = expand(self.workflow, self.arguments, results_of(task)).value
         return None if isinstance(value, Later) else text_of_value(value)
 
-    def _expansion(self, results: Any) -> Expansion:
-        return expand(self.workflow, self.arguments, results)
+    async def _subtasks(self, results: Mapping[str, StepResult]) -> tuple[SubTask, ...]:
+        return (await expand_on_thread(self.workflow, self.arguments, results)).subtasks
 
 
 class WorkflowTemplate:

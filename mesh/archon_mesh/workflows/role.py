@@ -19,7 +19,7 @@ from archon.wire import text_of
 from archon_mesh.core.plan import SubTask
 from archon_mesh.tools.people.sdk_questions import to_answer, to_question
 from archon_mesh.workflows.approval import APPROVE, SCHEMA, approval_question, approved
-from archon_mesh.workflows.expand import StepResult, expand
+from archon_mesh.workflows.expand import StepResult, expand_on_thread
 from archon_mesh.workflows.planner import CONTEXT_KEY
 from archon_mesh.workflows.workflow import Workflow
 
@@ -87,7 +87,8 @@ async def handle(task: TaskContext) -> Answer | str | Question:
         raise FailedPrecondition(f"workflow {workflow.reference} cannot be executed by this mesh: {faults}")
     if request.reason:
         raise PlanFailed(f"workflow {workflow.reference}: {_failure(request.previous) or request.reason}")
-    known = expand(workflow, arguments, results_in(request.previous), max_steps=_max_steps(request))
+    results = results_in(request.previous)
+    known = await expand_on_thread(workflow, arguments, results, max_steps=_max_steps(request))
     subtasks = [_to_json(subtask) for subtask in known.subtasks]
     context = {CONTEXT_KEY: workflow.reference}
     plan = json.dumps({"goal": task.text, "context": context, "subtasks": subtasks}, ensure_ascii=False)

@@ -1,85 +1,161 @@
-"""Templates in workflows: jinja2's sandbox with bounds, so that no template can take the process's time or memory.
+"""Templates in workflows: jinja2's sandbox, so that a template reads the values that it is given and changes nothing.
 
-A template has expressions, `{% if %}` and `{% for %}`. It reads the values that it is given, by a few filters and
-methods that cannot multiply a text beyond a bound; it calls nothing else and changes nothing. Values are data: a
-template in a result is never rendered.
+A template has expressions, `{% if %}` and `{% for %}`, and some filters and methods. One that only reads values is
+rendered in this process; any other in a process of its own, whose limits of time and memory end it. Values are data:
+a template in a result is never rendered.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from archon.errors import FailedPrecondition, InvalidArgument
-from archon_mesh.core.plan.templates import as_text
-
-if TYPE_CHECKING:
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+from archon.errors import InvalidArgument
+from archon_mesh.limited import LimitedProcesses, LimitExceeded
+from archon_mesh.workflows.evaluate import MAX_RENDERED, compiled, environment, evaluate
 
 MAX_SOURCE: Final = 20_000
 """Characters of one template."""
 
-MAX_RENDERED: Final = 1024 * 1024
-"""Characters of what a template gives, and of every value on the way."""
+MAX_DEPTH: Final = 100
+"""Expressions, conditions and loops within each other."""
 
-MAX_ITERATIONS: Final = 10_000
-"""Iterations of all loops of one template, and items of a range."""
+CPU_SECONDS: Final = 2.0
+"""CPU time of one template."""
 
-MAX_BITS: Final = 4_096
-"""Bits of a number."""
+SECONDS: Final = 20.0
+"""Time of one template, on a machine that has little CPU time for it; and of all templates of one expansion."""
 
-_TEXT_METHODS: Final = (
-    "upper lower strip lstrip rstrip title capitalize startswith endswith split splitlines find count isdigit "
-    "removeprefix removesuffix"
-)
-METHODS: Final[Mapping[type, frozenset[str]]] = {
-    str: frozenset(_TEXT_METHODS.split()),
-    dict: frozenset({"get", "keys", "values", "items"}),
-    list: frozenset({"index", "count"}),
+MEMORY_BYTES: Final = 256 * 1024 * 1024
+"""Address space of the process that renders a template."""
+
+PROCESSES: Final = 4
+"""Templates that are rendered at the same time. Others wait."""
+
+MAX_REMEMBERED: Final = 16 * 1024 * 1024
+"""Bytes of results that are remembered: an expansion fills the templates of earlier ones again."""
+
+_PLAIN: Final = "Template Output TemplateData If Name Const CondExpr Getattr Getitem Compare Operand And Or Not"
+_PLAIN_NODES: Final = frozenset(_PLAIN.split())
+"""What costs no more than the values that it reads; of comparisons and items those with constants."""
+
+_OTHERS: Final = "For Tuple List Dict Pair Keyword Filter Test Call Slice Add Sub Mul Div FloorDiv Mod Pow Neg Pos"
+_NODES: Final = _PLAIN_NODES | frozenset(_OTHERS.split())
+
+_LIMITS: Final = {
+    "cpu": "the template takes more than {cpu:g} s of CPU time",
+    "time": "the template takes more than {seconds:g} s",
+    "memory": f"the template takes more than {MEMORY_BYTES >> 20} MiB of memory",
+    "reply": f"a template gives more than {MAX_RENDERED:,} characters",
 }
-"""The methods that templates may call, by the type of the value. None gives more than it gets."""
 
-_FILTERS: Final = (
-    "abs capitalize count d default dictsort first float int items last length list lower map max min reject "
-    "rejectattr reverse select selectattr sort title trim unique upper wordcount"
-)
-_TESTS: Final = (
-    "boolean defined divisibleby eq equalto even false float ge greaterthan gt integer iterable le lessthan lower lt "
-    "mapping ne none number odd sequence string true undefined upper != < <= == > >= in"
-)
-_NODES: Final = (
-    "Template Output TemplateData If For Name Const TemplateData Tuple List Dict Pair Keyword CondExpr Filter Test "
-    "Call Getattr Getitem Slice Compare Operand Add Sub Mul Div FloorDiv Mod Pow And Or Not Neg Pos"
-)
-
-_iterations: ContextVar[list[int]] = ContextVar("archon_workflow_iterations")
+_processes: Final = LimitedProcesses("archon_mesh.workflows.evaluate", memory_bytes=MEMORY_BYTES, at_once=PROCESSES)
+_spent: Final[ContextVar[list[float]]] = ContextVar("archon_workflow_rendering")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that was checked. `names` are the values that it reads."""
+    """A template that was checked. `names` are the values that it reads; `expression` is its only expression, None if
+    it is a text; `is_plain` says that it only reads values."""
 
     source: str
     names: frozenset[str]
+    expression: str | None
+    is_plain: bool
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """Returns the text. Raises InvalidArgument if a value is missing, or a bound is exceeded."""
-        return str(_guarded(lambda: _rendered(self.source, values)))
+        """Returns the text. Raises InvalidArgument if a value is missing, or a limit is exceeded; and what
+        LimitedProcesses raises. May block for seconds unless it is plain."""
+        return str(self._result(None, values))
 
     def value(self, values: Mapping[str, Any]) -> Any:
         """Returns the text, or, of a template that is one expression, its value with its type. Raises as `render`."""
-        expression = _only_expression(self.source)
-        return self.render(values) if expression is None else _guarded(lambda: _evaluated(expression, values))
+        return self._result(self.expression, values)
 
     def is_true(self, values: Mapping[str, Any]) -> bool:
         """Returns whether the value is true: not empty, not zero, and no text such as "false". Raises as `render`."""
         value = self.value(values)
         return value.strip().lower() not in ("", "false", "no", "0", "none") if isinstance(value, str) else bool(value)
+
+    def _result(self, expression: str | None, values: Mapping[str, Any]) -> Any:
+        if self.is_plain:
+            return evaluate(self.source, expression, values, is_computed=False)
+        read = {name: values[name] for name in self.names if name in values}
+        try:
+            request = json.dumps({"source": self.source, "expression": expression, "values": read}, default=str)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InvalidArgument(f"a value of a template cannot be read: {error}") from None
+        if (reply := _remembered.get(request)) is None:
+            reply = _render(request)
+            _remembered.add(request, reply)
+        return json.loads(reply)
+
+
+@contextmanager
+def one_expansion() -> Iterator[None]:
+    """Holds all templates that are rendered within to SECONDS together."""
+    token = _spent.set([0.0])
+    try:
+        yield
+    finally:
+        _spent.reset(token)
+
+
+def _render(request: str) -> str:
+    """Returns the result of a request as JSON, from another process."""
+    spent = _spent.get(None) or [0.0]
+    if spent[0] >= SECONDS:
+        raise InvalidArgument(f"the templates of the workflow take more than {SECONDS:g} s")
+    began = time.monotonic()
+    try:
+        reply: str = _processes.call(request, cpu_seconds=CPU_SECONDS, seconds=SECONDS)
+    except LimitExceeded as error:
+        raise InvalidArgument(_LIMITS[error.limit].format(cpu=CPU_SECONDS, seconds=SECONDS)) from None
+    finally:
+        spent[0] += time.monotonic() - began
+    return reply
+
+
+class _Remembered:
+    """Results of requests, the latest of them up to MAX_REMEMBERED bytes."""
+
+    def __init__(self) -> None:
+        self._replies: OrderedDict[bytes, str] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, request: str) -> str | None:
+        """Returns the result of a request, or None."""
+        with self._lock:
+            return self._replies.get(_key(request))
+
+    def add(self, request: str, reply: str) -> None:
+        """Adds a result, and drops the oldest ones."""
+        with self._lock:
+            if self._replies.setdefault(_key(request), reply) is reply:
+                self._size += _size(reply)
+            while self._size > MAX_REMEMBERED:
+                self._size -= _size(self._replies.popitem(last=False)[1])
+
+
+def _key(request: str) -> bytes:
+    return hashlib.sha256(request.encode()).digest()
+
+
+def _size(reply: str) -> int:
+    return len(reply) + 200  # with its key
+
+
+_remembered: Final = _Remembered()
 
 
 @lru_cache(maxsize=2_000)
@@ -88,301 +164,96 @@ def template(source: str) -> Template:
     FailedPrecondition without jinja2."""
     if len(source) > MAX_SOURCE:
         raise InvalidArgument(f"a template has {len(source):,} characters, at most {MAX_SOURCE:,}")
-    environment = _environment()
-    from jinja2 import TemplateSyntaxError, meta
+    sandbox = environment()
+    from jinja2 import TemplateSyntaxError
 
     try:
-        tree = environment.parse(source)
-        _check(tree)
-        names = meta.find_undeclared_variables(tree) - {"range"}
-        _compiled(source)
+        tree = sandbox.parse(source)
+        names, is_plain = _checked(tree)
+        compiled(source)
+        expression = _only_expression(source, tree)
     except TemplateSyntaxError as error:
         raise InvalidArgument(f"invalid template: {error.message}") from None
     except RecursionError:
         raise InvalidArgument("invalid template: nested too deep") from None
-    except ValueError as error:  # such as a number with too many digits
-        raise InvalidArgument(f"invalid template: {error}") from None
-    return Template(source, frozenset(names))
+    except Exception as error:  # noqa: BLE001 - the compilers of jinja2 and Python refuse texts in many ways
+        raise InvalidArgument(f"invalid template: {str(error)[:300]}") from None
+    return Template(source, frozenset(names), expression, is_plain)
 
 
-def _check(tree: Any) -> None:
-    """Raises TemplateSyntaxError for what a template may not have."""
-    from jinja2 import TemplateSyntaxError, nodes
+def _checked(tree: Any) -> tuple[set[str], bool]:
+    """Returns the names that a template reads, and whether it only reads values. Raises TemplateSyntaxError for what a
+    template may not have."""
+    from jinja2 import TemplateSyntaxError
 
-    allowed = frozenset(_NODES.split())
-    environment = _environment()
-    for node in (tree, *tree.find_all(nodes.Node)):
+    names: set[str] = set()
+    is_plain = True
+    nodes: list[tuple[Any, frozenset[str], int]] = [(tree, frozenset({"range"}), 0)]
+    while nodes:
+        node, known, depth = nodes.pop()
+        if depth > MAX_DEPTH:
+            raise TemplateSyntaxError("nested too deep", getattr(node, "lineno", 1))
+        _check_node(node)
         kind = type(node).__name__
-        line = getattr(node, "lineno", 1)
-        if kind == "Concat":
-            raise TemplateSyntaxError("write {{ a }}{{ b }} in place of a ~ b", line)
-        if kind not in allowed:
-            raise TemplateSyntaxError(f"{kind} is not allowed: only expressions, if and for", line)
-        if kind == "Filter" and (node.node is None or node.name not in environment.filters):
-            raise TemplateSyntaxError(f"there is no filter {node.name!r}", line)
-        if kind == "Test" and node.name not in environment.tests:
-            raise TemplateSyntaxError(f"there is no test {node.name!r}", line)
-        if kind == "For" and node.recursive:
-            raise TemplateSyntaxError("a recursive loop is not allowed", line)
+        is_plain = is_plain and kind in _PLAIN_NODES and _reads_constants(node)
+        if kind == "Name" and node.name not in known:
+            names.add(node.name)
+        if kind == "For":
+            # The item is known in the body and its condition, not in the list or in `else`.
+            inner = known | {name.name for name in (node.target, *node.target.find_all(_name_node()))}
+            nodes += [(node.iter, known, depth + 1), (node.target, inner, depth + 1)]
+            nodes += [(each, inner | {"loop"}, depth + 1) for each in node.body]
+            nodes += [(each, inner, depth + 1) for each in ([node.test] if node.test else [])]
+            nodes += [(each, known, depth + 1) for each in node.else_]
+        else:
+            nodes += [(child, known, depth + 1) for child in node.iter_child_nodes()]
+    return names, is_plain
 
 
-def _only_expression(source: str) -> str | None:
+def _check_node(node: Any) -> None:
+    from jinja2 import TemplateSyntaxError
+
+    kind = type(node).__name__
+    line = getattr(node, "lineno", 1)
+    if kind == "Concat":
+        raise TemplateSyntaxError("write {{ a }}{{ b }} in place of a ~ b", line)
+    if kind not in _NODES:
+        raise TemplateSyntaxError(f"{kind} is not allowed: only expressions, if and for", line)
+    if kind == "Filter" and (node.node is None or node.name not in environment().filters):
+        raise TemplateSyntaxError(f"there is no filter {node.name!r}", line)
+    if kind == "Test" and node.name not in environment().tests:
+        raise TemplateSyntaxError(f"there is no test {node.name!r}", line)
+    if kind == "For" and node.recursive:
+        raise TemplateSyntaxError("a recursive loop is not allowed", line)
+
+
+def _reads_constants(node: Any) -> bool:
+    """Returns whether a comparison or an item takes a constant, so that its cost does not grow with the value."""
+    kind = type(node).__name__
+    if kind == "Compare":
+        return all(each.op not in ("in", "notin") and type(each.expr).__name__ == "Const" for each in node.ops)
+    return kind != "Getitem" or type(node.arg).__name__ == "Const"
+
+
+def _name_node() -> Any:
+    from jinja2 import nodes
+
+    return nodes.Name
+
+
+def _only_expression(source: str, tree: Any) -> str | None:
     """Returns the expression of a template that is nothing else, or None."""
     text = source.strip()
     if not (text.startswith("{{") and text.endswith("}}")):
         return None
     from jinja2 import nodes
 
-    body = _environment().parse(text).body
+    body = tree.body if text == source else environment().parse(text).body
     if len(body) != 1 or not isinstance(body[0], nodes.Output) or len(body[0].nodes) != 1:
         return None
     if isinstance(body[0].nodes[0], nodes.TemplateData):
         return None
     return text[2:-2].strip("+-").strip() if text[2:3] in "+-" or text[-3:-2] in "+-" else text[2:-2].strip()
-
-
-def _rendered(source: str, values: Mapping[str, Any]) -> str:
-    pieces: list[str] = []
-    size = 0
-    for piece in _compiled(source).generate(dict(values)):
-        size += len(piece)
-        _check_size(size)
-        pieces.append(piece)
-    return "".join(pieces)
-
-
-def _evaluated(expression: str, values: Mapping[str, Any]) -> Any:
-    from jinja2 import Undefined
-
-    value = _compiled_expression(expression)(dict(values))
-    if isinstance(value, Undefined):
-        str(value)  # raises, and names it
-    return _plain(value)
-
-
-@lru_cache(maxsize=500)
-def _compiled(source: str) -> Any:
-    return _environment().from_string(source)
-
-
-@lru_cache(maxsize=500)
-def _compiled_expression(expression: str) -> Any:
-    return _environment().compile_expression(expression, undefined_to_none=False)
-
-
-def _guarded(work: Callable[[], Any]) -> Any:
-    """Raises InvalidArgument for every error of a template."""
-    from jinja2 import TemplateError
-
-    token = _iterations.set([0])
-    try:
-        return work()
-    except InvalidArgument:
-        raise
-    except TemplateError as error:
-        raise InvalidArgument(error.message or str(error)) from None
-    except RecursionError:
-        raise InvalidArgument("nested too deep") from None
-    except Exception as error:  # noqa: BLE001 - a template may fail in as many ways as Python
-        raise InvalidArgument(f"{type(error).__name__}: {str(error)[:300]}") from None
-    finally:
-        _iterations.reset(token)
-
-
-@lru_cache(maxsize=1)
-def _environment() -> ImmutableSandboxedEnvironment:
-    try:
-        from jinja2 import StrictUndefined, nodes
-        from jinja2.filters import FILTERS
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-        from jinja2.tests import TESTS
-    except ImportError:
-        message = "workflows need jinja2: pip install 'archon-mesh[workflows]'"
-        raise FailedPrecondition(message, metadata={"package": "jinja2"}) from None
-
-    class Environment(ImmutableSandboxedEnvironment):
-        intercepted_binops = frozenset({"+", "*", "**", "%", "-", "/", "//"})
-
-        def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-            tree = super()._parse(source, name, filename)
-            for loop in tree.find_all(nodes.For):
-                loop.iter = nodes.Filter(loop.iter, "counted", [], [], None, None, lineno=loop.lineno)
-            return tree
-
-        def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-            allowed = next((names for kind, names in METHODS.items() if isinstance(obj, kind)), frozenset[str]())
-            is_loop = type(obj).__name__ == "LoopContext" and attr in ("index", "index0", "first", "last", "length")
-            return attr in allowed or is_loop
-
-        def getattr(self, obj: Any, attribute: str) -> Any:
-            # A key of an object comes before a method of the same name, such as `items`.
-            return obj[attribute] if isinstance(obj, Mapping) and attribute in obj else super().getattr(obj, attribute)
-
-        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            _check_operands(operator, left, right)
-            return super().call_binop(context, operator, left, right)
-
-        def is_safe_callable(self, obj: Any) -> bool:
-            owner = getattr(obj, "__self__", None)
-            return obj is _range or any(
-                isinstance(owner, kind) and getattr(obj, "__name__", "") in names for kind, names in METHODS.items()
-            )
-
-    environment = Environment(undefined=StrictUndefined, finalize=_shown, autoescape=False, keep_trailing_newline=True)
-    environment.filters = {name: FILTERS[name] for name in _FILTERS.split()}
-    environment.filters |= {
-        "counted": _counted,
-        "indent": _indent,
-        "join": _join,
-        "replace": _replace,
-        "round": _round,
-        "string": _shown,
-        "sum": _sum,
-        "tojson": _to_json,
-        "truncate": _truncate,
-    }
-    environment.tests = {name: TESTS[name] for name in _TESTS.split()}
-    environment.globals = {"range": _range}
-    return environment
-
-
-# What templates may call ---------------------------------------------------------------------------------------------
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_RENDERED:
-        raise InvalidArgument(f"a template gives more than {MAX_RENDERED:,} characters")
-
-
-def _check_operands(operator: str, left: Any, right: Any) -> None:
-    """Raises InvalidArgument if the result of an operator may be too large."""
-    if operator == "%" and isinstance(left, (str, bytes)):
-        raise InvalidArgument("% does not format a text in a template: write {{ value }} in it")
-    numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
-    if numbers:
-        bits = [value.bit_length() if isinstance(value, int) else 64 for value in (left, right)]
-        if operator == "**" and isinstance(right, int) and isinstance(left, int):
-            too_large = bits[0] * abs(right) > MAX_BITS
-        else:
-            too_large = sum(bits) > MAX_BITS
-        if too_large:
-            raise InvalidArgument(f"a number in a template has more than {MAX_BITS:,} bits")
-    elif operator == "*":
-        text, count = (left, right) if isinstance(right, int) else (right, left)
-        if isinstance(count, int) and hasattr(text, "__len__"):
-            _check_size(_size(text) * max(count, 0))
-    elif operator == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
-        _check_size(_size(left) + _size(right))
-
-
-def _size(value: Any) -> int:
-    return len(value) if isinstance(value, str) else sum(len(each) if isinstance(each, str) else 1 for each in value)
-
-
-def _range(*limits: int) -> range:
-    numbers = range(*limits)
-    if len(numbers) > MAX_ITERATIONS:
-        raise InvalidArgument(f"a range in a template has more than {MAX_ITERATIONS:,} items")
-    return numbers
-
-
-def _counted(items: Iterable[Any]) -> Iterator[Any]:
-    """Yields the items of a loop, and counts all iterations of the template."""
-    count = _iterations.get()
-    for item in items:
-        count[0] += 1
-        if count[0] > MAX_ITERATIONS:
-            raise InvalidArgument(f"the loops of a template have more than {MAX_ITERATIONS:,} iterations")
-        yield item
-
-
-def _join(items: Iterable[Any], separator: str = "", attribute: str | int | None = None) -> str:
-    pieces: list[str] = []
-    size = 0
-    for item in items:
-        value = item if attribute is None else _environment().getitem(item, attribute)
-        pieces.append(_shown(value))
-        size += len(pieces[-1]) + len(separator)
-        _check_size(size)
-    return separator.join(pieces)
-
-
-def _replace(text: Any, old: str, new: str, count: int = -1) -> str:
-    shown = _shown(text)
-    hits = shown.count(old) if count < 0 else min(count, shown.count(old))
-    _check_size(len(shown) + hits * len(new))
-    return shown.replace(old, new, count)
-
-
-def _indent(text: str, width: int | str = 4, first: bool = False) -> str:
-    size = width if isinstance(width, int) else len(width)
-    _check_size(len(text) + max(size, 0) * (text.count("\n") + 1))
-    space = " " * width if isinstance(width, int) else width
-    lines = text.split("\n")
-    indented = [space + line if line and (first or number) else line for number, line in enumerate(lines)]
-    return "\n".join(indented)
-
-
-def _truncate(text: str, length: int = 255, killwords: bool = False, end: str = "...") -> str:
-    if len(text) <= length:
-        return text
-    cut = text[: max(0, length - len(end))]
-    return (cut if killwords else cut.rsplit(" ", 1)[0]) + end
-
-
-def _round(value: float, precision: int = 0) -> float:
-    return round(value, max(-15, min(15, precision)))
-
-
-def _sum(items: Iterable[Any], attribute: str | int | None = None) -> float:
-    values = (item if attribute is None else _environment().getitem(item, attribute) for item in items)
-    total: float = 0
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InvalidArgument(f"sum adds numbers, not {type(value).__name__}")
-        _check_operands("+", total, value)
-        total += value
-    return total
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value as JSON has it, with lists in place of what is read only once."""
-    from jinja2 import Undefined
-
-    if isinstance(value, Undefined):
-        str(value)  # raises, and names it
-    if isinstance(value, (str, bool, int)) or value is None:
-        if isinstance(value, str):
-            _check_size(len(value))
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidArgument("a number in a template is not finite")
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, Iterable):
-        items = list(_bounded(value))
-        return [_plain(item) for item in items]
-    raise InvalidArgument(f"a template gives no value, but a {type(value).__name__}")
-
-
-def _bounded(items: Iterable[Any]) -> Iterator[Any]:
-    for number, item in enumerate(items):
-        _check_size(number)
-        yield item
-
-
-def _shown(value: Any) -> str:
-    """Returns a value as it stands in a text: nothing for none, JSON for what is no text."""
-    if isinstance(value, str):
-        return value
-    plain = _plain(value)
-    return "" if plain is None else as_text(plain)
 
 
 def decoded(result: Any) -> Any:

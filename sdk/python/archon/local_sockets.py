@@ -12,6 +12,8 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from archon.private_files import fault_of
+
 FOLDER: Final = "ARCHON_SOCKETS"
 
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -22,8 +24,13 @@ _LONGEST: Final = 100
 def socket_of(port: int) -> Path | None:
     """Returns the socket of the server with this port; None if there are to be no sockets, or its path is too long."""
     folder = os.environ.get(FOLDER, "")
-    path = Path(folder, f"{port}.sock").absolute()
-    return path if folder and len(os.fsencode(path)) <= _LONGEST else None
+    if not folder:
+        return None
+    try:
+        path = Path(folder, f"{port}.sock").absolute()
+    except FileNotFoundError:  # the current directory has been removed
+        return None
+    return path if len(os.fsencode(path)) <= _LONGEST else None
 
 
 def nearest(target: str) -> str:
@@ -32,7 +39,15 @@ def nearest(target: str) -> str:
     if host not in _HOSTS or not port.isdecimal():
         return target
     path = socket_of(int(port))
-    return f"unix:{path}" if path is not None and _answers(path) else target
+    return f"unix:{path}" if path is not None and _is_own(path.parent) and _answers(path) else target
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether no other user could have put a socket into the folder."""
+    try:
+        return not fault_of(folder)
+    except OSError:
+        return False
 
 
 def _answers(path: Path) -> bool:

@@ -20,7 +20,7 @@ from archon.background import monitor
 from archon.channel import server_options
 from archon.interceptors.guard import GuardedServer
 from archon.local_sockets import socket_of
-from archon.private_files import private_folder
+from archon.private_files import fault_of, private_folder
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +97,8 @@ class GrpcServer:
             return
         try:
             private_folder(path.parent)
+            if fault := fault_of(path.parent):
+                raise OSError(f"cannot use its folder: {fault}")
             server.add_insecure_port(f"unix:{path}")
         except (OSError, RuntimeError) as error:
             _log.warning("cannot listen on %s, clients on this machine use the port: %s", path, error)
@@ -132,7 +134,9 @@ def announce(ready_file: Path | None, address: str) -> None:
     """Writes the address to the ready file, if there is one, atomically."""
     if ready_file is not None:
         partial = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
-        partial.write_text(address)
+        partial.unlink(missing_ok=True)  # of a process that was killed, or a link
+        with partial.open("x") as file:
+            file.write(address)
         partial.replace(ready_file)
 
 

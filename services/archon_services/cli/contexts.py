@@ -59,7 +59,7 @@ def read_contexts() -> Contexts:
         return Contexts()
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}", code=FAILED) from None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise CliError(
             f"{file} is invalid", hint="Correct it, or remove it and use `archon context set`.", code=FAILED
         ) from None
@@ -74,7 +74,8 @@ def write_contexts(contexts: Contexts) -> None:
     partial = file.with_name(f".contexts.{os.getpid()}")
     try:
         private_folder(file.parent)
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        partial.unlink(missing_ok=True)  # of a process that was killed, or a link
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as output:
             json.dump(asdict(contexts), output, indent=2)
         partial.replace(file)
@@ -94,4 +95,8 @@ def active_context() -> tuple[str, Context] | None:
 def find_home() -> Home:
     """Returns ARCHON_HOME, else the folder of the context in use, else the nearest `.archon`."""
     active = active_context()
-    return Home(Path(active[1].home)) if active is not None and active[1].home else Home.find()
+    if active is None or not active[1].home:
+        return Home.find()
+    home = Home(Path(active[1].home))
+    home.check()
+    return home

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import Final
 
 from archon import errors
@@ -52,9 +53,12 @@ def report_error(error: BaseException) -> int:
         return error.code
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough, as `head` does
+        return FAILED
     message, hint, code = _describe(error)
     text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
-    sys.stderr.write(wrapped(text, stderr=True) + "\n")
+    with suppress(OSError):  # a full device: the exit code tells
+        sys.stderr.write(wrapped(text, stderr=True) + "\n")
     if os.environ.get("ARCHON_DEBUG"):
         traceback.print_exception(error)
     return code
@@ -87,4 +91,6 @@ def _describe(error: BaseException) -> tuple[str, str, int]:
             return str(error), "", UNREACHABLE
         case errors.ArchonError():
             return str(error), "", FAILED
+        case OSError(strerror=str(reason)) if reason:
+            return reason + (f": {error.filename}" if error.filename else ""), "", FAILED
     return f"{type(error).__name__}: {error}".rstrip(": "), "Set ARCHON_DEBUG=1 to print the traceback.", FAILED

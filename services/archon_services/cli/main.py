@@ -148,10 +148,31 @@ def main() -> None:
 
     Runs continue the trace in TRACEPARENT and TRACESTATE, which OpenTelemetry sets for child processes.
     """
+    _open_standard_streams()
     traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")
     call_context.enter(call_context.CallContext(traceparent=traceparent, tracestate=tracestate))
     try:
         code = app(prog_name=NAME, standalone_mode=False)
+        sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
         code = report_error(error)
+    _give_up_unusable_streams()
     sys.exit(code)
+
+
+def _give_up_unusable_streams() -> None:
+    """What a stream has not written is dropped if it cannot be written: Python would try again at its end, and replace
+    the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _open_standard_streams() -> None:
+    """Replaces streams that the caller has closed (`<&-`, `>&-`), which are None."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends

@@ -14,13 +14,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
-import yaml
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from archon.errors import FieldViolation, InvalidArgument
+from archon_mesh.plain_yaml import plain_yaml
+
+MAX_FILE: Final = 1024 * 1024
+"""Bytes of the file."""
 
 
 class ServiceSettings(BaseSettings):
@@ -73,9 +76,14 @@ class _FileSource(PydanticBaseSettingsSource):
         if not path:
             return {}
         try:
-            content = yaml.safe_load(Path(path).read_text()) or {}
-        except (OSError, yaml.YAMLError) as error:
-            raise InvalidArgument(f"cannot read the configuration file {path}: {error}") from error
+            with Path(path).open("rb") as file:
+                text = file.read(MAX_FILE + 1)
+            content = plain_yaml(text) or {}
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InvalidArgument(f"cannot read the configuration file {path}: {reason}") from None
+        if len(text) > MAX_FILE:
+            raise InvalidArgument(f"the configuration file {path} is larger than {MAX_FILE:,} bytes")
         section = getattr(self.settings_cls, "section", "common")
         if not isinstance(content, dict) or not all(
             isinstance(content.get(name) or {}, dict) for name in ("common", section)

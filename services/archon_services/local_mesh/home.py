@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from archon.errors import ArchonError
-from archon.private_files import private_folder
+from archon.errors import ArchonError, FailedPrecondition
+from archon.private_files import fault_of, faults_within, private_folder
 from archon_services.local_mesh.errors import AlreadyUp
 
 NAME: Final = ".archon"
@@ -30,9 +30,30 @@ class Home:
 
     @classmethod
     def find(cls, environment: Mapping[str, str] | None = None) -> Home:
-        """Returns the folder that the environment configures. It need not exist."""
+        """Returns the folder that the environment configures. It need not exist. Raises FailedPrecondition as `check`
+        does, for a link that is not configured, and if the current directory is gone."""
         folder = (os.environ if environment is None else environment).get("ARCHON_HOME", "")
-        return cls(Path(folder).absolute() if folder else _nearest(Path.cwd()))
+        try:
+            home = cls(Path(folder).absolute() if folder else _nearest(Path.cwd()))
+        except FileNotFoundError:
+            raise _no_directory() from None
+        if not folder and home.root.is_symlink():
+            raise home._unusable("it is a link")
+        home.check()
+        return home
+
+    def check(self) -> None:
+        """Raises FailedPrecondition if another user could have put into the folder what is in it."""
+        try:
+            fault = fault_of(self.root)
+            is_own = self.root.stat().st_uid == os.geteuid()
+        except OSError:
+            return  # there is none, or its use says why it has none
+        if fault or not is_own:
+            raise self._unusable(fault or f"it belongs to user {self.root.stat().st_uid}")
+
+    def _unusable(self, reason: str) -> FailedPrecondition:
+        return FailedPrecondition(f"cannot use the folder {self.root}: {reason}; choose another one with ARCHON_HOME")
 
     @property
     def state_file(self) -> Path:
@@ -87,8 +108,15 @@ class Home:
         """Locks the folder, so that no second mesh starts in it. The system releases the lock when the process ends.
 
         Raises AlreadyUp if another process holds the lock, ArchonError if the folder is not writable or its disk is
-        full.
+        full, FailedPrecondition if it is another user's, or has links, by which files elsewhere would be written.
         """
+        try:
+            os.getcwd()  # in which its processes start
+        except FileNotFoundError:
+            raise _no_directory() from None
+        self.check()
+        for fault in faults_within(self.root):
+            raise self._unusable(fault)
         previous = os.umask(0o077)  # state, logs and the files of child processes are for their owner alone
         try:
             yield from self._locked()
@@ -147,6 +175,10 @@ class Home:
     @property
     def _lock_file(self) -> Path:
         return self.root / "lock"
+
+
+def _no_directory() -> FailedPrecondition:
+    return FailedPrecondition("the current directory has been removed: change to another one")
 
 
 def _nearest(start: Path) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from archon.errors import NotFound
+from archon.private_files import fault_of
 from archon_services.local_mesh.ports import HOST, free_port, is_free
 
 NAME: Final = "jaeger"
@@ -55,7 +56,11 @@ def find_jaeger(path: str = "") -> Path:
     if found := shutil.which(NAME):
         return Path(found)
     for root in (Path.cwd(), Path(__file__).parents[3]):
-        if os.access(program := root / ".tools" / "bin" / NAME, os.X_OK):
+        tools = root / ".tools"
+        if os.access(program := tools / "bin" / NAME, os.X_OK):
+            for part in (tools, tools / "bin", program):
+                if fault := fault_of(part):
+                    raise NotFound(f"{program} is not executed, because of {part}: {fault}")
             return program
     raise NotFound(
         "it is neither on PATH nor in .tools/bin: download it from https://www.jaegertracing.io/download/, or build it "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -120,3 +121,17 @@ async def test_a_folder_that_cannot_be_used_leaves_the_port(
     async with serving(agent) as server:
         await call(server.address)
     assert agent.peers[0].startswith("ipv4:")
+
+
+async def test_a_folder_that_others_can_write_to_is_not_used(
+    agent: Agent, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.chmod(folder, 0o777)
+    async with serving(agent) as server:
+        assert os.listdir(folder) == []
+        assert "other users can write to it" in caplog.text
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.bind(str(folder / f"{server.port}.sock"))
+            stranger.listen()
+            target = f"127.0.0.1:{server.port}"
+            assert nearest(target) == target

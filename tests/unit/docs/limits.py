@@ -53,6 +53,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_the_queue_of_a_channel_is_bounded", "test_a_notice_that_fails_is_given_up_and_harms_no_other"],
         ),
         Limit(
+            "What a mail server sends for a mail; of the answer of a webhook only the status is read",
+            "{archon_services.orchestrator.channels.mail:MAX_RECEIVED|bytes}",
+            "The try fails.",
+            ["test_what_a_mail_server_sends_is_bounded", "test_the_body_of_an_answer_is_not_read"],
+        ),
+        Limit(
             "Questions of a task to people; of a planner in place of a plan",
             "{archon_mesh.core.run.decide.approval:MAX_QUESTIONS}; "
             "{archon_services.orchestrator.runs.plan_reply:MAX_CLARIFICATIONS}",
@@ -931,10 +937,24 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "What PostgreSQL sends for a query; characters of its errors",
+            "{archon_mesh.tools.builtin.sql.postgres:MAX_RECEIVED|bytes}; "
+            "{archon_mesh.tools.builtin.sql.postgres:MAX_MESSAGE}",
+            "`RESOURCE_EXHAUSTED`; it is cut",
+            ["test_an_error_of_the_server_is_cut"],
+        ),
+        Limit(
             "Value within a query of SQLite",
-            "{archon_mesh.tools.builtin.sql.sqlite:MAX_VALUE_BYTES|bytes}",
+            "{archon_mesh.tools.builtin.sql.sqlite_read:MAX_VALUE_BYTES|bytes}",
             "`INVALID_ARGUMENT`",
             ["test_large_values_within_a_query_are_refused"],
+        ),
+        Limit(
+            "Memory of a query of SQLite; a temporary file of it; queries of all files at the same time",
+            "{archon_mesh.tools.builtin.sql.sqlite:MEMORY_BYTES|bytes}; "
+            "{archon_mesh.tools.builtin.sql.sqlite:FILE_BYTES|bytes}; {archon_mesh.tools.builtin.sql.sqlite:AT_ONCE}",
+            "`RESOURCE_EXHAUSTED`; others wait",
+            ["test_a_query_keeps_its_memory", "test_a_request_waits_for_a_free_process"],
         ),
         Limit(
             "Nodes of a composite tool; composite tools inside of each other",
@@ -1090,16 +1110,30 @@ LIMITS: Final[dict[str, list[Limit]]] = {
     ],
     "Workflows": [
         Limit(
-            "Characters of a template; of what it gives, and of each value on the way",
-            "{archon_mesh.workflows.sandbox:MAX_SOURCE}; {archon_mesh.workflows.sandbox:MAX_RENDERED}",
+            "Characters of a template; its levels; characters of what it gives",
+            "{archon_mesh.workflows.sandbox:MAX_SOURCE}; {archon_mesh.workflows.sandbox:MAX_DEPTH}; "
+            "{archon_mesh.workflows.evaluate:MAX_RENDERED}",
             "`INVALID_ARGUMENT`: the run fails, or the file is refused.",
-            ["test_no_template_multiplies_beyond_the_bounds", "test_what_a_template_may_not_do_is_an_error"],
+            ["test_no_template_multiplies_beyond_the_limits", "test_what_a_template_may_not_do_is_an_error"],
         ),
         Limit(
-            "Iterations of all loops of a template; bits of a number",
-            "{archon_mesh.workflows.sandbox:MAX_ITERATIONS}; {archon_mesh.workflows.sandbox:MAX_BITS}",
-            "`INVALID_ARGUMENT`: the run fails.",
-            ["test_no_template_multiplies_beyond_the_bounds", "test_up_to_its_bounds_a_template_works"],
+            "CPU time of a template; memory of its process; time of it and of all of one expansion",
+            "{archon_mesh.workflows.sandbox:CPU_SECONDS|seconds}; "
+            "{archon_mesh.workflows.sandbox:MEMORY_BYTES|bytes}; {archon_mesh.workflows.sandbox:SECONDS|seconds}",
+            "Its process is ended; `INVALID_ARGUMENT`: the run fails.",
+            ["test_an_error_names_the_limit", "test_templates_of_one_expansion_have_one_limit"],
+        ),
+        Limit(
+            "Templates rendered by other processes at the same time; seconds that another one waits",
+            "{archon_mesh.workflows.sandbox:PROCESSES}; {archon_mesh.limited.processes:WAIT_SECONDS|seconds}",
+            "It waits; then `RESOURCE_EXHAUSTED`, which is retried.",
+            ["test_a_request_waits_for_a_free_process"],
+        ),
+        Limit(
+            "Bytes of results of templates that are remembered",
+            "{archon_mesh.workflows.sandbox:MAX_REMEMBERED|bytes}",
+            "The oldest ones are forgotten, and rendered again.",
+            ["test_the_oldest_results_are_forgotten"],
         ),
         Limit(
             "Items of a `for_each`; retries of a step",
@@ -1184,6 +1218,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon.output:MAX_REFERENCES}",
             "`OUTPUT_MISMATCH`; `RESULT_REFUSED`",
             ["test_check_of_a_schema_that_refers_to_itself_is_bounded"],
+        ),
+        Limit(
+            "Bytes of a whole reply of a model endpoint; of all events of a reply; of an error that are read",
+            "{archon_mesh.llm.endpoint_http:MAX_REPLY|bytes}; {archon_mesh.llm.endpoint_http:MAX_STREAM|bytes}; "
+            "{archon_mesh.llm.endpoint_http:MAX_ERROR|bytes}",
+            "`MessageTooLarge`; the rest of an error is not read",
+            ["test_a_reply_without_end_is_ended", "test_an_error_without_end_is_cut"],
         ),
         Limit(
             "Reply in which a typed answer is looked for; JSON values in it",

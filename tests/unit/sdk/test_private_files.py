@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from archon.private_files import private_file, private_folder
+from archon.server import announce
 from archon_mesh.memory import SessionManager
 from archon_services.memory.store.sqlite.store import SqliteStore
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
@@ -55,3 +56,23 @@ async def test_databases_are_private(tmp_path: Path) -> None:
         assert mode(tmp_path / "journal") == mode(tmp_path / "memory") == 0o700
         await sessions.close()
     await journal.close()
+
+
+def test_a_link_of_another_user_is_no_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    private_file(tmp_path / "link")  # the user's own
+    entry = os.lstat(tmp_path / "link")
+    fields = [*entry[:4], 4242, *entry[5:]]
+    monkeypatch.setattr(Path, "lstat", lambda self: os.stat_result(fields))
+    with pytest.raises(OSError, match="it is a link of another user"):
+        private_file(tmp_path / "link")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_ready_file_is_written_through_no_link(tmp_path: Path) -> None:
+    precious, ready = tmp_path / "precious", tmp_path / "ready"
+    precious.write_text("precious")
+    (tmp_path / f".ready.{os.getpid()}").symlink_to(precious)
+    ready.symlink_to(precious)
+    announce(ready, "127.0.0.1:1")
+    assert (ready.read_text(), ready.is_symlink(), precious.read_text()) == ("127.0.0.1:1", False, "precious")

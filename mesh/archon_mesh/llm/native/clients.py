@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
+from typing_extensions import override
 
 from archon.errors import InvalidArgument, Unauthenticated
+from archon_mesh.llm.endpoint_http import MAX_REPLY, MAX_STREAM, check_size
 
 CONNECT: Final = 10.0
 """Seconds to connect, of those that a call may take."""
@@ -101,7 +103,39 @@ def _bedrock(model: str, _: str, url: str | None) -> NativeClient:
 
 
 def _http() -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=CONNECT), follow_redirects=True)
+    return httpx2.AsyncClient(
+        # What is compressed could be bounded only after it has been unpacked.
+        headers={"accept-encoding": "identity"},
+        timeout=httpx2.Timeout(None, connect=CONNECT),
+        follow_redirects=True,
+        event_hooks={"response": [_bound]},
+    )
+
+
+async def _bound(response: httpx2.Response) -> None:
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    response.stream = _BoundedStream(response.stream, MAX_STREAM if is_stream else MAX_REPLY)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """Ends a reply that is larger than its limit."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
+        self._stream = stream
+        self._limit = limit
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            check_size(size, self._limit)
+            yield piece
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 PROVIDERS: Final = {

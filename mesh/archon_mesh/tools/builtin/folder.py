@@ -16,7 +16,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from archon.errors import FailedPrecondition, InvalidArgument, NotFound, PermissionDenied, ResourceExhausted
+from archon.errors import (
+    ArchonError,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
 
 MAX_PARTS: Final = 50
 """Folders of a path."""
@@ -34,17 +41,25 @@ class Folder:
 
     def __init__(self, root: str | Path) -> None:
         """Raises FailedPrecondition if `root` is not a folder."""
-        self.root = Path(root).resolve()
-        if not self.root.is_dir():
+        try:
+            self.root = Path(root).resolve()
+            is_folder = self.root.is_dir()
+        except (OSError, ValueError):  # such as a current directory that has been removed, or a name that none can have
+            is_folder = False
+        if not is_folder:
             raise FailedPrecondition(f"{root} is not a folder")
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int]:
-        """Returns up to `limit` bytes from `offset` on, and the size of the file."""
+        """Returns up to `limit` bytes from `offset` on, and the size of the file. Raises InvalidArgument for an offset
+        that no file can have."""
         *folders, name = _parts(path)
         with self._opened(folders, path) as folder, _errors(path):
             descriptor = os.open(name, _FILE, dir_fd=folder)
             try:
                 size = _regular_file(descriptor, path).st_size
+                if not 0 <= offset <= size:
+                    where = "before the beginning" if offset < 0 else "behind the end"
+                    raise InvalidArgument(f"the offset {offset:,} is {where} of {path}, which has {size:,} bytes")
                 return os.pread(descriptor, limit, offset), size
             finally:
                 os.close(descriptor)
@@ -92,8 +107,10 @@ class Folder:
     @contextmanager
     def _opened(self, folders: list[str], path: str, *, create: bool = False) -> Iterator[int]:
         """The descriptor of the last of these folders, one inside the other."""
-        with _errors(path):
+        try:
             current = os.open(self.root, _FOLDER)
+        except OSError as error:
+            raise FailedPrecondition(f"the folder of the tool cannot be used: {error.strerror}") from None
         try:
             for name in folders:
                 with _errors(path):
@@ -138,6 +155,8 @@ def _errors(path: str) -> Iterator[None]:
     """Raises the system's errors as errors of Archon, which name the path inside the folder only."""
     try:
         yield
+    except ArchonError:  # some are errors of the system, too
+        raise
     except OSError as error:
         match error.errno:
             case errno.ENOENT:
@@ -146,8 +165,8 @@ def _errors(path: str) -> Iterator[None]:
                 raise PermissionDenied(f"{path} leads over a link, or over a file as if it were a folder") from None
             case errno.EISDIR | errno.EACCES | errno.EPERM | errno.EROFS | errno.ENXIO:
                 raise PermissionDenied(f"{path} cannot be opened: {error.strerror}") from None
-            case errno.ENOSPC | errno.EDQUOT:
+            case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
                 raise ResourceExhausted(f"{path} cannot be written: {error.strerror}") from None
             case errno.EEXIST | errno.ENOTEMPTY:
                 raise PermissionDenied(f"{path} is a folder") from None
-        raise
+        raise FailedPrecondition(f"{path} cannot be used: {error.strerror}") from None

@@ -11,7 +11,7 @@ import codecs
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 from typing_extensions import override
 
+from archon_mesh.tools.credentials import Secret, redacted
 from archon_mesh.tools.mcp.diagnosis import Diagnosis, start_failure
 
 if TYPE_CHECKING:
@@ -75,12 +76,18 @@ async def stdio(
         )
     except OSError as error:
         raise start_failure(name, command, cwd, error) from None
+    secrets = [Secret(value) for value in env.values()]
+
+    def shown(text: str) -> str:
+        """Returns what a server says without the values of its environment, for the log."""
+        return str(redacted(text, secrets))
+
     to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, from_session = anyio.create_memory_object_stream[SessionMessage](0)
-    errors = asyncio.create_task(_log_errors(name, process, diagnosis), name=f"log of MCP server {name}")
+    errors = asyncio.create_task(_log_errors(name, process, diagnosis, shown), name=f"log of MCP server {name}")
     tasks = [
         errors,
-        asyncio.create_task(_read(name, process, to_session), name=f"read from MCP server {name}"),
+        asyncio.create_task(_read(name, process, to_session, shown), name=f"read from MCP server {name}"),
         asyncio.create_task(_write(process, from_session, to_session), name=f"write to MCP server {name}"),
     ]
     try:
@@ -99,7 +106,7 @@ async def stdio(
                 transport.close()  # a child of the server may hold the pipes open
 
 
-async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any) -> None:
+async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any, shown: Callable[[str], str]) -> None:
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
@@ -112,7 +119,8 @@ async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any)
                 try:
                     message = jsonrpc_message_adapter.validate_json(_without_banner(line), by_name=False)
                 except (ValueError, RecursionError):
-                    _log.warning("MCP server %s sends a line that is no message: %.200r", name, line)
+                    text = shown(line[:MAX_LOG_LINE].decode(errors="replace"))
+                    _log.warning("MCP server %s sends a line that is no message: %.200r", name, text)
                     bad_lines += 1
                     if bad_lines > MAX_BAD_LINES:
                         _log.error("MCP server %s sends more than %d such lines; it is ended", name, MAX_BAD_LINES)
@@ -144,10 +152,12 @@ async def _write(process: asyncio.subprocess.Process, from_session: Any, to_sess
         await to_session.aclose()
 
 
-async def _log_errors(name: str, process: asyncio.subprocess.Process, diagnosis: Diagnosis) -> None:
+async def _log_errors(
+    name: str, process: asyncio.subprocess.Process, diagnosis: Diagnosis, shown: Callable[[str], str]
+) -> None:
     assert process.stderr is not None
     while chunk := await process.stderr.read(8_192):
-        for line in chunk.decode(errors="replace").splitlines():
+        for line in shown(chunk.decode(errors="replace")).splitlines():
             _log.debug("MCP server %s: %s", name, line[:MAX_LOG_LINE])
             diagnosis.lines.append(line[:MAX_LOG_LINE])
 

@@ -164,15 +164,22 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
             stack.push_async_callback(agent.session_manager.close)
 
         async def ask(line: str, write: Write) -> str:
+            failures: list[OSError] = []
+
             def on_event(event: Any) -> None:
-                if event.agent_name != agent.name:
+                if event.agent_name != agent.name or failures:
                     return
                 if event.type == "TEXT_MESSAGE_CONTENT":
-                    write(event.delta)
+                    try:
+                        write(event.delta)
+                    except OSError as error:  # of a handler it would only be logged, with each event
+                        failures.append(error)
                 elif event.type == "TOOL_CALL_START":
                     print_stderr(f"[{event.tool_call_name}]")
 
             answer = await agent.run_async(line, event_handlers=[on_event])
+            if failures:
+                raise failures[0]
             return str(answer) if agent.output is None else agent.output.to_json(answer)
 
         yield agent.name, ask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,7 +133,7 @@ def _yaml_files(name: str, folder: Path) -> dict[Path, str]:
 
 def _write(files: Mapping[Path, str]) -> None:
     """Writes new files. Raises CliError if one exists or cannot be written."""
-    if existing := [str(path) for path in files if path.exists()]:
+    if existing := [str(path) for path in files if os.path.lexists(path)]:
         verb = "exists" if len(existing) == 1 else "exist"
         raise CliError(
             f"{', '.join(existing)} already {verb}", hint="Choose another name or another --dir.", code=USAGE
@@ -140,6 +141,7 @@ def _write(files: Mapping[Path, str]) -> None:
     try:
         for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
     except OSError as error:
-        raise CliError(f"cannot write the files: {error}") from None
+        raise CliError(f"cannot write {error.filename or 'the files'}: {error.strerror}") from None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import re
 import smtplib
 import ssl
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formatdate
-from typing import Final
+from typing import Any, Final
 
-from archon.errors import InvalidArgument
+from typing_extensions import override
+
+from archon.errors import ArchonError, InvalidArgument, Unavailable
 from archon.threads import on_thread
 from archon_services.orchestrator.channels.notice import Notice
 from archon_services.orchestrator.channels.webhook import is_loopback
@@ -18,7 +22,13 @@ from archon_services.orchestrator.channels.webhook import is_loopback
 SECONDS: Final = 10.0
 """The time of one step of the protocol."""
 
+MAX_RECEIVED: Final = 64 * 1024
+"""Bytes that a server may send for one mail. Its replies may have any number of lines."""
+
 TLS: Final = ("starttls", "tls", "none")
+
+_ENHANCED: Final = re.compile(rb"[245]\.\d{1,3}\.\d{1,3}(?![\d.])")
+"""A status code of RFC 3463, with which a reply may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Mail:
         message = message_of(notice, self._sender, self._recipients)
         _, error = await on_thread(lambda: self._send(message), "mail")
         if error is not None:
-            raise error
+            raise _error_of(error) from None
 
     async def close(self) -> None:
         """There is nothing to close: a connection lasts for one mail."""
@@ -72,15 +82,67 @@ class Mail:
         server = self._server
         if server.tls == "tls":
             context = ssl.create_default_context()
-            connection: smtplib.SMTP = smtplib.SMTP_SSL(server.host, server.port, timeout=SECONDS, context=context)
+            connection: smtplib.SMTP = _TlsConnection(server.host, server.port, timeout=SECONDS, context=context)
         else:
-            connection = smtplib.SMTP(server.host, server.port, timeout=SECONDS)
+            connection = _Connection(server.host, server.port, timeout=SECONDS)
         with connection:
             if server.tls == "starttls":
                 connection.starttls(context=ssl.create_default_context())
             if server.user:
                 connection.login(server.user, server.password)
             connection.send_message(message)
+
+
+class _Bounded:
+    """What a server sends, up to MAX_RECEIVED bytes."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._left = MAX_RECEIVED
+
+    def readline(self, size: int) -> bytes:
+        """Raises ConnectionError above MAX_RECEIVED."""
+        line = self._file.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise ConnectionError(f"the mail server sends more than {MAX_RECEIVED:,} bytes")
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Connection(smtplib.SMTP):
+    file: Any
+
+    @override
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = _Bounded(self.sock.makefile("rb"))
+        return super().getreply()
+
+
+class _TlsConnection(_Connection, smtplib.SMTP_SSL):
+    pass
+
+
+def _error_of(error: BaseException) -> BaseException:
+    """Returns an error without the words of the server, which may repeat the password."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        refused = "; ".join(f"{recipient}: {_code(*reply)}" for recipient, reply in error.recipients.items())
+        return Unavailable(f"the mail server refuses the recipients ({refused})")
+    if isinstance(error, smtplib.SMTPAuthenticationError):
+        return Unavailable(f"the mail server refuses the user or the password ({_code(*error.args)})")
+    if isinstance(error, smtplib.SMTPResponseException):
+        return Unavailable(f"the mail server answered {_code(error.smtp_code, error.smtp_error)}")
+    if isinstance(error, OSError) and not isinstance(error, ArchonError):  # every other one of smtplib, too
+        return Unavailable(f"the mail server cannot be used: {error.strerror or error}")
+    return error
+
+
+def _code(number: int, text: bytes | str) -> str:
+    enhanced = _ENHANCED.match(text if isinstance(text, bytes) else text.encode(errors="replace"))
+    return f"{number} {enhanced[0].decode()}" if enhanced else str(number)
 
 
 def message_of(notice: Notice, sender: str, recipients: tuple[str, ...]) -> EmailMessage:

@@ -51,9 +51,10 @@ class Webhook:
         now = self._now()
         body = body_of(notice, now)
         headers = {"content-type": "application/json", **signature_headers(self._key, notice.id, now, body)}
-        response = await self._client.post(self._url, content=body, headers=headers)
-        if response.status_code >= 300:
-            raise Unavailable(f"the webhook answered {response.status_code}")
+        # The body of the answer says nothing that is needed, and may be of any size: it is not read.
+        async with self._client.stream("POST", self._url, content=body, headers=headers) as response:
+            if response.status_code >= 300:
+                raise Unavailable(f"the webhook answered {response.status_code}")
 
     async def close(self) -> None:
         await self._client.aclose()

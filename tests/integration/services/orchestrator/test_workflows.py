@@ -129,6 +129,15 @@ async def test_a_step_that_fails_for_good_fails_the_run(mesh: Mesh, house: House
     assert done.failure.message == "workflow x@1: step step-1 failed: cannot book"
 
 
+async def test_a_template_without_end_fails_its_run_alone(mesh: Mesh, house: House, tmp_path: Path) -> None:
+    text = 'name: endless\nsteps: [{id: count, role: porter, task: "{{ range(10 ** 12) | list | length }}"}]'
+    endless = await submit(mesh.client, written(tmp_path, text), ["porter"])
+    assert answer_text(await run(mesh, written(tmp_path, ROOMS), rooms=["cellar"])) == "only open cellar and enter"
+    failed = await endless.result(timeout=60)
+    assert failed.state == FAILED
+    assert "workflow endless@1, step count: the template takes more than 256 MiB" in failed.failure.message
+
+
 async def test_a_tool_gets_its_arguments_with_their_types(mesh: Mesh, house: House, tmp_path: Path) -> None:
     text = (
         'name: x\nsteps:\n- {role: porter, task: \'[1, {"a": "{b}"}]\', save_as: l}\n'

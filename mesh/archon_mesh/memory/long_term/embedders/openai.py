@@ -16,6 +16,7 @@ from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, Resour
 from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import estimate_tokens
 from archon_mesh.llm.endpoint import Endpoint
+from archon_mesh.llm.endpoint_http import whole
 from archon_mesh.llm.openai_http import openai_http
 from archon_mesh.llm.provider_errors import to_archon_error
 from archon_mesh.llm.retry import RETRIES, WITHIN, is_transient, pause_before
@@ -124,7 +125,7 @@ class OpenAIEmbedder:
             async with asyncio.timeout(CALL_TIMEOUT):
                 response = await self._http.post(body, CALL_TIMEOUT)
                 try:
-                    content = await response.aread()
+                    content = await whole(response)
                 finally:
                     await response.aclose()
         except TimeoutError:

@@ -21,7 +21,7 @@ from typing import Any, Final
 UNPRIVILEGED: Final = 65534
 """The user and the group that own nothing, by the custom of Linux systems."""
 FAILED: Final = 125
-"""Exit code if the sandbox cannot be built; the last line of standard error says why."""
+"""Exit code if the sandbox cannot be built; the pipe for errors says why, which the program does not have."""
 
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000
@@ -53,6 +53,10 @@ AT_FDCWD: Final = -100
 PR_SET_PDEATHSIG: Final = 1
 PR_CAPBSET_DROP: Final = 24
 PR_SET_NO_NEW_PRIVS: Final = 38
+PR_SET_SECCOMP: Final = 22
+SECCOMP_MODE_FILTER: Final = 2
+KEYCTL_JOIN_SESSION_KEYRING: Final = 1
+SYS_KEYCTL: Final = {"x86_64": 250, "aarch64": 219}
 LAST_CAPABILITY: Final = 63
 
 DEVICES: Final = ("null", "zero", "random", "urandom")
@@ -66,16 +70,23 @@ class MountAttr(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
 
 
+class Filter(ctypes.Structure):
+    """struct sock_fprog of seccomp(2)."""
+
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+
 def main() -> int:
     """Runs the program and returns its exit code, 128 + N after signal N."""
     config = json.loads(sys.argv[1])
+    os.set_inheritable(config["errors"], False)
     code = sys.stdin.buffer.read()
     entered, mapped = os.pipe(), os.pipe()
     builder = os.fork()
     if not builder:
         os.close(entered[0])
         os.close(mapped[1])
-        _exit_with(lambda: _build(config, code, entered[1], mapped[0]))
+        _exit_with(config["errors"], lambda: _build(config, code, entered[1], mapped[0]))
     os.close(entered[1])
     os.close(mapped[0])
     if os.read(entered[0], 1):
@@ -84,13 +95,13 @@ def main() -> int:
     return _exit_code(os.waitpid(builder, 0)[1])
 
 
-def _exit_with(work: Any) -> None:
+def _exit_with(errors: int, work: Any) -> None:
     """Ends this process with the number that `work` returns."""
     code = FAILED
     try:
         code = work()
-    except OSError as error:
-        os.write(2, f"\nthe sandbox cannot be built: {error}\n".encode())
+    except Exception as error:  # noqa: BLE001 - none may pass into the code of the parent, of which this is a copy
+        os.write(errors, f"the sandbox cannot be built: {error}\n".encode())
     finally:
         os._exit(code)
 
@@ -121,6 +132,8 @@ def _build(config: dict[str, Any], code: bytes, entered: int, mapped: int) -> in
     if not os.read(mapped, 1):
         raise OSError("the user could not be mapped")
     _forbid_nested_namespaces()
+    _forbid_shared_memory()
+    _leave_keyring()
     _build_root(config, code)
     if is_root:
         os.setgroups([])
@@ -129,7 +142,7 @@ def _build(config: dict[str, Any], code: bytes, entered: int, mapped: int) -> in
     _die_with_parent()  # a change of the user forgets it
     first = os.fork()
     if not first:
-        _exit_with(lambda: _supervise(config))
+        _exit_with(config["errors"], lambda: _supervise(config))
     return _exit_code(os.waitpid(first, 0)[1])
 
 
@@ -138,7 +151,7 @@ def _supervise(config: dict[str, Any]) -> int:
     _die_with_parent()
     program = os.fork()
     if not program:
-        _exit_with(lambda: _start(config))
+        _exit_with(config["errors"], lambda: _start(config))
     while True:
         pid, status = os.wait()  # orphans of the program too
         if pid == program:
@@ -151,6 +164,22 @@ def _forbid_nested_namespaces() -> None:
             _write(f"/proc/sys/user/max_{kind}_namespaces", "0")
         except OSError:
             pass  # such as a /proc that is read-only: what is nested has no more rights than this one
+
+
+def _forbid_shared_memory() -> None:
+    """Allows none in the IPC namespace. The filter of system calls does so, too."""
+    for name in ("shmmax", "shmall", "shmmni", "msgmni", "msgmnb"):
+        try:
+            _write(f"/proc/sys/kernel/{name}", "0")
+        except OSError:
+            pass  # such as a kernel before 5.19, which leaves them to root
+
+
+def _leave_keyring() -> None:
+    """Takes a new session keyring, since the keys of the agent's session belong to the same user."""
+    number = SYS_KEYCTL.get(os.uname().machine)
+    if number is not None:
+        _libc.syscall(*map(ctypes.c_long, (number, KEYCTL_JOIN_SESSION_KEYRING, 0)))  # fails without keyrings
 
 
 def _build_root(config: dict[str, Any], code: bytes) -> None:
@@ -199,13 +228,24 @@ def _start(config: dict[str, Any]) -> int:
     _call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
-    os.closerange(3, 1 << 16)
+    errors: int = config["errors"]  # closed by execve
+    os.closerange(3, errors)
+    os.closerange(errors + 1, 1 << 16)
     for name, (soft, hard) in config["limits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     python = config["python"]
+    _filter_system_calls(bytes.fromhex(config["filter"]))
     os.execve(python, [python, "-I", "-S", "-B", "-X", "utf8", "/tmp/main.py"], {})
+
+
+def _filter_system_calls(instructions: bytes) -> None:
+    program = Filter(len(instructions) // 8, instructions)
+    try:
+        _call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)
+    except OSError as error:
+        raise OSError(error.errno, f"system calls cannot be filtered: {error.strerror}") from None
 
 
 def _die_with_parent() -> None:

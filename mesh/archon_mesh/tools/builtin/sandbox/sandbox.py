@@ -1,9 +1,9 @@
 """Runs Python programs in a sandbox: in user, mount, network, process, IPC, host name and cgroup namespaces of their
-own, with limits on time, memory, processes, files and output, and an empty environment.
+own, with a filter of system calls, limits on time, memory, processes, files and output, and an empty environment.
 
 A program sees the Python interpreter with its standard library and the system's shared libraries, all read-only, and an
 empty /tmp. It has no network, not even a loopback device that is up, sees no other process, and runs as a user without
-rights. Linux 5.12 or newer, with user namespaces for this user.
+rights. Linux 5.12 or newer on x86_64 or aarch64, with seccomp, and user namespaces for this user.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -22,12 +23,15 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import FailedPrecondition, InvalidArgument
-from archon_mesh.tools.builtin.sandbox.launcher import FAILED
 from archon_mesh.tools.builtin.sandbox.limits import DEFAULT, SandboxLimits
+from archon_mesh.tools.builtin.sandbox.system_calls import MACHINES, as_bytes, filter_program
 
 LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 PROBE_TIMEOUT: Final = 10.0
 READ_BYTES: Final = 64 * 1024
+MAX_ERROR: Final = 4096
+"""Bytes of an error of the launcher, which a pipe takes at once."""
+
 KILL_TIMEOUT: Final = 5.0
 """Seconds within which the processes of a killed program are gone."""
 
@@ -62,25 +66,26 @@ async def run_sandboxed(code: str, limits: SandboxLimits) -> SandboxResult:
     program = code.encode("utf-8", "surrogatepass")
     if len(program) > limits.code_bytes:
         raise InvalidArgument(f"the program has {len(program):,} bytes, at most {limits.code_bytes:,} are allowed")
-    with tempfile.TemporaryDirectory(prefix="archon-sandbox-") as root:
+    with tempfile.TemporaryDirectory(prefix="archon-sandbox-") as root, _ErrorPipe() as errors:
         process = await asyncio.create_subprocess_exec(
-            *_command(root, limits),
+            *_command(root, limits, errors.write_end),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={},
             cwd="/",
             start_new_session=True,
+            pass_fds=(errors.write_end,),
         )
         try:
             killed, stdout, stderr = await _finish(process, program, limits)
         finally:
             await _kill(process)
+        if error := errors.read():
+            raise FailedPrecondition(f"programs cannot be sandboxed on this machine: {error}")
     exit_code = process.returncode if process.returncode is not None and process.returncode >= 0 else 137
     if exit_code == 128 + signal.SIGXCPU:
         killed = "cpu"
-    if exit_code == FAILED and not killed:
-        raise FailedPrecondition(f"programs cannot be sandboxed on this machine: {_last_line(stderr)}")
     return SandboxResult(exit_code, stdout.decode(errors="replace"), stderr.decode(errors="replace"), killed)
 
 
@@ -144,7 +149,27 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _command(root: str, limits: SandboxLimits) -> list[str]:
+class _ErrorPipe:
+    """A pipe for errors of the launcher, which the program does not have."""
+
+    def __enter__(self) -> _ErrorPipe:
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._read_end)
+        os.close(self.write_end)
+
+    def read(self) -> str:
+        """Returns the last error, empty if there is none."""
+        try:
+            return os.read(self._read_end, MAX_ERROR).decode(errors="replace").strip().rpartition("\n")[2]
+        except BlockingIOError:
+            return ""
+
+
+def _command(root: str, limits: SandboxLimits, errors: int) -> list[str]:
     python = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
     visible = [*_LIBRARIES, os.path.realpath(sys.base_prefix), sysconfig.get_path("stdlib"), os.path.dirname(python)]
     hard = {
@@ -161,6 +186,8 @@ def _command(root: str, limits: SandboxLimits) -> list[str]:
         "python": python,
         "visible": _outermost(visible),
         "file_bytes": limits.file_bytes,
+        "filter": _filter().hex(),
+        "errors": errors,
         "limits": {
             "RLIMIT_CPU": (limits.cpu_seconds, limits.cpu_seconds + 1),  # SIGXCPU, then SIGKILL
             **{name: (value, value) for name, value in hard.items()},
@@ -178,24 +205,32 @@ def _outermost(paths: list[str]) -> list[str]:
     return kept
 
 
+def _filter() -> bytes:
+    return as_bytes(filter_program(platform.machine()))
+
+
 @cache
 def _why_unavailable() -> str:
     if sys.platform != "linux":
         return "Linux is needed"
-    with tempfile.TemporaryDirectory(prefix="archon-sandbox-") as root:
+    if (machine := platform.machine()) not in MACHINES:
+        return f"no filter of system calls is known for {machine}"
+    with tempfile.TemporaryDirectory(prefix="archon-sandbox-") as root, _ErrorPipe() as errors:
         try:
             done = subprocess.run(
-                _command(root, DEFAULT),
+                _command(root, DEFAULT, errors.write_end),
                 input=b"print(6 * 7)",
                 capture_output=True,
                 env={},
                 cwd="/",
+                pass_fds=(errors.write_end,),
                 timeout=PROBE_TIMEOUT,
                 check=False,
             )
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
-    return "" if done.stdout == b"42\n" else _last_line(done.stderr) or f"exit code {done.returncode}"
+        reason = errors.read() or _last_line(done.stderr) or f"exit code {done.returncode}"
+    return "" if done.stdout == b"42\n" else reason
 
 
 def _last_line(text: bytes) -> str:

@@ -1,4 +1,5 @@
-"""Reading a PostgreSQL database: one query in a READ ONLY transaction, by a role with no rights beyond data."""
+"""Reading a PostgreSQL database: one query in a READ ONLY transaction, by a role with no rights beyond data, without
+functions that act beyond the transaction."""
 
 from __future__ import annotations
 
@@ -15,9 +16,18 @@ from archon.errors import (
     FailedPrecondition,
     InvalidArgument,
     PermissionDenied,
+    ResourceExhausted,
     Unavailable,
 )
-from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH, TOOL_NETWORK, TOOL_PERMISSION, TOOL_TIMEOUT
+from archon.failure_kinds import (
+    INVALID_PARAMETERS,
+    TOOL_CRASH,
+    TOOL_NETWORK,
+    TOOL_PERMISSION,
+    TOOL_RESOURCES,
+    TOOL_TIMEOUT,
+)
+from archon_mesh.tools.builtin.sql.called_names import names_in
 from archon_mesh.tools.builtin.sql.database import (
     MAX_CELL,
     MAX_COLUMNS,
@@ -37,6 +47,12 @@ CLOSE_SECONDS: Final = 1.0
 BATCH: Final = 10
 """Rows that are fetched at once."""
 
+MAX_RECEIVED: Final = 16 * 1024 * 1024
+"""Bytes that the server sends for a query, its errors included."""
+
+MAX_MESSAGE: Final = 500
+"""Characters of an error of the server."""
+
 _ROLES: Final = (
     "pg_read_server_files",
     "pg_write_server_files",
@@ -52,6 +68,25 @@ SELECT CASE WHEN rolsuper THEN 'is a superuser' WHEN rolreplication THEN 'may re
         WHERE rolname = ANY($1::text[]) AND pg_has_role(current_user, granted.oid, 'MEMBER') LIMIT 1) END
 FROM pg_roles WHERE rolname = session_user
 """
+# A function that may act, by its volatility, in any spelling of the query. Those of extensions that execute the text of
+# another query are declared as if they did not.
+_ACTING: Final = """
+SELECT proname FROM pg_catalog.pg_proc
+WHERE (proname::text = ANY($1::text[]) AND (provolatile = 'v' OR proname::text = ANY($4::text[]))
+    OR proname::text = ANY($2::text[]) AND provolatile = 'v' AND pronargs = 1 AND EXISTS
+      (SELECT FROM pg_catalog.pg_type WHERE pg_type.oid = proargtypes[0] AND (typtype = 'c' OR typname = 'record')))
+  AND NOT (pronamespace = 'pg_catalog'::regnamespace AND proname::text = ANY($3::text[]))
+LIMIT 1
+"""
+_HARMLESS: Final = (
+    *("random", "random_normal", "setseed", "gen_random_uuid", "uuidv4", "uuidv7", "array_sample", "array_shuffle"),
+    *("clock_timestamp", "timeofday", "current_query", "bernoulli", "system", "currval", "lastval"),
+    *("pg_database_size", "pg_tablespace_size", "pg_relation_size", "pg_table_size", "pg_indexes_size"),
+    *("pg_total_relation_size", "pg_partition_tree", "pg_partition_ancestors", "pg_blocking_pids", "pg_lock_status"),
+    *("pg_is_in_recovery", "pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn", "pg_last_xact_replay_timestamp"),
+    *("pg_current_wal_lsn", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn", "pg_jit_available"),
+)
+_EXECUTING: Final = ("crosstab", "crosstab2", "crosstab3", "crosstab4", "crosstabn", "connectby", "xpath_table")
 _COLUMNS: Final = """
 SELECT CASE WHEN table_schema = 'public' THEN table_name ELSE table_schema || '.' || table_name END,
   column_name, data_type FROM information_schema.columns
@@ -73,7 +108,13 @@ class PostgresDatabase(Database):
 
     @override
     async def query(self, sql: str, parameters: Sequence[Scalar], seconds: float) -> Rows:
+        names = names_in(sql)
         async with self._errors(seconds), self._transaction(seconds) as connection:
+            lists = (names.called, names.after_dot, _HARMLESS, _EXECUTING)
+            if (name := await connection.fetchval(_ACTING, *map(list, lists))) is not None:
+                raise PermissionDenied(
+                    f"the function {name} may act beyond a read-only transaction (it is volatile)", kind=TOOL_PERMISSION
+                )
             return await _query(connection, sql, parameters)
 
     @override
@@ -94,12 +135,14 @@ class PostgresDatabase(Database):
                 server_settings={
                     "application_name": "archon sql_query",
                     "default_transaction_read_only": "on",
+                    "standard_conforming_strings": "on",  # as `names_in` reads texts
                     "statement_timeout": str(round(seconds * 1000)),
                     "lock_timeout": str(round(seconds * 1000)),
                     "client_connection_check_interval": "1000",  # a cancelled query ends at the server, too
                     "idle_in_transaction_session_timeout": str(round((seconds + CONNECT_SECONDS) * 1000)),
                 },
             )
+        received = _Received.of(connection)
         try:
             async with asyncio.timeout(seconds):
                 await connection.transaction(readonly=True).start()
@@ -111,6 +154,11 @@ class PostgresDatabase(Database):
                     )
                 yield connection
                 await connection.execute("ROLLBACK", timeout=CLOSE_SECONDS)
+        except Exception:
+            if received.size > MAX_RECEIVED:
+                message = f"the server sends more than {MAX_RECEIVED // (1024 * 1024)} MiB for the query"
+                raise ResourceExhausted(message, kind=TOOL_RESOURCES) from None
+            raise
         finally:
             connection.terminate()
 
@@ -127,7 +175,7 @@ class PostgresDatabase(Database):
         import asyncpg
 
         state = getattr(error, "sqlstate", None) or ""
-        message = self._address.redacted(str(getattr(error, "message", None) or error)).partition("\n")[0]
+        message = self._address.redacted(str(getattr(error, "message", None) or error)).partition("\n")[0][:MAX_MESSAGE]
         place = self._address.label
         if state == "57014" or (isinstance(error, TimeoutError) and error.errno is None):
             return DeadlineExceeded(f"no result of {place} within {seconds:g} s", kind=TOOL_TIMEOUT)
@@ -142,6 +190,47 @@ class PostgresDatabase(Database):
             if not is_wrong:
                 return Unavailable(f"no answer of {place}: {message}", kind=TOOL_NETWORK)
         return InvalidArgument(f"invalid query: {message}", kind=INVALID_PARAMETERS)
+
+
+class _Received(asyncio.Protocol):
+    """Counts what a connection receives, and ends it at MAX_RECEIVED: an error of the server repeats a value whole."""
+
+    def __init__(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
+        self.size = 0
+        self._transport = transport
+        self._protocol = protocol
+
+    @classmethod
+    def of(cls, connection: Any) -> _Received:
+        """Counts from now on what a connection of asyncpg receives."""
+        transport: asyncio.Transport = connection._transport
+        received = cls(transport, transport.get_protocol())  # type: ignore[arg-type]
+        transport.set_protocol(received)
+        return received
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.size > MAX_RECEIVED:
+            self._transport.abort()
+        else:
+            self._protocol.data_received(data)
+
+    @override
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._protocol.connection_lost(exc)
+
+    @override
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    @override
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
 
 
 async def _query(connection: Any, sql: str, parameters: Sequence[Scalar]) -> Rows:

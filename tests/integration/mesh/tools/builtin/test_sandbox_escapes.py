@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import re
 import socket
 import threading
@@ -15,7 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from archon.errors import FailedPrecondition
 from archon_mesh.tools.builtin.sandbox import SandboxLimits, SandboxResult, run_sandboxed
+from archon_mesh.tools.builtin.sandbox import sandbox as sandbox_module
 from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import until
 
@@ -227,6 +230,80 @@ os._exit(0)
         LIBC + "call('syscall', 175, 0, 0, b'')",
         "-1 (Operation not permitted|Function not implemented)",
     ),
+    # memory that no limit of a process counts
+    "shared memory of System V": (LIBC + "call('shmget', 0, 10**9, 0o1600)", "-1 Operation not permitted"),
+    "many small shared memories of System V": (
+        """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+got = 0
+for _ in range(100):
+    number = libc.shmget(0, 10 << 20, 0o1600)
+    if number >= 0 and (address := libc.shmat(number, None, 0)) not in (None, 2**64 - 1):
+        ctypes.memset(address, 1, 10 << 20)
+        libc.shmdt(ctypes.c_void_p(address))
+        got += 10
+print(got)
+""",
+        "0",
+    ),
+    "semaphores of System V": (LIBC + "call('semget', 0, 30_000, 0o1600)", "-1 Operation not permitted"),
+    "queues of System V": (LIBC + "call('msgget', 0, 0o1600)", "-1 Operation not permitted"),
+    "queues of POSIX": (
+        LIBC + "call('syscall', {'x86_64': 240}.get(os.uname().machine, 180), b'queue', 0o102, 0o600, None)",
+        "-1 Operation not permitted",
+    ),
+    "files without a name": (TRY + "import os\nattempt(lambda: os.memfd_create('x'))", "PermissionError 1"),
+    "secret memory": (LIBC + "call('syscall', 447, 0)", "-1 (Operation not permitted|Function not implemented)"),
+    "attributes of files": (
+        TRY + "import os\nattempt(lambda: os.setxattr('/tmp/main.py', 'user.x', b'x'))",
+        "PermissionError 1",
+    ),
+    # interfaces of the kernel
+    "the keyring of the session": (
+        LIBC + "call('syscall', {'x86_64': 250}.get(os.uname().machine, 219), 0, -3, 0)",  # KEYCTL_GET_KEYRING_ID
+        "-1 Operation not permitted",
+    ),
+    "a key of its own": (
+        LIBC + "call('syscall', {'x86_64': 248}.get(os.uname().machine, 217), b'user', b'x', b'x', 1, -3)",
+        "-1 Operation not permitted",
+    ),
+    "io_uring": (LIBC + "call('syscall', 425, 8, ctypes.create_string_buffer(120))", "-1 Operation not permitted"),
+    "the host of the virtual machine": (
+        TRY + "import socket\nattempt(lambda: socket.socket(40, socket.SOCK_STREAM))",
+        "PermissionError 1",
+    ),
+    "netlink": (TRY + "import socket\nattempt(lambda: socket.socket(16, socket.SOCK_RAW))", "PermissionError 1"),
+    "the kernel's ciphers": (
+        TRY + "import socket\nattempt(lambda: socket.socket(38, socket.SOCK_SEQPACKET))",
+        "PermissionError 1",
+    ),
+    "programs in the kernel": (
+        LIBC + "call('syscall', {'x86_64': 321}.get(os.uname().machine, 280), 0, 0, 0)",
+        "-1 Operation not permitted",
+    ),
+    "faults of memory": (
+        LIBC + "call('syscall', {'x86_64': 323}.get(os.uname().machine, 282), 1)",
+        "-1 Operation not permitted",
+    ),
+    "a filter that lets a call pass": (
+        LIBC + "call('syscall', {'x86_64': 317}.get(os.uname().machine, 277), 2, 0, None)",
+        "-1 Operation not permitted",
+    ),
+    "the calls of another architecture": (
+        """
+import ctypes, mmap, os
+if os.uname().machine == "x86_64" and os.fork() == 0:
+    code = b"\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3"  # mov eax, 20 (getpid of i386); int 0x80; ret
+    memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    memory.write(code)
+    ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))()
+    os._exit(0)
+print("killed" if os.uname().machine != "x86_64" or os.WIFSIGNALED(os.wait()[1]) else "answered")
+""",
+        "killed",
+    ),
     # what the process inherits
     "the environment": ("import os\nprint(sorted(set(os.environ) - {'LC_CTYPE'}))", r"\[\]"),
     "open files of the agent": (
@@ -367,3 +444,120 @@ async def test_nothing_is_kept_from_program_to_program() -> None:
     await run_sandboxed("open('/tmp/kept', 'w').write('x')", LIMITS)
     ran = await run_sandboxed("import os\nprint(os.listdir('/tmp'))", LIMITS)
     assert ran.stdout == "['main.py']\n"
+
+
+ORDINARY_PROGRAMS = {
+    "a pool of threads": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "print(sum(ThreadPoolExecutor(2).map(lambda number: number * number, range(100))))",
+        "328350",
+    ),
+    "a process of multiprocessing": (
+        "import multiprocessing\n"
+        "process = multiprocessing.get_context('fork').Process(target=print, args=('hello',))\n"
+        "process.start(); process.join(); print(process.exitcode)",
+        "hello\n0",
+    ),
+    "a program within the program": (
+        "import subprocess, sys\n"
+        "print(subprocess.run([sys.executable, '-c', 'print(3)'], capture_output=True, text=True).stdout.strip())",
+        "3",
+    ),
+    "an event loop with a child": (
+        """
+import asyncio, sys
+async def main():
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", "print(4)", stdout=-1)
+    print((await child.communicate())[0].decode().strip())
+asyncio.run(main())
+""",
+        "4",
+    ),
+    "a database in a file": (
+        "import sqlite3\nwith sqlite3.connect('/tmp/a.db') as base:\n    base.execute('PRAGMA journal_mode = WAL')\n"
+        "    base.execute('CREATE TABLE t (a)'); base.execute('INSERT INTO t VALUES (1)')\n"
+        "    print(base.execute('SELECT * FROM t').fetchall())",
+        r"\[\(1,\)\]",
+    ),
+    "files and folders": (
+        """
+import os, shutil, tempfile
+folder = tempfile.mkdtemp()
+open(f"{folder}/a", "w").write("x" * 100_000)
+shutil.copy2(f"{folder}/a", f"{folder}/b")
+shutil.copytree(folder, f"{folder}2")
+shutil.make_archive("/tmp/archive", "zip", folder)
+shutil.rmtree(folder)
+os.symlink("main.py", "/tmp/link"); os.mkfifo("/tmp/pipe"); os.rename("/tmp/link", "/tmp/other")
+print(sorted(os.listdir("/tmp"))[0], os.path.realpath("/tmp/other"))
+""",
+        "archive.zip /tmp/main.py",
+    ),
+    "sockets within the program": (
+        """
+import select, socket
+one, other = socket.socketpair()
+one.send(b"x")
+server = socket.socket(socket.AF_UNIX); server.bind("/tmp/socket"); server.listen()
+client = socket.socket(socket.AF_UNIX); client.connect("/tmp/socket")
+print(other.recv(1), select.select([server], [], [])[0] == [server])
+""",
+        "b'x' True",
+    ),
+    "signals and timers": (
+        """
+import signal, time
+signal.signal(signal.SIGALRM, lambda *_: print("alarm"))
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+signal.pause()
+print(signal.sigtimedwait([signal.SIGUSR1], 0.01))
+""",
+        "alarm\nNone",
+    ),
+    "what is known of the machine": (
+        "import os, platform, resource, time\n"
+        "print(os.cpu_count() > 0, bool(os.sched_getaffinity(0)), platform.system(), os.getuid() >= 0,\n"
+        "      resource.getrusage(0).ru_maxrss > 0, time.process_time() > 0, os.nice(1) > 0, len(os.getrandom(5)))",
+        "True True Linux True True True True 5",
+    ),
+    "compression and hashes": (
+        "import bz2, gzip, hashlib, lzma, zlib\nprint(lzma.decompress(lzma.compress(b'x')), "
+        "hashlib.scrypt(b'x', salt=b'y', n=2, r=8, p=1).hex()[:2] != '')",
+        "b'x' True",
+    ),
+    "memory that is mapped": (
+        "import mmap\nmemory = mmap.mmap(-1, 1 << 20)\nmemory[0] = 1\nmemory.madvise(mmap.MADV_DONTNEED)\n"
+        "file = open('/tmp/m', 'w+b'); file.truncate(4096)\nshared = mmap.mmap(file.fileno(), 4096)\n"
+        "shared[0] = 7; shared.flush(); print(shared[0])",
+        "7",
+    ),
+    "another program in its place": (
+        "import os, sys\nos.execv(sys.executable, [sys.executable, '-c', 'print(9)'])",
+        "9",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY_PROGRAMS)
+async def test_an_ordinary_program_works(name: str) -> None:
+    code, expected = ORDINARY_PROGRAMS[name]
+    ran = await run_sandboxed(code, SandboxLimits(seconds=20.0))
+    assert ran.exit_code == 0, ran
+    assert re.fullmatch(expected, ran.stdout.strip()), ran
+
+
+async def test_a_program_cannot_forge_an_error_of_the_launcher() -> None:
+    code = "import sys\nprint('\\nthe sandbox cannot be built: no', file=sys.stderr)\nsys.exit(125)"
+    ran = await run_sandboxed(code, LIMITS)
+    assert (ran.exit_code, ran.killed) == (125, "")
+
+
+async def test_a_sandbox_that_cannot_be_built_is_an_error_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox_module, "_filter", lambda: b"not a filter")
+    with pytest.raises(FailedPrecondition, match=r"cannot be sandboxed on this machine: .*system calls"):
+        await run_sandboxed("print(1)", LIMITS)
+
+
+def test_a_machine_without_a_filter_cannot_sandbox_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    assert sandbox_module._why_unavailable.__wrapped__() == "no filter of system calls is known for riscv64"

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 
+import asyncpg
 import pytest
 
 from archon.errors import (
@@ -13,13 +14,14 @@ from archon.errors import (
     FailedPrecondition,
     InvalidArgument,
     PermissionDenied,
+    ResourceExhausted,
     Unavailable,
 )
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
 from archon_mesh.tools.builtin import SqlQuery, SqlTables
 from archon_mesh.tools.builtin.sql.database import MAX_CELL, MAX_ROWS
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.waiting import eventually, until
+from tests.fixtures.waiting import until
 
 PASSWORD = "pa55:w@rd"
 QUOTED = "pa55%3Aw%40rd"
@@ -34,6 +36,10 @@ CREATE FUNCTION add_item_as_owner() RETURNS bigint LANGUAGE sql SECURITY DEFINER
   'INSERT INTO items VALUES (9998, ''x'', 1) RETURNING id';
 CREATE FUNCTION reset_mode() RETURNS text LANGUAGE plpgsql AS
   $$ BEGIN PERFORM set_config('transaction_read_only', 'off', false); INSERT INTO items VALUES (9997, 'x', 1); RETURN 'x'; END $$;
+CREATE FUNCTION lock_item() RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM pg_advisory_lock(42); RETURN 1; END $$;
+CREATE FUNCTION touched(items) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM pg_notify('channel', 'x'); RETURN 1; END $$;
 CREATE PROCEDURE commit_and_write(INOUT a int) LANGUAGE plpgsql AS
   $$ BEGIN COMMIT; SET default_transaction_read_only = off; INSERT INTO items VALUES (9996, 'x', 1); END $$;
 GRANT ALL ON ALL TABLES IN SCHEMA public TO {role};
@@ -87,18 +93,24 @@ async def test_rows_and_values_are_bounded_by_the_server(url: str) -> None:
     assert (len(large["rows"][0][0]), large["truncated"]) == (MAX_CELL, True)
 
 
+SLOW = "SELECT count(*) FROM generate_series(1, 100000000) AS a (n), generate_series(1, 1000) AS slow (m)"
+
+
 async def test_slow_query_is_ended_by_the_server_too(url: str, postgres: PostgresServer) -> None:
     with pytest.raises(DeadlineExceeded, match="within"):
-        await SqlQuery(url, seconds=0.5).execute(sql="SELECT pg_sleep(600)")
-    with pytest.raises(DeadlineExceeded):
-        await SqlQuery(url, seconds=0.5).execute(
-            sql="SELECT pg_sleep(600) FROM set_config('statement_timeout', '0', false)"
-        )
+        await SqlQuery(url, seconds=0.5).execute(sql=SLOW)
     count = (
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'archon sql_query' AND query LIKE '%pg_sleep%'"
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'archon sql_query' AND query LIKE '%slow (m)%'"
     )
 
     await until(lambda: postgres.execute(count) == "0", 30)
+
+
+@pytest.mark.parametrize("sql", ["SELECT repeat('x', 100000000)::int", "SELECT ('[' || repeat('1,', 50000000))::json"])
+async def test_an_error_of_the_server_is_cut(url: str, sql: str) -> None:
+    with pytest.raises((InvalidArgument, ResourceExhausted)) as raised:
+        await SqlQuery(url).execute(sql=sql)
+    assert len(raised.value.message) < 1_000
 
 
 @pytest.mark.parametrize(
@@ -134,6 +146,25 @@ async def test_slow_query_is_ended_by_the_server_too(url: str, postgres: Postgre
         "SELECT nextval('numbers')",
         "SELECT setval('numbers', 7)",
         "SELECT query_to_xml('DELETE FROM items RETURNING id', true, true, '')",
+        "SELECT query_to_xml('SELECT pg_sleep(1)', true, true, '')",
+        "SELECT ts_stat('SELECT pg_notify(''a'', ''b'')')",
+        "SELECT ts_rewrite('a'::tsquery, 'SELECT 1')",
+        "SELECT pg_sleep(1)",
+        "SELECT Pg_Sleep /* a */ (1)",
+        'SELECT pg_catalog."pg_sleep"(1)',
+        "SELECT 1 LIMIT pg_backend_pid() - pg_backend_pid() + pg_cancel_backend(1)::int",
+        "SELECT sum(1) OVER (ROWS pg_cancel_backend(1)::int PRECEDING)",
+        "SELECT E'\\'', pg_sleep(1), E'\\''",
+        "SELECT $a$ ' $a$, pg_sleep(1), $a$ ' $a$",
+        "SELECT pg_notify('channel', 'x')",
+        "SELECT pg_advisory_lock(7)",
+        "SELECT pg_try_advisory_xact_lock_shared(7)",
+        "SELECT pg_logical_emit_message(false, 'a', 'b')",
+        "SELECT pg_export_snapshot()",
+        "SELECT set_config('statement_timeout', '0', false)",
+        "SELECT lock_item()",
+        "SELECT (items).touched FROM items",
+        "SELECT items.touched FROM items",
         "EXPLAIN ANALYZE DELETE FROM items",
         "PREPARE p AS DELETE FROM items",
         "COPY items TO STDOUT",
@@ -167,26 +198,38 @@ async def test_attempt_to_write_changes_nothing(
         assert await connection.fetchrow(STATE) == before
 
 
-async def test_session_of_another_role_cannot_be_ended(url: str, postgres: PostgresServer, database: str) -> None:
-    async with postgres.connection(database) as other:
-        pid = await other.fetchval("SELECT pg_backend_pid()")
-        for function in ("pg_terminate_backend", "pg_cancel_backend"):
+@pytest.mark.parametrize("is_own", [True, False], ids=["of its role", "of another role"])
+async def test_no_session_can_be_ended(url: str, postgres: PostgresServer, database: str, is_own: bool) -> None:
+    async with postgres.connection(database) as administrator:
+        own = await asyncpg.connect(url)
+        session = own if is_own else administrator
+        pid = await session.fetchval("SELECT pg_backend_pid()")
+        for call in ("pg_terminate_backend({})", "Pg_Cancel_Backend/**/({})", 'pg_catalog."pg_terminate_backend"({})'):
             with pytest.raises(PermissionDenied):
-                await SqlQuery(url).execute(sql=f"SELECT {function}($1)", parameters=[pid])
-        assert await other.fetchval("SELECT 1") == 1
+                await SqlQuery(url).execute(sql=f"SELECT {call.format(pid)}")
+        assert await session.fetchval("SELECT 1") == 1
+        await own.close()
 
 
-async def test_notification_and_settings_end_with_the_query(url: str, postgres: PostgresServer, database: str) -> None:
-    async with postgres.connection(database) as listener:
-        heard: list[object] = []
-        await listener.add_listener("channel", lambda *payload: heard.append(payload))
-        await SqlQuery(url).execute(sql="SELECT pg_notify('channel', 'x'), pg_advisory_lock(7)::text")
-
-        async def is_free() -> bool:  # once the server has ended the query's session
-            return bool(await listener.fetchval("SELECT pg_try_advisory_lock(7)"))
-
-        await eventually(is_free)
-        assert heard == []
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT random() < 2, gen_random_uuid() IS NOT NULL, clock_timestamp() IS NOT NULL",
+        "SELECT pg_total_relation_size('items') > 0, pg_database_size(current_database()) > 0",
+        "SELECT count(*) > 0 FROM items TABLESAMPLE bernoulli (100)",
+        "SELECT extract(year FROM made), date_trunc('month', made), now() > made FROM items LIMIT 1",
+        "SELECT string_agg(name, ', ' ORDER BY id) FILTER (WHERE id < 3), percentile_cont(0.5) WITHIN GROUP (ORDER BY id) "
+        "FROM items",
+        "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n",
+        "SELECT row_number() OVER (PARTITION BY id % 2 ORDER BY id) FROM items LIMIT 1",
+        "SELECT x, y FROM jsonb_to_recordset('[{\"x\": 1}]') AS t (x int, y text)",
+        "SELECT 'pg_sleep(1)', $$pg_sleep(1)$$ -- pg_sleep(1)",
+        "SELECT coalesce(name, 'none'), CASE WHEN id IN (1, 2) THEN 'few' END FROM items LIMIT 1",
+        "SELECT to_tsvector('english', 'a cat') @@ to_tsquery('cat'), regexp_replace('a', 'a', 'b'), md5('x')",
+    ],
+)
+async def test_an_ordinary_query_is_answered(url: str, sql: str) -> None:
+    assert (await SqlQuery(url).execute(sql=sql))["rows"]
 
 
 @pytest.mark.parametrize(
@@ -254,8 +297,8 @@ async def test_wrong_query_is_an_invalid_argument(url: str, sql: str, parameters
 
 
 async def test_cancelled_query_ends_at_the_server(url: str, postgres: PostgresServer) -> None:
-    task = asyncio.create_task(SqlQuery(url, seconds=600).execute(sql="SELECT pg_sleep(600), 'cancelled'"))
-    count = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600), ''cancelled%' AND state = 'active'"
+    task = asyncio.create_task(SqlQuery(url, seconds=600).execute(sql=f"{SLOW} WHERE 'cancelled' <> ''"))
+    count = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%slow (m) WHERE ''cancelled%' AND state = 'active'"
 
     await until(lambda: postgres.execute(count) == "1", 30)
     task.cancel()

@@ -6,9 +6,13 @@ import asyncio
 import hashlib
 import logging
 import os
+import resource
 import sqlite3
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from archon.errors import (
@@ -23,7 +27,12 @@ from archon.errors import (
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
 from archon_mesh.tools.builtin import SqlQuery, SqlTables
 from archon_mesh.tools.builtin.sql.database import MAX_CELL, MAX_COLUMNS, MAX_RESULT_BYTES, MAX_ROWS
+from archon_mesh.tools.builtin.sql.sqlite import MEMORY_BYTES
 from archon_mesh.tools.builtin.sql.tools import MAX_RUNNING
+from tests.fixtures.waiting import until
+
+LOOK = 0.1
+"""Seconds between two looks at the processes."""
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -91,18 +100,67 @@ async def test_endless_query_is_interrupted(file: Path) -> None:
         await SqlQuery(url_of(file), seconds=0.3).execute(sql=ENDLESS)
 
 
-async def test_cancelled_query_ends_its_thread(file: Path) -> None:
-    import threading
+SLOW_FUNCTIONS = [
+    "SELECT sum(length(replace(hex(zeroblob(8000000)), '0', 'ab')) + i) FROM n",
+    "SELECT count(*) FROM n WHERE hex(zeroblob(7000000)) || i LIKE '%0%0%0%0%0%0%0%z'",
+    "SELECT count(*) FROM n WHERE instr(hex(zeroblob(8000000)), '00000000000000000000000000000000001') = i",
+    "SELECT printf('%.*c', 16000000, 'x') || i FROM n ORDER BY 1",
+    "SELECT group_concat(i) FROM n",
+    "SELECT json_group_array(hex(randomblob(1000000))) FROM n",
+]
 
-    from tests.fixtures.waiting import until
 
-    before = threading.active_count()
-    task = asyncio.create_task(SqlQuery(url_of(file), seconds=600).execute(sql=ENDLESS))
-    await until(lambda: threading.active_count() > before)
+@pytest.mark.parametrize("sql", SLOW_FUNCTIONS)
+async def test_a_function_that_does_not_end_is_ended(file: Path, sql: str) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    query = SqlQuery(url_of(file), seconds=1.0)
+    began = time.monotonic()
+    with pytest.raises((DeadlineExceeded, InvalidArgument, ResourceExhausted)):
+        await query.execute(sql=endless + sql)
+    assert time.monotonic() - began < 15.0
+    assert (await query.execute(sql="SELECT 1"))["rows"] == [[1]]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT i, randomblob(1000000) AS b FROM n WHERE i < 2000 ORDER BY b",
+        "SELECT group_concat(DISTINCT b) FROM (SELECT hex(randomblob(100000)) AS b FROM n WHERE i < 5000)",
+        "SELECT max(b) OVER (ORDER BY i ROWS BETWEEN 4000 PRECEDING AND 4000 FOLLOWING) "
+        "FROM (SELECT i, randomblob(1000000) AS b FROM n WHERE i < 4000)",
+        "SELECT count(*) FROM (SELECT DISTINCT randomblob(1000000) FROM n WHERE i < 2000)",
+    ],
+)
+async def test_a_query_keeps_its_memory(file: Path, sql: str) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    running = asyncio.create_task(SqlQuery(url_of(file), seconds=5.0).execute(sql=endless + sql))
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    largest = 0
+    while not (await asyncio.wait({running}, timeout=LOOK))[0]:
+        for child in psutil.Process().children():
+            with suppress(psutil.NoSuchProcess):
+                largest = max(largest, child.memory_info().rss)
+    error = running.exception()
+    assert error is None or isinstance(error, (ResourceExhausted, DeadlineExceeded, InvalidArgument)), error
+    assert largest < MEMORY_BYTES + 32 * 1024 * 1024
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < 64 * 1024
+
+
+async def test_cancelled_query_ends_its_process(file: Path) -> None:
+    query = SqlQuery(url_of(file), seconds=600)
+    await query.execute(sql="SELECT 1")
+    task = asyncio.create_task(query.execute(sql=ENDLESS))
+    before = {child.pid: child.cpu_times().user for child in psutil.Process().children()}
+
+    def worked(child: psutil.Process) -> bool:
+        return bool(child.cpu_times().user > before.get(child.pid, 0.0) + 0.2)
+
+    await until(lambda: any(map(worked, psutil.Process().children())))
+    busy = [child for child in psutil.Process().children() if worked(child)]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: threading.active_count() <= before)
+    await until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in busy))
 
 
 async def test_queries_at_the_same_time_are_bounded(file: Path) -> None:

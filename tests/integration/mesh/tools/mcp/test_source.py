@@ -403,6 +403,21 @@ async def test_answer_over_http_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         assert server.sent < 100 * 65_536
 
 
+async def test_what_a_server_says_of_its_environment_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", logger="archon_mesh")
+    program = (
+        "import os, sys; token = os.environ['TOKEN']\n"
+        "print('bad', token, file=sys.stderr, flush=True); print('no message', token, flush=True)\n"
+        "sys.stdin.readline(); sys.exit(3)"
+    )
+    source = McpToolSource("odd", command=sys.executable, args=["-c", program], env={"TOKEN": "token-123456"})
+    with pytest.raises(ArchonError) as raised:
+        await source.connect()
+    assert "bad ***" in caplog.text
+    assert "no message ***" in caplog.text
+    assert "token-123456" not in f"{raised.value} {caplog.text}"
+
+
 async def test_headers_are_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", logger="archon_mesh")
     async with WebServer({"/mcp": Page("token-123456 is wrong", status=401, content_type="text/plain")}) as server:

@@ -7,7 +7,10 @@ import base64
 import hashlib
 import hmac
 import json
-import smtplib
+import logging
+import resource
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 import pytest
@@ -61,6 +64,68 @@ async def test_a_webhook_is_signed_and_sent_until_it_is_accepted() -> None:
     assert slept == [0.5, 1.0], "the bound of the jitter doubles"
 
 
+async def endless(head: bytes, line: bytes) -> AsyncGenerator[tuple[int, list[int]]]:
+    """Yields the port of a server that never stops answering, and the bytes that it has sent to each client."""
+    sent: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sent.append(0)
+        client = len(sent) - 1
+        with suppress(ConnectionError):
+            writer.write(head)
+            while not writer.is_closing():
+                writer.write(line)
+                await writer.drain()
+                sent[client] += len(line)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], sent
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_the_body_of_an_answer_is_not_read(status: int) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with aclosing(endless(f"HTTP/1.1 {status} X\r\n\r\n".encode(), b"x" * 1_000_000)) as servers:
+        port, sent = await anext(servers)
+        webhook = Webhook(f"http://127.0.0.1:{port}/", SECRET, lambda: 0.0)
+        async with asyncio.timeout(10):
+            with suppress(Unavailable):
+                await webhook.notify(NOTICE)
+        await webhook.close()
+    assert sum(sent) < 64_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+@pytest.mark.parametrize("head", [b"220-", b"220 ready\r\n250-here\r\n", b""])
+async def test_what_a_mail_server_sends_is_bounded(head: bytes) -> None:
+    async with aclosing(endless(head, b"250-" + b"x" * 4_000 + b"\r\n")) as servers:
+        port, sent = await anext(servers)
+        mail = Mail(MailServer.of(f"127.0.0.1:{port}", "none", "", ""), "mesh@here", ("ann@here",))
+        async with asyncio.timeout(10):
+            with pytest.raises(Unavailable, match="sends more than 65,536 bytes"):
+                await mail.notify(NOTICE)
+        await until(lambda: len(sent) == 1)
+        assert sum(sent) < 64_000_000
+
+
+@pytest.mark.parametrize("verb", ["EHLO", "AUTH", "MAIL", "RCPT", "DATA"])
+async def test_words_of_a_mail_server_are_in_no_log(verb: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    password = "the password of this test"
+    words = {"HELO": f"550 5.7.1 {password}", verb: f"550 5.7.1 you said {password}"}
+    async with SmtpServer(login=("ann", password), words=words) as server:
+        mail = Mail(MailServer.of(server.address, "none", "ann", password), "mesh@here", ("ann@here",))
+        line = Notifier([mail], lambda run, question: True, sleep=no_sleep([]))  # type: ignore[arg-type]
+        line.start()
+        line.notify([NOTICE])
+        await until(lambda: "is given up" in caplog.text)
+        await line.close()
+    assert password not in caplog.text
+    assert "550 5.7.1" in caplog.text
+
+
 async def test_a_redirect_is_not_followed() -> None:
     async with HookServer([302]) as server:
         webhook = Webhook(server.url, SECRET, lambda: 0.0)
@@ -93,7 +158,7 @@ async def test_a_mail_says_how_to_answer() -> None:
     async with SmtpServer(login=("ann", "pw")) as server:
         mail = Mail(MailServer.of(server.address, "none", "ann", "pw"), "mesh@here", ("ann@here", "bob@here"))
         await mail.notify(NOTICE)
-        with pytest.raises(smtplib.SMTPAuthenticationError):
+        with pytest.raises(Unavailable, match=r"refuses the user or the password \(535\)"):
             wrong = MailServer.of(server.address, "none", "ann", "other")
             assert "other" not in repr(wrong)
             await Mail(wrong, "mesh@here", ("ann@here",)).notify(NOTICE)
@@ -120,7 +185,7 @@ async def test_mail_without_encryption_stays_on_this_machine() -> None:
         with pytest.raises(InvalidArgument):
             MailServer.of(address, tls, "", "")
     async with SmtpServer() as server:  # which offers no STARTTLS: nothing is sent in the clear
-        with pytest.raises(smtplib.SMTPNotSupportedError):
+        with pytest.raises(Unavailable, match="STARTTLS extension not supported"):
             await Mail(MailServer.of(server.address, "starttls", "", ""), "a@b", ("c@d",)).notify(NOTICE)
     assert server.mails == []
 

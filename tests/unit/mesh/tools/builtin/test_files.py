@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import threading
@@ -12,7 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
+from archon.errors import (
+    ArchonError,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
 from archon_mesh.tools.builtin import ListFiles, ReadFile, WriteFile
 from archon_mesh.tools.builtin.files import MAX_ENTRIES, READ_BYTES, WRITE_BYTES
 
@@ -164,6 +172,47 @@ async def test_a_large_folder_is_listed_in_part(root: Path) -> None:
         (root / f"{number:05}").touch()
     listed = await ListFiles(root).execute()
     assert (len(listed["files"]), listed["more"]) == (MAX_ENTRIES, True)
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 2**31, 2**63 - 1, 2**63, 2**64, 10**300, 1e300])
+async def test_an_offset_beyond_the_file_is_refused(root: Path, offset: int) -> None:
+    (root / "short").write_text("abc")
+    with pytest.raises(InvalidArgument, match=r"is (behind|before) the (end|beginning) of short, which has 3 bytes"):
+        await ReadFile(root).execute(path="short", offset=offset)
+    assert await ReadFile(root).execute(path="short", offset=1.0) == "bc"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ESTALE])
+async def test_a_fault_of_the_system_is_a_typed_error(root: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (root / "there").write_text("abc")
+    monkeypatch.setattr(os, "rename", fail)
+    monkeypatch.setattr(os, "pread", fail)
+    monkeypatch.setattr(os, "listdir", fail)
+    with pytest.raises((ResourceExhausted, FailedPrecondition), match=os.strerror(number)):
+        await WriteFile(root).execute(path="new", content="x")
+    with pytest.raises((ResourceExhausted, FailedPrecondition), match=os.strerror(number)):
+        await ReadFile(root).execute(path="there")
+    with pytest.raises((ResourceExhausted, FailedPrecondition), match=os.strerror(number)):
+        await ListFiles(root).execute()
+
+
+async def test_a_root_that_was_removed_is_a_typed_error(root: Path) -> None:
+    tools = ReadFile(root), WriteFile(root), ListFiles(root)
+    os.rmdir(root)
+    for tool, arguments in zip(tools, ({"path": "a"}, {"path": "a", "content": ""}, {}), strict=True):
+        with pytest.raises(FailedPrecondition, match="the folder of the tool cannot be used: No such file"):
+            await tool.execute(**arguments)
+
+
+@pytest.mark.parametrize("name", ["gone", "a\0b", "x" * 5_000])
+def test_a_root_in_a_removed_directory_is_refused(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    root.rmdir()
+    with pytest.raises(FailedPrecondition, match="is not a folder"):
+        ReadFile(name)
 
 
 def test_a_root_that_is_no_folder_is_refused(root: Path) -> None:
