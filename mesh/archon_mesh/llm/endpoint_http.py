@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 
 from archon.errors import InvalidArgument
+from archon.loopback import is_loopback
 from archon_mesh.llm.provider_errors import status_error
 
 CONNECT: Final = 10.0
@@ -19,11 +20,19 @@ MAX_CONNECTIONS: Final = 1_000
 MAX_IDLE: Final = 100
 """Connections of a client in all, and those that it keeps between calls."""
 
+_LIMITS: Final = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_IDLE)
 _HEADERS: Final = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
     "user-agent": "archon-mesh",
 }
+
+
+def direct(url: str | None, limits: httpx2.Limits) -> httpx2.AsyncHTTPTransport | None:
+    """Returns a transport that uses no proxy, if the server is on this machine; None for another one, which is reached
+    through the proxy of the environment."""
+    host = urlsplit(url or "").hostname or ""
+    return httpx2.AsyncHTTPTransport(limits=limits) if is_loopback(host) else None
 
 
 class EndpointHttp:
@@ -47,7 +56,8 @@ class EndpointHttp:
             self._client = httpx2.AsyncClient(
                 headers={**_HEADERS, **headers},
                 follow_redirects=True,
-                limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_IDLE),
+                limits=_LIMITS,
+                transport=direct(address, _LIMITS),
             )
         except (ValueError, ImportError, httpx2.InvalidURL) as error:
             raise InvalidArgument(f"a proxy of the environment cannot be used: {error}") from None

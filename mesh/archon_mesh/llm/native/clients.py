@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx2
 
 from archon.errors import InvalidArgument, Unauthenticated
+from archon.loopback import is_loopback
+from archon_mesh.llm.endpoint_http import direct
 
 CONNECT: Final = 10.0
 """Seconds to connect, of those that a call may take."""
@@ -69,7 +72,7 @@ def _google(model: str, key: str, url: str | None) -> NativeClient:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    http = _http()
+    http = _http(url)
     provider = GoogleProvider(api_key=key, base_url=url, http_client=http)
     return NativeClient(GoogleModel(model, provider=provider), http)
 
@@ -78,7 +81,7 @@ def _mistral(model: str, key: str, url: str | None) -> NativeClient:
     from pydantic_ai.models.mistral import MistralModel
     from pydantic_ai.providers.mistral import MistralProvider
 
-    http = _http()
+    http = _http(url)
     provider = MistralProvider(api_key=key, base_url=url, http_client=http)
     return NativeClient(MistralModel(model, provider=provider), http)
 
@@ -90,7 +93,12 @@ def _bedrock(model: str, _: str, url: str | None) -> NativeClient:
     from pydantic_ai.models.bedrock import BedrockConverseModel
     from pydantic_ai.providers.bedrock import BedrockProvider
 
-    config = Config(connect_timeout=CONNECT, read_timeout=READ, retries={"total_max_attempts": 1})
+    config = Config(
+        connect_timeout=CONNECT,
+        read_timeout=READ,
+        retries={"total_max_attempts": 1},
+        proxies={} if is_loopback(urlsplit(url or "").hostname or "") else None,
+    )
     try:
         # Lambda and other tools set AWS_REGION, which boto3 does not read.
         region = os.environ.get("AWS_REGION") or None
@@ -100,8 +108,9 @@ def _bedrock(model: str, _: str, url: str | None) -> NativeClient:
     return NativeClient(BedrockConverseModel(model, provider=BedrockProvider(bedrock_client=client)))
 
 
-def _http() -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=CONNECT), follow_redirects=True)
+def _http(url: str | None) -> httpx2.AsyncClient:
+    timeout = httpx2.Timeout(None, connect=CONNECT)
+    return httpx2.AsyncClient(timeout=timeout, follow_redirects=True, transport=direct(url, httpx2.Limits()))
 
 
 PROVIDERS: Final = {
