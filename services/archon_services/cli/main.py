@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from archon import context as call_context
+from archon.telemetry import export_failures
 from archon_services.cli.commands import (
     agents,
     ask,
@@ -150,8 +151,13 @@ def main() -> None:
     """
     traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")
     call_context.enter(call_context.CallContext(traceparent=traceparent, tracestate=tracestate))
+    export_failures.given_up.clear()
     try:
         code = app(prog_name=NAME, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
         code = report_error(error)
+    if export_failures.given_up:
+        from archon.telemetry.ending import exit_if_given_up
+
+        exit_if_given_up(code)
     sys.exit(code)

@@ -15,6 +15,7 @@ from typing import Final
 from archon.errors import ArchonError
 from archon.server import announce, run_loop, signalled
 from archon.telemetry import export, logs, metrics_export
+from archon.telemetry.ending import exit_if_given_up, stop_exports
 
 _log = logging.getLogger(__name__)
 
@@ -74,12 +75,12 @@ def run(
         return 0
 
     try:
-        return run_loop(main())
+        code = run_loop(main())
     finally:
-        wait = metrics_export.begin_stop()
-        export.stop()
-        wait()
+        stop_exports()
         logs.close()
+    exit_if_given_up(code)
+    return code
 
 
 def _tune_gc() -> None:

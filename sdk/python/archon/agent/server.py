@@ -38,6 +38,7 @@ from archon.output import OutputType
 from archon.registry import Capability, DependsOn, Profile, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
 from archon.telemetry import export, logs, metrics, metrics_export
+from archon.telemetry.ending import stop_exports
 from archon.telemetry.metrics import Labels
 
 _log = logging.getLogger(__name__)
@@ -52,13 +53,6 @@ MAX_UNOPENED: Final = 64
 """Streams that may wait for Open at a time. A further one ends the oldest: an orchestrator sends Open at once."""
 
 H = TypeVar("H", bound=Handler)
-
-
-def _stop_exports() -> None:
-    """Exports the last spans and metrics at the same time: both have a deadline."""
-    wait = metrics_export.begin_stop()
-    export.stop()
-    wait()
 
 
 class AgentServer:
@@ -245,7 +239,7 @@ class AgentServer:
         try:
             return await self._serve()
         finally:
-            await asyncio.to_thread(_stop_exports)
+            await asyncio.to_thread(stop_exports)
 
     async def _serve(self) -> int:
         stop = signalled()
@@ -259,7 +253,7 @@ class AgentServer:
         await stop.wait()
         await self.stop(self.settings.drain)
         if self._left_behind:
-            await asyncio.to_thread(_stop_exports)
+            await asyncio.to_thread(stop_exports)
             logs.close()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0

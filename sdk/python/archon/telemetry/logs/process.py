@@ -6,6 +6,7 @@ import logging
 import os
 import stat
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args
 
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
@@ -65,6 +66,19 @@ def flush() -> None:
     other one does it at its end."""
     for handler in logging.getLogger().handlers:
         handler.flush()
+
+
+def begin_flush(timeout: float) -> Callable[[], None]:
+    """Begins to export what is queued. Returns a function that waits for that, until `timeout` seconds from now have
+    passed; it blocks."""
+    exporters = [handler for handler in logging.getLogger().handlers if isinstance(handler, OtlpHandler)]
+    waits = [exporter.begin_flush(timeout) for exporter in exporters]
+
+    def wait() -> None:
+        for wait_for_exporter in waits:
+            wait_for_exporter()
+
+    return wait
 
 
 def close() -> None:
