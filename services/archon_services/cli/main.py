@@ -157,7 +157,7 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
         code = report_error(error)
     if export_failures.given_up:
-        from archon.telemetry.ending import exit_if_given_up
+        from archon.telemetry.final_export import exit_if_given_up
 
         exit_if_given_up(code)
     sys.exit(code)

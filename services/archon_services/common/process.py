@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import ArchonError
-from archon.server import announce, run_loop, signalled
+from archon.server import announce, run_loop, signalled, withdraw
 from archon.telemetry import export, logs, metrics_export
-from archon.telemetry.ending import exit_if_given_up, stop_exports
+from archon.telemetry.final_export import exit_if_given_up, stop_exports
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ def run(
                 _log.info("serving on %s", address)
                 await stop.wait()
                 _log.info("stopping")
+            withdraw(ready_file)
         except ArchonError as error:
             _log.error("%s", error)
             return 1

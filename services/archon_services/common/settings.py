@@ -37,7 +37,10 @@ class ServiceSettings(BaseSettings):
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="form of log lines; auto: text on a terminal, else JSON"
     )
-    ready_file: Path | None = Field(default=None, description="file to write host:port to when the service is ready")
+    ready_file: Path | None = Field(
+        default=None,
+        description="file to write host:port to when the service is ready; removed when it has stopped serving",
+    )
 
     @classmethod
     def settings_customise_sources(

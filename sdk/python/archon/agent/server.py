@@ -36,9 +36,9 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
 from archon.output import OutputType
 from archon.registry import Capability, DependsOn, Profile, Registration, RegistryClient, Tool
-from archon.server import GrpcServer, Service, announce, run_loop, signalled
+from archon.server import GrpcServer, Service, announce, run_loop, signalled, withdraw
 from archon.telemetry import export, logs, metrics, metrics_export
-from archon.telemetry.ending import stop_exports
+from archon.telemetry.final_export import stop_exports
 from archon.telemetry.metrics import Labels
 
 _log = logging.getLogger(__name__)
@@ -252,6 +252,7 @@ class AgentServer:
         _log.info("%s serves on %s", self.instance_id, address)
         await stop.wait()
         await self.stop(self.settings.drain)
+        withdraw(self.settings.ready_file)
         if self._left_behind:
             await asyncio.to_thread(stop_exports)
             logs.close()

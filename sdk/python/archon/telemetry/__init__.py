@@ -4,7 +4,7 @@
     trace_parent   W3C Trace Context, as it travels in metadata and frames
     spans          spans of tasks and of unary calls
     otel_settings  what spans, metrics and logs read alike of the standard variables
-    ending         the end of a process: one limit of time for all three
+    final_export   the end of a process: one limit of time for all three
     export_failures  what is reported if a collector takes nothing
     export         where spans go: configured by the standard OTEL_* variables
     span_queue     what has ended, until the thread that exports takes it

@@ -19,7 +19,7 @@ import pytest
 PROGRAM = """
 import logging, time
 from archon.telemetry import export, logs, metrics_export, spans
-from archon.telemetry.ending import stop_exports
+from archon.telemetry.final_export import stop_exports
 logs.setup("clerk", log_format="json")
 export.start("clerk", "clerk-1")
 metrics_export.start("clerk", "clerk-1")
