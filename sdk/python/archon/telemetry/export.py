@@ -24,7 +24,7 @@ from archon.telemetry.otel_settings import (
     END_TIMEOUT,
     OTLP,
     begin,
-    direct_arguments,
+    otlp_arguments,
     is_disabled,
     otlp_entry_point,
     resource_of,
@@ -154,9 +154,9 @@ def _exporter(name: str) -> tuple[SpanExporter, bool]:
     from archon.telemetry.otlp import OtlpGrpcExporter, OtlpHttpExporter
 
     if name == OTLP["http/protobuf"]:
-        return OtlpHttpExporter(**direct_arguments("TRACES", name)), True
+        return OtlpHttpExporter(**otlp_arguments("TRACES", name)), True
     if name == OTLP["grpc"]:
-        return OtlpGrpcExporter(**direct_arguments("TRACES", name)), True
+        return OtlpGrpcExporter(**otlp_arguments("TRACES", name)), True
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
         exporter: SpanExporter = entry.load()()
         return exporter, False

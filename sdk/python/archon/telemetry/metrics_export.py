@@ -24,7 +24,7 @@ from archon.telemetry import export_failures, metrics, names
 from archon.telemetry.otel_settings import (
     END_TIMEOUT,
     begin,
-    direct_arguments,
+    otlp_arguments,
     is_disabled,
     otlp_entry_point,
     resource_of,
@@ -181,7 +181,7 @@ def _reader(name: str) -> tuple[MetricReader, MetricExporter | None]:
     from importlib import metadata
 
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
-        created: Any = entry.load()(**direct_arguments("METRICS", name))
+        created: Any = entry.load()(**otlp_arguments("METRICS", name))
         if isinstance(created, MetricReader):
             return created, None
         return PeriodicExportingMetricReader(created), created

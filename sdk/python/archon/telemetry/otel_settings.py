@@ -23,6 +23,9 @@ END_TIMEOUT: Final = 0.6
 """Seconds that the end of a process waits for its last spans, metrics and records of logs to be exported, all
 together."""
 
+_CONNECT: Final = ("grpc.min_reconnect_backoff_ms", 1_000)
+"""How long gRPC tries to connect, in spite of the name: while it does, an interpreter that ends waits for 2 s."""
+
 _CREDENTIALS: Final = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER"
 
 
@@ -54,15 +57,16 @@ def resource_of(service: str, instance_id: str) -> Resource:
     return Resource.create({key: value for key, value in own.items() if value and key not in given})
 
 
-def direct_arguments(signal: str, entry_point: str) -> dict[str, Any]:
-    """Returns arguments for an exporter over OTLP by which it reaches a collector on this machine without the proxy of
-    the environment; none for a collector elsewhere, and for other exporters."""
+def otlp_arguments(signal: str, entry_point: str) -> dict[str, Any]:
+    """Returns arguments for an exporter over OTLP, none for other exporters: it reaches a collector on this machine
+    without the proxy of the environment, and gives up an attempt to connect soon."""
     endpoint = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     endpoint = endpoint or "localhost"
-    if not is_loopback(urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").hostname or ""):
-        return {}
+    is_direct = is_loopback(urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").hostname or "")
     if entry_point == OTLP["grpc"]:
-        return {"channel_options": (("grpc.enable_http_proxy", 0),)}
+        return {"channel_options": (_CONNECT, ("grpc.enable_http_proxy", 0)) if is_direct else (_CONNECT,)}
+    if not is_direct:
+        return {}
     provider = _CREDENTIALS.replace("HTTP_", f"HTTP_{signal}_")
     if entry_point != OTLP["http/protobuf"] or os.environ.get(_CREDENTIALS) or os.environ.get(provider):
         return {}

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from archon.telemetry import export_failures, names, spans
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
-from archon.telemetry.otel_settings import begin, direct_arguments, is_disabled, otlp_entry_point
+from archon.telemetry.otel_settings import begin, otlp_arguments, is_disabled, otlp_entry_point
 from archon.telemetry.trace_parent import TraceParent
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _exporter(name: str) -> LogRecordExporter:
     entry = next((entry for entry in entries if entry.name == name), None)
     if entry is None:
         raise LookupError(f"no installed package offers it; there are {', '.join(sorted(entries.names))}")
-    exporter: LogRecordExporter = entry.load()(**direct_arguments("LOGS", name))
+    exporter: LogRecordExporter = entry.load()(**otlp_arguments("LOGS", name))
     return exporter
 
 
