@@ -48,6 +48,8 @@ class RegistrationHandle:
         """Edges of its depends_on that would close a cycle, as of the last answer."""
         self.error: errors.ArchonError | None = None
         """Why the last attempt to register failed, or None."""
+        self.invalid = asyncio.Event()
+        """Set once the registry has refused the content as invalid: no further attempt succeeds with it."""
         self.ttl = max(1.0, registration.ttl)
         """The lease in seconds, as granted."""
         self.renewed = 0.0
@@ -136,6 +138,8 @@ class RegistrationHandle:
                 answer = await self._register(pb.RegisterInstanceRequest(registration=message, token=self.token))
             except errors.ArchonError as error:
                 self.error = error
+                if isinstance(error, errors.InvalidArgument):
+                    self.invalid.set()
                 self._wanted.set()
                 self._tried.set()
                 if attempt == 0 or not is_transient(error):

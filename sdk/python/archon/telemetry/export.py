@@ -24,8 +24,8 @@ from archon.telemetry.otel_settings import (
     END_TIMEOUT,
     OTLP,
     begin,
-    otlp_arguments,
     is_disabled,
+    otlp_arguments,
     otlp_entry_point,
     resource_of,
 )

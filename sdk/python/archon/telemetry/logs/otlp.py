@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from archon.telemetry import export_failures, names, spans
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
-from archon.telemetry.otel_settings import begin, otlp_arguments, is_disabled, otlp_entry_point
+from archon.telemetry.otel_settings import begin, is_disabled, otlp_arguments, otlp_entry_point
 from archon.telemetry.trace_parent import TraceParent
 
 if TYPE_CHECKING:
