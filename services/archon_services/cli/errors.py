@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -16,6 +17,8 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 NOT_FOUND: Final = 4
 INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+"""As of a program that SIGPIPE ends."""
 
 EXIT_CODES: Final = """\b
 Exit codes:
@@ -24,7 +27,8 @@ Exit codes:
   2    invalid usage
   3    the mesh is unreachable
   4    not found: a run, a role, a capability, an item or a context
-  130  interrupted by Ctrl-C"""
+  130  interrupted by Ctrl-C
+  141  the reader of the output has ended, as in `archon runs | head -1`"""
 
 START_HINT: Final = "Start a mesh with `archon up`, or set ARCHON_HOME to the folder of a running one."
 
@@ -54,10 +58,27 @@ def report_error(error: BaseException) -> int:
         return INTERRUPTED
     message, hint, code = _describe(error)
     text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
-    sys.stderr.write(wrapped(text, stderr=True) + "\n")
-    if os.environ.get("ARCHON_DEBUG"):
-        traceback.print_exception(error)
+    try:
+        sys.stderr.write(wrapped(text, stderr=True) + "\n")
+        if os.environ.get("ARCHON_DEBUG"):
+            traceback.print_exception(error)
+    except OSError:
+        pass  # there is no place to say it
     return code
+
+
+def flush_output(code: int | None) -> int:
+    """Writes what is left of the output; returns the exit code: `code`, unless the output cannot be written."""
+    try:
+        sys.stdout.flush()
+        return code or OK
+    except BrokenPipeError:
+        failure = BROKEN_PIPE
+    except OSError as error:
+        failure = report_error(CliError(f"cannot write the output: {error.strerror}"))
+    # Python would write it again when it ends, and print a traceback.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return failure
 
 
 def _describe(error: BaseException) -> tuple[str, str, int]:
@@ -87,4 +108,6 @@ def _describe(error: BaseException) -> tuple[str, str, int]:
             return str(error), "", UNREACHABLE
         case errors.ArchonError():
             return str(error), "", FAILED
+        case OSError(filename=None, errno=errno.ENOSPC):
+            return f"cannot write the output: {error.strerror}", "", FAILED
     return f"{type(error).__name__}: {error}".rstrip(": "), "Set ARCHON_DEBUG=1 to print the traceback.", FAILED

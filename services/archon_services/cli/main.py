@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from archon import context as call_context
+from archon.process_input import clean_environment, open_standard_streams
 from archon.telemetry import export_failures
 from archon_services.cli.commands import (
     agents,
@@ -49,7 +50,7 @@ from archon_services.cli.commands import (
     workflow,
 )
 from archon_services.cli.contexts import RESOLUTION
-from archon_services.cli.errors import EXIT_CODES, report_error
+from archon_services.cli.errors import BROKEN_PIPE, EXIT_CODES, flush_output, report_error
 
 NAME: Final = "archon"
 
@@ -149,13 +150,23 @@ def main() -> None:
 
     Runs continue the trace in TRACEPARENT and TRACESTATE, which OpenTelemetry sets for child processes.
     """
+    open_standard_streams()
+    clean_environment()
+    sys.argv[1:] = [argument.rstrip("\r") for argument in sys.argv[1:]]  # the last one, in a script with CRLF
     traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")
     call_context.enter(call_context.CallContext(traceparent=traceparent, tracestate=tracestate))
     export_failures.given_up.clear()
     try:
         code = app(prog_name=NAME, standalone_mode=False)
+    except SystemExit as error:  # by Typer and Rich, if they meet a broken pipe first
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        code = BROKEN_PIPE
+    except BrokenPipeError:
+        code = BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
         code = report_error(error)
+    code = flush_output(code)
     if export_failures.given_up:
         from archon.telemetry.final_export import exit_if_given_up
 

@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from archon.errors import FieldViolation, InvalidArgument
+from archon.process_input import clean_environment, open_standard_streams
 
 
 class ServiceSettings(BaseSettings):
@@ -76,7 +77,7 @@ class _FileSource(PydanticBaseSettingsSource):
         if not path:
             return {}
         try:
-            content = yaml.safe_load(Path(path).read_text()) or {}
+            content = yaml.safe_load(Path(path).read_bytes()) or {}
         except (OSError, yaml.YAMLError) as error:
             raise InvalidArgument(f"cannot read the configuration file {path}: {error}") from error
         section = getattr(self.settings_cls, "section", "common")
@@ -130,6 +131,8 @@ def _describe(name: str, message: str, value: object, flags: dict[str, Any]) -> 
 
 def load_or_exit(cls: type[S], argv: Sequence[str] | None = None) -> S:
     """Reads the settings for the command line: prints an invalid value to standard error and exits with code 2."""
+    open_standard_streams()
+    clean_environment()
     try:
         return load(cls, sys.argv[1:] if argv is None else argv)
     except InvalidArgument as error:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args
 
+from archon.process_input import open_standard_streams
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
 from archon.telemetry.logs.otlp import OtlpHandler, open_exporter
 from archon.telemetry.logs.queued import QueuedHandler
@@ -44,6 +45,7 @@ def setup(
     root = logging.getLogger()
     if root.handlers:
         return
+    open_standard_streams()
     target = sys.stderr if stream is None else stream
     handler = _handler(target)
     handler.setFormatter(formatter(log_format, target, _process))
