@@ -38,8 +38,9 @@ class AgentSettings:
         """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
         ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_LOG_LEVEL,
         ARCHON_LOG_FORMAT, ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
-        env = dict(os.environ if environment is None else environment)
-        clean_environment(env)
+        if environment is None:
+            clean_environment()
+        env = os.environ if environment is None else environment
         depends_on = env.get("ARCHON_DEPENDS_ON")
         ready = env.get("ARCHON_READY_FILE", "")
         return cls(
