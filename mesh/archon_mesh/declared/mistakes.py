@@ -16,6 +16,7 @@ from archon_mesh.declared.schema import (
     CAPABILITY_PATTERN,
     IMPORT_PATTERN,
     KEYS,
+    NAME_PATTERN,
     OPTIONAL_NAME_PATTERN,
     OPTIONAL_ROLE_PATTERN,
     ROLE_PATTERN,
@@ -48,9 +49,11 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "less_than_equal": ("le", "must be at most {}"),
 }
 _ALL_KEYS: Final = (*KEYS, *RulePart.model_fields)
+_NAME: Final = "must be a name: letters, digits, - and _, starting with a letter"
 _PATTERNS: Final[Mapping[str, str]] = {
     IMPORT_PATTERN: "must be an import path: a module, a colon and a name in it, such as my_tools:search",
-    OPTIONAL_NAME_PATTERN: "must be a name: letters, digits, - and _, starting with a letter",
+    NAME_PATTERN: _NAME,
+    OPTIONAL_NAME_PATTERN: _NAME,
 }
 _FAULTS: Final[Mapping[str, Callable[[str], str]]] = {
     ROLE_PATTERN: role_fault,

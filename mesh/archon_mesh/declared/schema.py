@@ -29,6 +29,7 @@ ROLE_PATTERN: Final = f"^{ROLE.pattern}$"
 CAPABILITY_PATTERN: Final = f"^{CAPABILITY.pattern}$"
 VERSION_PATTERN: Final = f"^{VERSION.pattern}$"
 OPTIONAL_ROLE_PATTERN: Final = f"^({ROLE.pattern})?$"
+NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
 OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
 
 

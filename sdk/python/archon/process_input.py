@@ -1,5 +1,5 @@
-"""What a process gets from whoever starts it: standard streams that may be closed, and variables of the environment as
-editors on Windows leave them."""
+"""The input of a process at its start: standard streams that may be closed, and variables of the environment as editors
+on Windows leave them."""
 
 from __future__ import annotations
 
