@@ -32,6 +32,7 @@ from archon.frames import (
     split,
     task_of,
 )
+from archon.interceptors import mesh_id
 from archon.interceptors.stream_status import StreamStatus
 from archon.local_sockets import nearest
 from archon.telemetry import metrics
@@ -92,7 +93,7 @@ class Stream:
         # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
         channel = grpc.aio.insecure_channel(nearest(address), options=agent_options(fresh=fresh))
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
-        call = method(self._requests())
+        call = method(self._requests(), metadata=mesh_id.outgoing())
         ended = StreamStatus(call)
 
         def broken(error: ArchonError) -> None:
