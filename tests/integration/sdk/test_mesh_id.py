@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -81,7 +82,7 @@ async def test_an_agent_refuses_sessions_of_another_mesh(
     async with program(["-c", AGENT], variables(tmp_path, ARCHON_MESH=MINE), tmp_path / "log") as child:
         await until(lambda: (tmp_path / "ready").exists() or child.returncode is not None, 30)
         async with grpc.aio.insecure_channel((tmp_path / "ready").read_text()) as channel:
-            call = channel.stream_stream(SESSION)(iter([]), metadata=((mesh_id.KEY, given),) if given else ())
+            call: Any = channel.stream_stream(SESSION)(iter([]), metadata=((mesh_id.KEY, given),) if given else ())
             try:
                 async for _ in call:
                     pass
