@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from archon import local_sockets
-from archon.interceptors import mesh_id
+from archon import local_sockets, mesh_id
 from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed

@@ -12,8 +12,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from archon import errors
-from archon.interceptors import mesh_id
+from archon import errors, mesh_id
 from archon.registry import Registration, RegistryClient
 from tests.fixtures.programs import program
 from tests.fixtures.services import ServiceProcess

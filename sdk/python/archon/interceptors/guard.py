@@ -17,9 +17,9 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 import grpc.aio
 
-from archon import errors, status
+from archon import errors, mesh_id, status
 from archon.context import CallContext, enter
-from archon.interceptors import identity, mesh_id
+from archon.interceptors import identity
 from archon.telemetry import metrics
 from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
 

@@ -12,11 +12,11 @@ from typing import Any, Final, cast
 
 import grpc
 
-from archon import errors
+from archon import errors, mesh_id
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import Option, connect
-from archon.interceptors import mesh_id, translated
+from archon.interceptors import translated
 from archon.registry import convert
 from archon.registry.graph import Edge, Graph, RegistryChange
 from archon.registry.keepalive import Keepalive

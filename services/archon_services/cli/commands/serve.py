@@ -80,7 +80,7 @@ def serve(
 
 def _join_mesh(registry: str) -> None:
     """Makes what is served a member of the mesh on this machine, if that is the one whose registry is used."""
-    from archon.interceptors.mesh_id import VARIABLE
+    from archon.mesh_id import VARIABLE
     from archon_services.local_mesh import live_state
 
     home = find_home()

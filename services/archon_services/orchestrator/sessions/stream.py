@@ -10,7 +10,7 @@ from typing import Any, Final
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from archon import status
+from archon import mesh_id, status
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.channel import agent_options
 from archon.errors import (
@@ -32,7 +32,6 @@ from archon.frames import (
     split,
     task_of,
 )
-from archon.interceptors import mesh_id
 from archon.interceptors.stream_status import StreamStatus
 from archon.local_sockets import nearest
 from archon.telemetry import metrics
