@@ -128,7 +128,7 @@ class RegistrationHandle:
     async def _keep(self) -> None:
         if not self.registered.is_set():
             self._wanted.set()
-        attempt = 0
+        attempt, logged = 0, ""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -142,8 +142,9 @@ class RegistrationHandle:
                     self.invalid.set()
                 self._wanted.set()
                 self._tried.set()
-                if attempt == 0 or not is_transient(error):
+                if attempt == 0 or (not is_transient(error) and str(error) != logged):
                     _log.warning("%s is not registered, trying again: %s", self.instance_id, error)
+                    logged = str(error)
                 await asyncio.sleep(backoff(attempt, error))
                 attempt += 1
                 continue
