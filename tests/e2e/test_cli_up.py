@@ -192,3 +192,31 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_what_a_mesh_starts_carries_its_id(terminal: Terminal) -> None:
+    assert terminal.archon("up", "--detach", "--only", "registry,orchestrator,requirements").code == 0
+    mesh_id = (terminal.home / "mesh-id").read_text().strip()
+    assert len(mesh_id) == 12
+    for process in terminal.state().processes:
+        variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+        if process.kind != "etcd":
+            assert f"ARCHON_MESH={mesh_id}".encode() in variables or _is_fork(process.pid), process.name
+    other = {**terminal.environment, "ARCHON_MESH": "0" * 12, "ARCHON_REGISTRY": terminal.state().registry}
+    refused = subprocess.run(
+        [sys.executable, "-m", "archon_services.agents", "designer"],
+        env=other,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert refused.returncode == 1
+    assert f"this is a member of the mesh {mesh_id}, and the caller belongs to the mesh 000000000000" in refused.stderr
+    terminal.archon("down")
+    assert terminal.archon("up", "--detach", "--only", "registry").code == 0
+    assert (terminal.home / "mesh-id").read_text().strip() == mesh_id
+
+
+def _is_fork(pid: int) -> bool:
+    """Whether the process has the environment of the server that forked it, as the system shows it."""
+    return b"forks" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 import pydantic
 from pydantic_core import ErrorDetails
 
+from archon.identifiers import capability_fault, role_fault, version_fault
 from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.rule_part import RulePart
-from archon_mesh.declared.schema import IMPORT_PATTERN, KEYS, NAME_PATTERN, OPTIONAL_NAME_PATTERN
+from archon_mesh.declared.schema import (
+    CAPABILITY_PATTERN,
+    IMPORT_PATTERN,
+    KEYS,
+    NAME_PATTERN,
+    OPTIONAL_NAME_PATTERN,
+    OPTIONAL_ROLE_PATTERN,
+    ROLE_PATTERN,
+    VERSION_PATTERN,
+)
 
 _KINDS: Final[Mapping[str, str]] = {
     "missing": "is missing",
@@ -45,6 +55,12 @@ _PATTERNS: Final[Mapping[str, str]] = {
     NAME_PATTERN: _NAME,
     OPTIONAL_NAME_PATTERN: _NAME,
 }
+_FAULTS: Final[Mapping[str, Callable[[str], str]]] = {
+    ROLE_PATTERN: role_fault,
+    OPTIONAL_ROLE_PATTERN: role_fault,
+    CAPABILITY_PATTERN: capability_fault,
+    VERSION_PATTERN: version_fault,
+}
 
 
 def mistakes(
@@ -66,7 +82,10 @@ def _text(error: ErrorDetails, keys: Sequence[str]) -> str:
         allowed = str(context["expected"]).replace("'", "")
         return f"must be {allowed}{_meant(str(error['input']), allowed.replace(' or ', ', ').split(', '))}"
     if kind == "string_pattern_mismatch":
-        return _PATTERNS.get(str(context["pattern"]), f"does not match {context['pattern']}")
+        pattern = str(context["pattern"])
+        if (fault := _FAULTS.get(pattern)) is not None:
+            return f"is an {fault(str(error['input']))}"
+        return _PATTERNS.get(pattern, f"does not match {pattern}")
     if kind in _BOUNDS:
         name, text = _BOUNDS[kind]
         return text.format(context[name])

@@ -8,6 +8,7 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from archon.identifiers import CAPABILITY, ROLE, VERSION
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
 from archon_mesh.agent.subagents import SUBAGENT_SECONDS
@@ -25,6 +26,10 @@ IMPORT_PATTERN: Final = r"^[\w.]+:[\w.]+$"
 ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import path: a module, a colon, a name in it")]
 
 
+ROLE_PATTERN: Final = f"^{ROLE.pattern}$"
+CAPABILITY_PATTERN: Final = f"^{CAPABILITY.pattern}$"
+VERSION_PATTERN: Final = f"^{VERSION.pattern}$"
+OPTIONAL_ROLE_PATTERN: Final = f"^({ROLE.pattern})?$"
 NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
 OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
 
@@ -193,7 +198,8 @@ class CapabilityPart(OrText):
     short: ClassVar[str] = "id"
 
     id: str = Field(
-        min_length=1, description="the id by which a submit or another role asks for it, such as book.search"
+        pattern=CAPABILITY_PATTERN,
+        description="the id by which a submit or another role asks for it, such as book.search",
     )
     name: str = Field(default="", description="a name for people")
     description: str = Field(default="", description="what it does, for callers and their models")
@@ -208,7 +214,7 @@ class EdgePart(OrText):
 
     short: ClassVar[str] = "role"
 
-    role: str = Field(min_length=1, description="the name of the other role")
+    role: str = Field(pattern=ROLE_PATTERN, description="the name of the other role")
     policy: Literal["final_response_only", "tool_results", "full_history"] = Field(
         default="final_response_only", description="how much of its work is delivered; roles publish final answers only"
     )
@@ -234,7 +240,9 @@ class ProfilePart(Part):
 class RolePart(Part):
     """How the agent is served as a role of the mesh; the role has the agent's name."""
 
-    version: str = Field(default="0.1.0", description="version of the role, which a submit may require")
+    version: str = Field(
+        default="0.1.0", pattern=VERSION_PATTERN, description="version of the role, which a submit may require"
+    )
     capabilities: list[CapabilityPart] = Field(
         default_factory=list, description="what it can do, for others to find it"
     )
@@ -255,9 +263,7 @@ class RolePart(Part):
 class AgentPart(Part):
     """An agent."""
 
-    name: str = Field(
-        min_length=1, pattern=NAME_PATTERN, description="also the name of its role, and its id in shared memory"
-    )
+    name: str = Field(pattern=ROLE_PATTERN, description="also the name of its role, and its id in shared memory")
     description: str = Field(default="", description="purpose, for callers and their models")
     system_prompt: str = Field(default="", description="the system prompt of its model")
     model: ModelPart = Field(default_factory=ModelPart, description="by default the caller's choice")
@@ -327,7 +333,7 @@ class SubAgentPart(AgentPart):
         default="", pattern=OPTIONAL_NAME_PATTERN, description="its name in events; by default its key in sub_agents"
     )
     file: str = Field(default="", description="a file that declares it, relative to this one")
-    role: str = Field(default="", description="a role of the mesh")
+    role: str = Field(default="", pattern=OPTIONAL_ROLE_PATTERN, description="a role of the mesh")
     stateless: bool = Field(default=False, description="each call runs on a copy, which is discarded")
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ import httpx2
 
 from archon.errors import InvalidArgument, MessageTooLarge
 from archon.failure_kinds import PROVIDER
+from archon.loopback import is_loopback
 from archon_mesh.llm.provider_errors import status_error
 
 CONNECT: Final = 10.0
@@ -29,11 +30,19 @@ MAX_STREAM: Final = 256 * 1024 * 1024
 MAX_ERROR: Final = 64 * 1024
 """Bytes of the body of an error that are read."""
 
+_LIMITS: Final = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_IDLE)
 _HEADERS: Final = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
     "user-agent": "archon-mesh",
 }
+
+
+def direct(url: str | None, limits: httpx2.Limits) -> httpx2.AsyncHTTPTransport | None:
+    """Returns a transport that uses no proxy, if the server is on this machine; None for another one, which is reached
+    through the proxy of the environment."""
+    host = urlsplit(url or "").hostname or ""
+    return httpx2.AsyncHTTPTransport(limits=limits) if is_loopback(host) else None
 
 
 class EndpointHttp:
@@ -57,7 +66,8 @@ class EndpointHttp:
             self._client = httpx2.AsyncClient(
                 headers={**_HEADERS, **headers},
                 follow_redirects=True,
-                limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_IDLE),
+                limits=_LIMITS,
+                transport=direct(address, _LIMITS),
             )
         except (ValueError, ImportError, httpx2.InvalidURL) as error:
             raise InvalidArgument(f"a proxy of the environment cannot be used: {error}") from None

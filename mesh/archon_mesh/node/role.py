@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from archon.errors import InvalidArgument
+from archon.identifiers import check_role
 from archon.registry import Capability, DependsOn, Profile
 from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
@@ -24,7 +25,7 @@ class Role:
     one process works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None;
     `timeout` limits one model call, in seconds; `retries`, `fallback_model` and `output` are those of an agent.
 
-    Raises InvalidArgument if the name or the prompt is empty, or the role depends on itself.
+    Raises InvalidArgument if the name is invalid, the prompt is empty, or the role depends on itself.
     """
 
     name: str
@@ -49,8 +50,9 @@ class Role:
     output: object = None
 
     def __post_init__(self) -> None:
-        if not self.name or not self.system_prompt.strip():
-            raise InvalidArgument(f"role {self.name!r} needs a name and a system prompt")
+        check_role(self.name)
+        if not self.system_prompt.strip():
+            raise InvalidArgument(f"role {self.name!r} needs a system prompt")
         dependencies = [edge.role if isinstance(edge, DependsOn) else edge for edge in self.depends_on]
         if self.name in dependencies:
             raise InvalidArgument(f"role {self.name} cannot depend on itself")

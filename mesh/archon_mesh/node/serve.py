@@ -11,6 +11,7 @@ from typing import Final
 
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
+from archon.process_input import clean_environment, open_standard_streams
 from archon.registry import Capability
 from archon.telemetry import logs
 from archon_mesh.agent.agent import Agent
@@ -70,6 +71,8 @@ def serve(role: Role, agent: Agent | None = None) -> int:
     from the role. The environment is that of AgentSettings, plus ARCHON_MEMORY and ARCHON_MODEL: `offline` (the
     default, whatever keys are set), or another spec for `create_model`.
     """
+    open_standard_streams()
+    clean_environment()
     try:
         settings = AgentSettings.from_environment()
         logs.setup(role.name, settings.log_level, log_format=settings.log_format)

@@ -109,7 +109,7 @@ def environment() -> ImmutableSandboxedEnvironment:
         from jinja2.sandbox import ImmutableSandboxedEnvironment
         from jinja2.tests import TESTS
     except ImportError:
-        message = "workflows need jinja2: pip install 'archon-mesh[workflows]'"
+        message = "workflows need jinja2, which comes with Archon: pip install jinja2"
         raise FailedPrecondition(message, metadata={"package": "jinja2"}) from None
 
     class Generator(CodeGenerator):

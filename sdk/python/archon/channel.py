@@ -46,7 +46,11 @@ _REPLICAS: Final = json.dumps({"loadBalancingConfig": [{"round_robin": {}}], "me
 # until the last of its streams is collected as garbage.
 _ONE_ADDRESS: Final = json.dumps({"loadBalancingConfig": [{"pick_first": {}}], "methodConfig": [_RETRIES]})
 
+DIRECT: Final[Option] = ("grpc.enable_http_proxy", 0)
+"""gRPC would connect through the proxy of http_proxy, also to this machine; a mesh is never behind one."""
+
 _COMMON: Final[list[Option]] = [
+    DIRECT,
     ("grpc.max_send_message_length", MAX_RECEIVE_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
     # How long one attempt to connect may take, in spite of its name: on a starved machine 100 ms are too short.

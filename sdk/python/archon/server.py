@@ -140,6 +140,12 @@ def announce(ready_file: Path | None, address: str) -> None:
         partial.replace(ready_file)
 
 
+def withdraw(ready_file: Path | None) -> None:
+    """Removes the ready file, if there is one: the process serves no more, and only exports what is left."""
+    if ready_file is not None:
+        ready_file.unlink(missing_ok=True)
+
+
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """asyncio.run, on uvloop if it is installed: grpc.aio is about 1.2 times as fast on it."""
     try:

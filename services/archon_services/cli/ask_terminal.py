@@ -88,7 +88,7 @@ def _decision(line: str) -> tuple[str, str]:
         raise CliError("modify needs a file with what replaces it: m FILE", code=USAGE)
     path = Path(rest.strip())
     try:
-        return path.read_text(encoding="utf-8"), decision
+        return path.read_text(encoding="utf-8-sig"), decision
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"cannot read {path}: {error}", code=USAGE) from None
 

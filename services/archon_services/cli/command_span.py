@@ -10,8 +10,6 @@ from typing import Final
 from archon.telemetry import export, spans
 
 SERVICE: Final = "archon-cli"
-FLUSH: Final = 1.0
-"""Seconds that a command waits at its end for its span to be exported."""
 
 
 @contextmanager
@@ -28,4 +26,4 @@ def command_span(name: str, otlp: str = "") -> Iterator[None]:
         with spans.root_span(f"archon {name}"):
             yield
     finally:
-        export.stop(FLUSH)
+        export.stop()

@@ -50,7 +50,7 @@ def read_contexts() -> Contexts:
     """Reads the file; empty without one. Raises CliError if it is invalid or cannot be read."""
     file = contexts_file()
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8-sig"))
         contexts = {str(name): Context(**values) for name, values in content["contexts"].items()}
         current = content["current"]
         if not all(isinstance(value, str) for context in contexts.values() for value in asdict(context).values()):

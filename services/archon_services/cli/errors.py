@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
-from contextlib import suppress
 from typing import Final
 
 from archon import errors
@@ -17,6 +17,8 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 NOT_FOUND: Final = 4
 INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+"""As of a program that SIGPIPE ends."""
 
 EXIT_CODES: Final = """\b
 Exit codes:
@@ -25,7 +27,8 @@ Exit codes:
   2    invalid usage
   3    the mesh is unreachable
   4    not found: a run, a role, a capability, an item or a context
-  130  interrupted by Ctrl-C"""
+  130  interrupted by Ctrl-C
+  141  the reader of the output has ended, as in `archon runs | head -1`"""
 
 START_HINT: Final = "Start a mesh with `archon up`, or set ARCHON_HOME to the folder of a running one."
 
@@ -54,14 +57,30 @@ def report_error(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough, as `head` does
-        return FAILED
+        return BROKEN_PIPE
     message, hint, code = _describe(error)
     text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
-    with suppress(OSError):  # a full device: the exit code tells
+    try:
         sys.stderr.write(wrapped(text, stderr=True) + "\n")
-    if os.environ.get("ARCHON_DEBUG"):
-        traceback.print_exception(error)
+        if os.environ.get("ARCHON_DEBUG"):
+            traceback.print_exception(error)
+    except OSError:
+        pass  # a closed stream or a full device: the exit code tells
     return code
+
+
+def flush_output(code: int | None) -> int:
+    """Writes what is left of the output; returns the exit code: `code`, unless the output cannot be written."""
+    try:
+        sys.stdout.flush()
+        return code or OK
+    except BrokenPipeError:
+        failure = BROKEN_PIPE
+    except OSError as error:
+        failure = report_error(CliError(f"cannot write the output: {error.strerror}"))
+    # Python would write it again when it ends, and print a traceback.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return failure
 
 
 def _describe(error: BaseException) -> tuple[str, str, int]:
@@ -91,6 +110,8 @@ def _describe(error: BaseException) -> tuple[str, str, int]:
             return str(error), "", UNREACHABLE
         case errors.ArchonError():
             return str(error), "", FAILED
+        case OSError(filename=None, errno=errno.ENOSPC):
+            return f"cannot write the output: {error.strerror}", "", FAILED
         case OSError(strerror=str(reason)) if reason:
             return reason + (f": {error.filename}" if error.filename else ""), "", FAILED
     return f"{type(error).__name__}: {error}".rstrip(": "), "Set ARCHON_DEBUG=1 to print the traceback.", FAILED

@@ -13,6 +13,8 @@ from typing import Annotated, Final
 import typer
 
 from archon import context as call_context
+from archon.process_input import clean_environment, open_standard_streams
+from archon.telemetry import export_failures
 from archon_services.cli.commands import (
     agents,
     ask,
@@ -48,7 +50,7 @@ from archon_services.cli.commands import (
     workflow,
 )
 from archon_services.cli.contexts import RESOLUTION
-from archon_services.cli.errors import EXIT_CODES, report_error
+from archon_services.cli.errors import BROKEN_PIPE, EXIT_CODES, flush_output, report_error
 
 NAME: Final = "archon"
 
@@ -148,31 +150,25 @@ def main() -> None:
 
     Runs continue the trace in TRACEPARENT and TRACESTATE, which OpenTelemetry sets for child processes.
     """
-    _open_standard_streams()
+    open_standard_streams()
+    clean_environment()
+    sys.argv[1:] = [argument.rstrip("\r") for argument in sys.argv[1:]]  # the last one, in a script with CRLF
     traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")
     call_context.enter(call_context.CallContext(traceparent=traceparent, tracestate=tracestate))
+    export_failures.given_up.clear()
     try:
         code = app(prog_name=NAME, standalone_mode=False)
-        sys.stdout.flush()
+    except SystemExit as error:  # by Typer and Rich, if they meet a broken pipe first
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        code = BROKEN_PIPE
+    except BrokenPipeError:
+        code = BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
         code = report_error(error)
-    _give_up_unusable_streams()
+    code = flush_output(code)
+    if export_failures.given_up:
+        from archon.telemetry.final_export import exit_if_given_up
+
+        exit_if_given_up(code)
     sys.exit(code)
-
-
-def _give_up_unusable_streams() -> None:
-    """What a stream has not written is dropped if it cannot be written: Python would try again at its end, and replace
-    the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _open_standard_streams() -> None:
-    """Replaces streams that the caller has closed (`<&-`, `>&-`), which are None."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends

@@ -11,7 +11,8 @@ LAST: Final = "last"
 """The name of the newest run wherever a run id is expected."""
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help=f"A run id, a unique prefix of one, or `{LAST}` for the newest run.")
+    str,
+    typer.Argument(metavar="RUN", help=f"A run id, a unique prefix of a recent one, or `{LAST}` for the newest run."),
 ]
 OrchestratorOption = Annotated[
     str,

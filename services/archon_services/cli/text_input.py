@@ -88,8 +88,8 @@ def read_text(text: str, file: Path | None, name: str, *, hint: str) -> Goal:
 
 
 def decode_utf8(content: bytes, source: str) -> str:
-    """Decodes `content`. Raises CliError if it is not UTF-8."""
+    """Decodes `content`, without a byte order mark. Raises CliError if it is not UTF-8."""
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CliError(f"{source} is not UTF-8 text", code=USAGE) from error

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import ArchonError
-from archon.server import announce, run_loop, signalled
+from archon.server import announce, run_loop, signalled, withdraw
 from archon.telemetry import export, logs, metrics_export
+from archon.telemetry.final_export import exit_if_given_up, stop_exports
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ def run(
                 _log.info("serving on %s", address)
                 await stop.wait()
                 _log.info("stopping")
+            withdraw(ready_file)
         except ArchonError as error:
             _log.error("%s", error)
             return 1
@@ -74,12 +76,12 @@ def run(
         return 0
 
     try:
-        return run_loop(main())
+        code = run_loop(main())
     finally:
-        wait = metrics_export.begin_stop()
-        export.stop()
-        wait()
+        stop_exports()
         logs.close()
+    exit_if_given_up(code)
+    return code
 
 
 def _tune_gc() -> None:

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from archon.errors import FieldViolation, InvalidArgument
+from archon.process_input import clean_environment, open_standard_streams
 from archon_mesh.plain_yaml import plain_yaml
 
 MAX_FILE: Final = 1024 * 1024
@@ -40,7 +41,10 @@ class ServiceSettings(BaseSettings):
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="form of log lines; auto: text on a terminal, else JSON"
     )
-    ready_file: Path | None = Field(default=None, description="file to write host:port to when the service is ready")
+    ready_file: Path | None = Field(
+        default=None,
+        description="file to write host:port to when the service is ready; removed when it has stopped serving",
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -135,6 +139,8 @@ def _describe(name: str, message: str, value: object, flags: dict[str, Any]) -> 
 
 def load_or_exit(cls: type[S], argv: Sequence[str] | None = None) -> S:
     """Reads the settings for the command line: prints an invalid value to standard error and exits with code 2."""
+    open_standard_streams()
+    clean_environment()
     try:
         return load(cls, sys.argv[1:] if argv is None else argv)
     except InvalidArgument as error:

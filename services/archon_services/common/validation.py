@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from archon.errors import FieldViolation, InvalidArgument
-
-ROLE: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")
+from archon.identifiers import role_fault
 
 
 class Violations:
@@ -23,7 +19,8 @@ class Violations:
 
     def check_role(self, name: str, field: str) -> None:
         """Records a violation unless `name` is a valid role name."""
-        self.check(bool(ROLE.fullmatch(name)), field, f"invalid role name {name[:80]!r}, must match {ROLE.pattern}")
+        fault = role_fault(name)
+        self.check(not fault, field, fault)
 
     def raise_if_any(self) -> None:
         """Raises InvalidArgument with all violations; the message names the first."""

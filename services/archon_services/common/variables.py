@@ -64,6 +64,14 @@ VARIABLES: Final = (
         "empty: no shared values, and long-term memory in files below ARCHON_HOME",
     ),
     Variable(
+        "ARCHON_MESH",
+        "text",
+        "",
+        (SERVICES, AGENTS),
+        "id of the mesh: its members refuse registrations and sessions of members of another one; `archon up` and "
+        "`archon serve` set it; empty: every caller is let in",
+    ),
+    Variable(
         "ARCHON_MESH_SECRET",
         "text",
         "",

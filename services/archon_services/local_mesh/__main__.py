@@ -12,6 +12,7 @@ import json
 import sys
 
 from archon.errors import ArchonError
+from archon.process_input import clean_environment
 from archon.server import signalled
 from archon.telemetry import logs
 from archon_services.local_mesh.child import GRACE
@@ -23,6 +24,7 @@ from archon_services.local_mesh.supervisor import Supervisor
 
 def main() -> int:
     """Returns the exit code: 0 after a clean stop, 1 if the mesh fails to start."""
+    clean_environment()
     options = MeshOptions(**json.loads(sys.argv[1]))
     home = Home.find()
     logs.setup("archon-supervisor", log_format="json")

@@ -37,6 +37,9 @@ MAX_START_FAILURES: Final = 3
 USAGE_EXIT_CODE: Final = 2
 """Exit code of a process with invalid arguments or settings: a restart cannot help."""
 
+EXTERNAL: Final = ("etcd", "jaeger")
+"""Kinds of processes that are no programs of Archon: they write no ready file."""
+
 _POLL: Final = 0.03
 _CHECK_INTERVAL: Final = 2.0
 _PARENT_DEATH: Final = str(Path(__file__).with_name("parent_death.py"))
@@ -82,6 +85,15 @@ class Child:
             return
         await self._loop.close()
         self._set("stopped" if self.state.condition != "failed" else "failed", pid=0, birth="")
+
+    async def wait_served(self) -> None:
+        """Waits until the process serves no more: it has removed its ready file, or has ended. What it exports after
+        that delays no other process."""
+        ready = self._home.ready_file(self.spec.name)
+        while self._process is not None:
+            if self._process.returncode is not None or not ready.exists():
+                return
+            await asyncio.sleep(_POLL)
 
     def kill(self) -> None:
         """Sends SIGKILL to the process and its own children."""
@@ -220,7 +232,7 @@ class Child:
         """Waits for the ready file of the process, which has its address. etcd and Jaeger write none: their addresses
         are planned."""
         ready = self._home.ready_file(self.spec.name)
-        while self.spec.kind not in ("etcd", "jaeger"):
+        while self.spec.kind not in EXTERNAL:
             if ready.exists():
                 return ready.read_text().strip()
             await asyncio.sleep(_POLL)

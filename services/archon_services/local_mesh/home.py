@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -103,6 +104,13 @@ class Home:
         """The folder of the sockets by which its processes reach each other."""
         return self.root / "sockets"
 
+    def mesh_id(self) -> str:
+        """Returns the id of the mesh; empty if no mesh was ever started here."""
+        try:
+            return self._mesh_id_file.read_text().strip()
+        except OSError:
+            return ""
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Locks the folder, so that no second mesh starts in it. The system releases the lock when the process ends.
@@ -144,6 +152,8 @@ class Home:
                             f"a mesh is already running in {self.root} (process {pid})", metadata={"pid": pid}
                         ) from None
                     time.sleep(0.01)
+            if not self.mesh_id():
+                self._mesh_id_file.write_text(f"{secrets.token_hex(6)}\n")
             handle.truncate(0)
             handle.write(str(os.getpid()))
             handle.flush()
@@ -171,6 +181,10 @@ class Home:
         except OSError:
             pass
         return 0
+
+    @property
+    def _mesh_id_file(self) -> Path:
+        return self.root / "mesh-id"
 
     @property
     def _lock_file(self) -> Path:

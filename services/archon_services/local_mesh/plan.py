@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from archon import local_sockets
+from archon import local_sockets, mesh_id
 from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
@@ -121,6 +121,8 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
     base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
     base[local_sockets.FOLDER] = str(home.sockets)
+    if "registry" in addresses:  # else the members belong to the mesh of another registry
+        base[mesh_id.VARIABLE] = home.mesh_id()
     base |= exporting_to(traces.otlp) if traces.otlp else {}
     base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
     per_service = {

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError
-from archon_services.local_mesh.child import GRACE, Child
+from archon_services.local_mesh.child import EXTERNAL, GRACE, Child
 from archon_services.local_mesh.control import ControlServer
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.forks import ForkServer, module_of
@@ -119,8 +119,14 @@ class Supervisor:
             self._set_phase("stopping")
         await self._control.close()  # before the list of processes is read
         children = sorted(self._children.values(), key=lambda child: child.spec.rank)
-        for _, group in groupby(children, key=lambda child: child.spec.rank):
-            await asyncio.gather(*(child.stop(grace) for child in group))
+        stops: list[asyncio.Task[None]] = []
+        for _, members in groupby(children, key=lambda child: child.spec.rank):
+            group = list(members)
+            if any(child.spec.kind in EXTERNAL for child in group):  # they receive what the others export
+                await asyncio.gather(*stops)
+            stops += [asyncio.create_task(child.stop(grace), name=f"stop {child.spec.name}") for child in group]
+            await asyncio.gather(*(child.wait_served() for child in group))
+        await asyncio.gather(*stops)
         await self._writer.close()
         if self._phase == "failed":
             write_state(self.home, self.state())  # `wait_ready` reads the error

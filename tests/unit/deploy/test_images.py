@@ -10,6 +10,7 @@ import tomllib
 from importlib.util import find_spec
 
 import pytest
+import yaml
 
 from tests.unit.deploy import manifests as base
 from tests.unit.deploy.manifests import DOCKERFILE, ROOT, container, environment, pod
@@ -75,7 +76,7 @@ def test_nothing_for_development_is_installed() -> None:
     assert "[dev]" not in TEXT
     assert "HEALTHCHECK" not in re.sub(r"^#.*$", "", TEXT, flags=re.MULTILINE)
     bases = re.findall(r"^FROM (\S+) AS", TEXT, flags=re.MULTILINE)
-    assert bases == ["python:3.12-slim"] * 2 + ["runtime"] * len(targets())
+    assert bases == ["docker.io/library/python:3.12-slim"] * 2 + ["runtime"] * len(targets())
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
@@ -86,3 +87,25 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
     }
     assert copied == admitted
     assert all((ROOT / name).exists() for name in copied)
+
+
+QUALIFIED = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:\d+)?/[a-z0-9._/-]+")
+"""A registry, with a dot, and a repository: https://github.com/distribution/reference."""
+
+
+def test_images_of_others_name_their_registry_and_tag() -> None:
+    sources = [*(ROOT / "deploy").rglob("kustomization.yaml")]
+    images = [image for path in sources for image in yaml.safe_load(path.read_text()).get("images", [])]
+    replaced = {image["name"]: image for image in images}
+    used = {
+        image
+        for path in (ROOT / "deploy").rglob("*.yaml")
+        for image in re.findall(r"^\s*(?:- )?image: *(\S+)", path.read_text(), flags=re.MULTILINE)
+    }
+    others = {image for image in used if image not in {f"archon-{name}" for name in targets()}}
+    assert others == {"etcd", "otel-collector"}
+    for name in others:
+        assert QUALIFIED.fullmatch(replaced[name].get("newName", name)), name
+        assert replaced[name]["newTag"]
+    for image in re.findall(r"^FROM (\S+) AS", TEXT, flags=re.MULTILINE):
+        assert image in stages() or QUALIFIED.fullmatch(image.rpartition(":")[0]), image

@@ -1336,10 +1336,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_further_labels_of_a_counter_are_counted_together"],
         ),
         Limit(
-            "Time that the end of a process waits for its last metrics to be exported",
-            "{archon.telemetry.metrics_export:FLUSH_TIMEOUT|seconds}",
-            "They are lost, and the log says so.",
-            ["test_a_collector_that_is_frozen_or_down_delays_no_stop"],
+            "Time that the end of a process waits for its last spans, metrics and logs to be exported, all together",
+            "{archon.telemetry.otel_settings:END_TIMEOUT|seconds}",
+            "They are lost, and the log says so in a line.",
+            [
+                "test_a_dead_collector_delays_the_end_of_no_process",
+                "test_a_collector_that_is_frozen_or_down_delays_no_stop",
+            ],
         ),
     ],
     "Command line": [
@@ -1378,7 +1381,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_the_end_of_a_process_does_not_wait_for_a_stopped_reader"],
         ),
         Limit(
-            "Time that the end of a process waits for the export of its last records over OTLP",
+            "Time that the end of a process waits for the records that it has logged meanwhile",
             "{archon.telemetry.logs.otlp:CLOSE_TIMEOUT|seconds}",
             "The records are lost.",
             ["test_a_collector_that_does_not_answer_delays_no_one"],

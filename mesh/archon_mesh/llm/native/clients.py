@@ -6,12 +6,14 @@ import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx2
 from typing_extensions import override
 
 from archon.errors import InvalidArgument, Unauthenticated
-from archon_mesh.llm.endpoint_http import MAX_REPLY, MAX_STREAM, check_size
+from archon.loopback import is_loopback
+from archon_mesh.llm.endpoint_http import MAX_REPLY, MAX_STREAM, check_size, direct
 
 CONNECT: Final = 10.0
 """Seconds to connect, of those that a call may take."""
@@ -71,7 +73,7 @@ def _google(model: str, key: str, url: str | None) -> NativeClient:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    http = _http()
+    http = _http(url)
     provider = GoogleProvider(api_key=key, base_url=url, http_client=http)
     return NativeClient(GoogleModel(model, provider=provider), http)
 
@@ -80,7 +82,7 @@ def _mistral(model: str, key: str, url: str | None) -> NativeClient:
     from pydantic_ai.models.mistral import MistralModel
     from pydantic_ai.providers.mistral import MistralProvider
 
-    http = _http()
+    http = _http(url)
     provider = MistralProvider(api_key=key, base_url=url, http_client=http)
     return NativeClient(MistralModel(model, provider=provider), http)
 
@@ -92,7 +94,12 @@ def _bedrock(model: str, _: str, url: str | None) -> NativeClient:
     from pydantic_ai.models.bedrock import BedrockConverseModel
     from pydantic_ai.providers.bedrock import BedrockProvider
 
-    config = Config(connect_timeout=CONNECT, read_timeout=READ, retries={"total_max_attempts": 1})
+    config = Config(
+        connect_timeout=CONNECT,
+        read_timeout=READ,
+        retries={"total_max_attempts": 1},
+        proxies={} if is_loopback(urlsplit(url or "").hostname or "") else None,
+    )
     try:
         # Lambda and other tools set AWS_REGION, which boto3 does not read.
         region = os.environ.get("AWS_REGION") or None
@@ -102,12 +109,13 @@ def _bedrock(model: str, _: str, url: str | None) -> NativeClient:
     return NativeClient(BedrockConverseModel(model, provider=BedrockProvider(bedrock_client=client)))
 
 
-def _http() -> httpx2.AsyncClient:
+def _http(url: str | None) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         # What is compressed could be bounded only after it has been unpacked.
         headers={"accept-encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT),
         follow_redirects=True,
+        transport=direct(url, httpx2.Limits()),
         event_hooks={"response": [_bound]},
     )
 

@@ -33,11 +33,13 @@ from archon.agent.settings import DRAIN_GRACE, AgentSettings
 from archon.agent.typed_handler import typed_handler
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, FailedPrecondition
+from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
+from archon.identifiers import capability_fault, role_fault, version_fault
 from archon.output import OutputType
-from archon.registry import Capability, DependsOn, Profile, Registration, RegistryClient, Tool
-from archon.server import GrpcServer, Service, announce, run_loop, signalled
+from archon.registry import Capability, DependsOn, Profile, Registration, RegistrationHandle, RegistryClient, Tool
+from archon.server import GrpcServer, Service, announce, run_loop, signalled, withdraw
 from archon.telemetry import export, logs, metrics, metrics_export
+from archon.telemetry.final_export import stop_exports
 from archon.telemetry.metrics import Labels
 
 _log = logging.getLogger(__name__)
@@ -54,11 +56,15 @@ MAX_UNOPENED: Final = 64
 H = TypeVar("H", bound=Handler)
 
 
-def _stop_exports() -> None:
-    """Exports the last spans and metrics at the same time: both have a deadline."""
-    wait = metrics_export.begin_stop()
-    export.stop()
-    wait()
+def _check_names(registration: Registration) -> None:
+    """Raises InvalidArgument for a name or version that every registry refuses."""
+    faults = [
+        *(role_fault(role) for role in (registration.role, *(edge.role for edge in registration.depends_on))),
+        *(capability_fault(capability.id) for capability in registration.capabilities),
+        version_fault(registration.version),
+    ]
+    if fault := next(filter(None, faults), ""):
+        raise InvalidArgument(fault)
 
 
 class AgentServer:
@@ -74,6 +80,9 @@ class AgentServer:
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
     delegations. `tool_health` returns what Describe tells about the tools. Use `run` for a process of its own; `start`
     and `stop`, or `async with`, inside an event loop.
+
+    Raises InvalidArgument if a name is one that registries refuse: of the role, a dependency or a capability, or the
+    version.
     """
 
     def __init__(
@@ -121,6 +130,7 @@ class AgentServer:
             max_tasks=self.settings.max_tasks or max_tasks,
             ttl=self.settings.ttl,
         )
+        _check_names(self.registration)
         self._handler = self._typed(handler)
         self.tool_health = tool_health
         self._max_waiting = max_waiting
@@ -131,6 +141,7 @@ class AgentServer:
         self._left_behind = 0
         self._server: GrpcServer | None = None
         self._registry: RegistryClient | None = None
+        self._handle: RegistrationHandle | None = None
         self._sweeper = BackgroundLoop("agent: sweep", self._sweep, backoff_max=SWEEP_INTERVAL)
         self._stopped: asyncio.Task[None] | None = None
         self._observed = ExitStack()
@@ -174,7 +185,7 @@ class AgentServer:
         if self.settings.registry:
             try:
                 self._registry = RegistryClient(self.settings.registry)
-                await self._registry.register(self.registration)
+                self._handle = await self._registry.register(self.registration)
             except BaseException:
                 await self.stop(0.0)
                 raise
@@ -245,7 +256,7 @@ class AgentServer:
         try:
             return await self._serve()
         finally:
-            await asyncio.to_thread(_stop_exports)
+            await asyncio.to_thread(stop_exports)
 
     async def _serve(self) -> int:
         stop = signalled()
@@ -256,13 +267,29 @@ class AgentServer:
             return 1
         announce(self.settings.ready_file, address)
         _log.info("%s serves on %s", self.instance_id, address)
-        await stop.wait()
+        code = await self._wait_until_over(stop)
         await self.stop(self.settings.drain)
+        withdraw(self.settings.ready_file)
         if self._left_behind:
-            await asyncio.to_thread(_stop_exports)
+            await asyncio.to_thread(stop_exports)
             logs.close()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
-        return 0
+        return code
+
+    async def _wait_until_over(self, stop: asyncio.Event) -> int:
+        """Waits until `stop` is set, or the registry, which was unreachable at the start, refuses the registration.
+        Returns the exit code."""
+        events = [stop] if self._handle is None else [stop, self._handle.invalid]
+        waits = [asyncio.create_task(event.wait(), name="agent: wait for the end") for event in events]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if stop.is_set() or self._handle is None:
+            return 0
+        _log.error("%s", self._handle.error)
+        return 1
 
     def _count_tasks(self) -> Iterable[tuple[Labels, float]]:
         """Yields the tasks by state; called by the thread that collects metrics."""

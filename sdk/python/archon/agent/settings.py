@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import InvalidArgument
+from archon.process_input import clean_environment
 from archon.telemetry.logs import FORMATS, LogFormat
 
 DRAIN_GRACE: Final = 30.0
@@ -37,6 +38,8 @@ class AgentSettings:
         """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
         ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_LOG_LEVEL,
         ARCHON_LOG_FORMAT, ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
+        if environment is None:
+            clean_environment()
         env = os.environ if environment is None else environment
         depends_on = env.get("ARCHON_DEPENDS_ON")
         ready = env.get("ARCHON_READY_FILE", "")

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 import grpc.aio
 
-from archon import errors, status
+from archon import errors, mesh_id, status
 from archon.context import CallContext, enter
 from archon.interceptors import identity
 from archon.telemetry import metrics
@@ -142,6 +142,7 @@ class _Guarded:
 
     async def _respond(self, incoming: Any, context: Any) -> bytes:
         try:
+            mesh_id.check(context.invocation_metadata() or ())
             response = self._behaviour(self._request(incoming), context)
             if inspect.isawaitable(response):
                 response = await response
@@ -152,6 +153,7 @@ class _Guarded:
     async def stream(self, incoming: Any, context: Any) -> AsyncIterator[bytes]:
         enter(_call_context(context))
         try:
+            mesh_id.check(context.invocation_metadata() or ())
             responses = self._behaviour(self._request(incoming), context)
             if not hasattr(responses, "__aiter__"):
                 raise NotImplementedError(self._method)

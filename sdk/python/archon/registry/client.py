@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import grpc
 
-from archon import errors
+from archon import errors, mesh_id
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import Option, connect
@@ -169,7 +169,7 @@ class RegistryClient:
             failure: errors.ArchonError | None = None
             parts: list[pb.WatchResponse] = []
             request = pb.WatchRequest(kinds=[_KINDS[kind] for kind in kinds], from_revision=revision)
-            call: Any = self._stub.Watch(request)
+            call: Any = self._stub.Watch(request, metadata=mesh_id.outgoing())
             opening = asyncio.create_task(self._opened(call), name="registry: watch opens")
             try:
                 async with aclosing(cast(_Messages, translated(call))) as messages:
@@ -200,7 +200,7 @@ class RegistryClient:
             self._watch_lost = None
 
     async def _register(self, request: pb.RegisterInstanceRequest) -> pb.RegisterInstanceResponse:
-        return await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT)
+        return await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT, metadata=mesh_id.outgoing())
 
     async def _deregister(self, instance_id: str, token: str) -> None:
         for handle in self._keepalive.handles():

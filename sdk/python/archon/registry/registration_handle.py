@@ -48,6 +48,8 @@ class RegistrationHandle:
         """Edges of its depends_on that would close a cycle, as of the last answer."""
         self.error: errors.ArchonError | None = None
         """Why the last attempt to register failed, or None."""
+        self.invalid = asyncio.Event()
+        """Set once the registry has refused the content as invalid: no further attempt succeeds with it."""
         self.ttl = max(1.0, registration.ttl)
         """The lease in seconds, as granted."""
         self.renewed = 0.0
@@ -126,7 +128,7 @@ class RegistrationHandle:
     async def _keep(self) -> None:
         if not self.registered.is_set():
             self._wanted.set()
-        attempt = 0
+        attempt, logged = 0, ""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -136,10 +138,13 @@ class RegistrationHandle:
                 answer = await self._register(pb.RegisterInstanceRequest(registration=message, token=self.token))
             except errors.ArchonError as error:
                 self.error = error
+                if isinstance(error, errors.InvalidArgument):
+                    self.invalid.set()
                 self._wanted.set()
                 self._tried.set()
-                if attempt == 0 or not is_transient(error):
+                if attempt == 0 or (not is_transient(error) and str(error) != logged):
                     _log.warning("%s is not registered, trying again: %s", self.instance_id, error)
+                    logged = str(error)
                 await asyncio.sleep(backoff(attempt, error))
                 attempt += 1
                 continue

@@ -15,12 +15,20 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from archon.telemetry import names
-from archon.telemetry.otel_settings import OTLP, is_disabled, otlp_entry_point, resource_of
+from archon.telemetry import export_failures, names
+from archon.telemetry.otel_settings import (
+    END_TIMEOUT,
+    OTLP,
+    begin,
+    is_disabled,
+    otlp_arguments,
+    otlp_entry_point,
+    resource_of,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -29,9 +37,6 @@ if TYPE_CHECKING:
     from archon.telemetry.span_queue import SpanQueue
 
 _log = logging.getLogger(__name__)
-
-FLUSH_TIMEOUT: Final = 2.0
-"""Seconds that the end of a process waits for its last spans to be exported."""
 
 MAX_CONTENT: Final = 8192
 """Characters of a message, an argument or a result in a span, unless OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT is set."""
@@ -53,14 +58,10 @@ class Export:
     max_length: int | None
     """Characters of an attribute above which it is cut, or None."""
 
-    def close(self, timeout: float = FLUSH_TIMEOUT) -> None:
-        """Exports what is queued; gives up after `timeout` seconds. Blocks: call it when the event loop has ended, or
-        on a thread."""
-        flushing = threading.Thread(target=self.provider.shutdown, name="flush-spans", daemon=True)
-        flushing.start()
-        flushing.join(timeout)
-        if flushing.is_alive():
-            _log.warning("the last spans could not be exported within %.0f s", timeout)
+    def begin_close(self, timeout: float) -> Callable[[], None]:
+        """Begins to export what is queued, on a thread. Returns a function that waits for its end, until `timeout`
+        seconds from now have passed."""
+        return begin("spans", self.provider.shutdown, timeout, [self.queue.exporter])
 
 
 _export: Export | None = None
@@ -91,12 +92,17 @@ def start(service: str, instance_id: str = "") -> Export | None:
     return _export
 
 
-def stop(timeout: float = FLUSH_TIMEOUT) -> None:
-    """Exports what is queued, for at most `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+def begin_stop(timeout: float = END_TIMEOUT) -> Callable[[], None]:
+    """Ends exporting and begins to export what is queued. Returns a function that waits for that, until `timeout`
+    seconds from now have passed; it blocks. Idempotent."""
     global _export
     export, _export = _export, None
-    if export is not None:
-        export.close(timeout)
+    return export.begin_close(timeout) if export is not None else lambda: None
+
+
+def stop(timeout: float = END_TIMEOUT) -> None:
+    """Exports what is queued, for at most `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+    begin_stop(timeout)()
 
 
 def _exporter_name() -> str:
@@ -129,7 +135,10 @@ def _open(name: str, service: str, instance_id: str) -> Export:
     limits = None
     if content and "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" not in os.environ:
         limits = SpanLimits(max_span_attribute_length=MAX_CONTENT)
-    provider = TracerProvider(resource=resource_of(service, instance_id), span_limits=limits)
+    # Not at the exit of the interpreter: `stop` has a deadline.
+    resource = resource_of(service, instance_id)
+    provider = TracerProvider(resource=resource, span_limits=limits, shutdown_on_exit=False)
+    export_failures.take_over()
     exporter, encoded = _exporter(name)
     queue = SpanQueue(exporter, provider.resource, encoded=encoded, batch=CONTENT_BATCH if content else BATCH)
     provider.add_span_processor(queue)
@@ -145,9 +154,9 @@ def _exporter(name: str) -> tuple[SpanExporter, bool]:
     from archon.telemetry.otlp import OtlpGrpcExporter, OtlpHttpExporter
 
     if name == OTLP["http/protobuf"]:
-        return OtlpHttpExporter(), True
+        return OtlpHttpExporter(**otlp_arguments("TRACES", name)), True
     if name == OTLP["grpc"]:
-        return OtlpGrpcExporter(), True
+        return OtlpGrpcExporter(**otlp_arguments("TRACES", name)), True
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
         exporter: SpanExporter = entry.load()()
         return exporter, False

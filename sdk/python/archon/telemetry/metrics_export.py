@@ -7,7 +7,7 @@ installed packages. Without it metrics are exported over OTLP if `OTEL_EXPORTER_
 OTLP goes over HTTP unless `OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`, as for spans (`export`).
 
 Exporting has threads of its own, and so has answering scrapes. A collector that is down, slow or frozen delays neither
-a run nor, for more than `FLUSH_TIMEOUT`, the end of the process.
+a run nor, for more than `END_TIMEOUT`, the end of the process.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from archon.background import monitor
 from archon.errors import FailedPrecondition
-from archon.telemetry import metrics, names
-from archon.telemetry.otel_settings import is_disabled, otlp_entry_point, resource_of
+from archon.telemetry import export_failures, metrics, names
+from archon.telemetry.otel_settings import (
+    END_TIMEOUT,
+    begin,
+    is_disabled,
+    otlp_arguments,
+    otlp_entry_point,
+    resource_of,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricReader
+    from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
     from opentelemetry.sdk.resources import Resource
 
 _log = logging.getLogger(__name__)
-
-FLUSH_TIMEOUT: Final = 2.0
-"""Seconds that the end of a process waits for its last metrics to be exported."""
 
 EXTRA: Final = "prometheus"
 """The extra with the exporter of that name; those over OTLP come with the package."""
@@ -47,32 +50,26 @@ _ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
 
 @dataclass(frozen=True, slots=True)
 class MetricsExport:
-    """The exporters of this process. `close_servers` end the endpoints that are scraped."""
+    """The exporters of this process, but for those in readers of other packages. `close_servers` end the endpoints that
+    are scraped."""
 
     provider: MeterProvider
+    exporters: Sequence[MetricExporter]
     close_servers: Sequence[Callable[[], None]]
 
     def begin_close(self, timeout: float) -> Callable[[], None]:
         """Begins to export a last time, in a thread. Returns a function that waits for its end, until `timeout` seconds
         from now have passed."""
-        flushing = threading.Thread(target=self._shut_down, args=(timeout,), name="flush-metrics", daemon=True)
-        flushing.start()
-        deadline = time.monotonic() + timeout
-
-        def wait() -> None:
-            flushing.join(max(0.0, deadline - time.monotonic()))
-            if flushing.is_alive():
-                _log.warning("the last metrics could not be exported within %.0f s", timeout)
-
-        return wait
+        return begin("metrics", lambda: self._shut_down(timeout), timeout, self.exporters)
 
     def _shut_down(self, timeout: float) -> None:
-        for close_server in self.close_servers:
-            close_server()
-        try:
-            self.provider.shutdown(timeout * 1000)
-        except Exception as error:  # noqa: BLE001 - whatever an exporter raises
-            _log.warning("the last metrics could not be exported: %s", error)
+        # A server may need half a second to notice that it is to end: meanwhile the others export.
+        closing = [threading.Thread(target=close, name="close-metrics", daemon=True) for close in self.close_servers]
+        for thread in closing:
+            thread.start()
+        self.provider.shutdown(2 * timeout * 1000)  # not at the same time as `begin` shuts down the exporters
+        for thread in closing:
+            thread.join()
 
 
 _export: MetricsExport | None = None
@@ -102,7 +99,7 @@ def start(service: str, instance_id: str = "") -> metrics.Recorder | None:
     return recorder
 
 
-def begin_stop(timeout: float = FLUSH_TIMEOUT) -> Callable[[], None]:
+def begin_stop(timeout: float = END_TIMEOUT) -> Callable[[], None]:
     """Ends measuring and begins to export a last time. Returns a function that waits for that, until `timeout` seconds
     from now have passed; it blocks. Idempotent."""
     global _export
@@ -113,7 +110,7 @@ def begin_stop(timeout: float = FLUSH_TIMEOUT) -> Callable[[], None]:
     return export.begin_close(timeout)
 
 
-def stop(timeout: float = FLUSH_TIMEOUT) -> None:
+def stop(timeout: float = END_TIMEOUT) -> None:
     """Exports a last time, within `timeout` seconds, and ends exporting. Blocks. Idempotent."""
     begin_stop(timeout)()
 
@@ -134,6 +131,7 @@ def _open(exporters: Sequence[str], resource: Resource) -> MetricsExport:
     from opentelemetry.sdk.metrics import MeterProvider
 
     readers: list[MetricReader] = []
+    pushing: list[MetricExporter] = []
     close_servers: list[Callable[[], None]] = []
     try:
         for name in exporters:
@@ -141,14 +139,16 @@ def _open(exporters: Sequence[str], resource: Resource) -> MetricsExport:
                 reader, close_server = _scraped()
                 close_servers.append(close_server)
             else:
-                reader = _reader(name)
+                reader, exporter = _reader(name)
+                pushing += [exporter] if exporter is not None else []
             readers.append(reader)
     except Exception:
         for close_server in close_servers:
             close_server()
         raise
+    export_failures.take_over()
     # Not at the exit of the interpreter: `stop` has a deadline.
-    return MetricsExport(MeterProvider(readers, resource, shutdown_on_exit=False), close_servers)
+    return MetricsExport(MeterProvider(readers, resource, shutdown_on_exit=False), pushing, close_servers)
 
 
 def _scraped() -> tuple[MetricReader, Callable[[], None]]:
@@ -176,8 +176,9 @@ def _scraped() -> tuple[MetricReader, Callable[[], None]]:
     return PrometheusMetricReader(scope_info_enabled=False, registry=registry), close
 
 
-def _reader(name: str) -> MetricReader:
-    """Creates a reader that exports periodically. Raises FailedPrecondition if no installed package offers it."""
+def _reader(name: str) -> tuple[MetricReader, MetricExporter | None]:
+    """Creates a reader that exports periodically, and its exporter; None if a package offers the reader itself. Raises
+    FailedPrecondition if no installed package offers either."""
     from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 
     if name == "otlp":
@@ -185,7 +186,9 @@ def _reader(name: str) -> MetricReader:
     from importlib import metadata
 
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
-        created: Any = entry.load()()
-        return created if isinstance(created, MetricReader) else PeriodicExportingMetricReader(created)
+        created: Any = entry.load()(**otlp_arguments("METRICS", name))
+        if isinstance(created, MetricReader):
+            return created, None
+        return PeriodicExportingMetricReader(created), created
     known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
     raise FailedPrecondition(f"no installed package offers the exporter {name!r}; there are {known}")

@@ -1,15 +1,32 @@
-"""What spans and metrics read alike of OpenTelemetry's standard variables."""
+"""What spans, metrics and logs read alike of OpenTelemetry's standard variables."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from archon.loopback import is_loopback
+from archon.telemetry import export_failures
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
 
 OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 """The entry points of the exporters over OTLP, by protocol."""
+
+
+END_TIMEOUT: Final = 0.6
+"""Seconds that the end of a process waits for its last spans, metrics and records of logs to be exported, all
+together."""
+
+_CONNECT: Final = ("grpc.min_reconnect_backoff_ms", 1_000)
+"""How long gRPC tries to connect, in spite of the name: while it does, an interpreter that ends waits for 2 s."""
+
+_CREDENTIALS: Final = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER"
 
 
 def is_disabled() -> bool:
@@ -38,3 +55,51 @@ def resource_of(service: str, instance_id: str) -> Resource:
         "service.instance.id": instance_id,
     }
     return Resource.create({key: value for key, value in own.items() if value and key not in given})
+
+
+def otlp_arguments(signal: str, entry_point: str) -> dict[str, Any]:
+    """Returns arguments for an exporter over OTLP, none for other exporters: it reaches a collector on this machine
+    without the proxy of the environment, and gives up an attempt to connect soon."""
+    endpoint = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    endpoint = endpoint or "localhost"
+    is_direct = is_loopback(urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").hostname or "")
+    if entry_point == OTLP["grpc"]:
+        return {"channel_options": (_CONNECT, ("grpc.enable_http_proxy", 0)) if is_direct else (_CONNECT,)}
+    if not is_direct:
+        return {}
+    provider = _CREDENTIALS.replace("HTTP_", f"HTTP_{signal}_")
+    if entry_point != OTLP["http/protobuf"] or os.environ.get(_CREDENTIALS) or os.environ.get(provider):
+        return {}
+    import requests
+
+    session = requests.Session()
+    session.trust_env = False
+    return {"session": session}
+
+
+def begin(what: str, end: Callable[[], object], timeout: float, exporters: Sequence[Any] = ()) -> Callable[[], None]:
+    """Calls `end`, which exports the last of `what`, on a thread. Returns a function that waits for it, until `timeout`
+    seconds from now have passed; then `exporters` are shut down. An error is reported."""
+
+    def run() -> None:
+        try:
+            end()
+        except Exception as error:  # noqa: BLE001 - whatever an exporter raises
+            export_failures.report("the last %s could not be exported: %s", what, error)
+
+    thread = threading.Thread(target=run, name=f"flush-{what}", daemon=True)
+    deadline = time.monotonic() + timeout
+    try:
+        thread.start()
+    except RuntimeError:
+        return lambda: None  # the interpreter is ending
+
+    def wait() -> None:
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            export_failures.report("the last %s could not be exported within %g s", what, timeout)
+            export_failures.given_up.add(what)
+            for exporter in exporters:  # else the end of the interpreter waits 2 s for handshakes of gRPC
+                exporter.shutdown()
+
+    return wait

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanKind
 from typing_extensions import override
 
-from archon.telemetry import names
+from archon.telemetry import export_failures, names
 from archon.telemetry.span_data import SCOPE, SpanData
 
 _KINDS: Final = {
@@ -60,7 +60,14 @@ class OtlpHttpExporter(HttpExporter):
     @override
     def export(self, spans: Sequence[Any]) -> SpanExportResult:
         result = self._client.export(request_of(spans))
-        return SpanExportResult.SUCCESS if result.success else SpanExportResult.FAILURE
+        if result.success:
+            return SpanExportResult.SUCCESS
+        export_failures.report_reason(result.error or f"{result.status_code} {result.reason}")
+        return SpanExportResult.FAILURE
+
+    def end_retries(self) -> None:
+        """Makes exports fail at their first attempt from now on."""
+        self._client._shutdown_event.set()
 
 
 class OtlpGrpcExporter(GrpcExporter):
@@ -69,6 +76,10 @@ class OtlpGrpcExporter(GrpcExporter):
     @override
     def _translate_data(self, data: Sequence[Any]) -> ExportTraceServiceRequest:
         return ExportTraceServiceRequest.FromString(request_of(data))
+
+    def end_retries(self) -> None:
+        """Makes exports fail at their first attempt from now on."""
+        self._shutdown_in_progress.set()
 
 
 def request_of(spans: Sequence[EncodedSpan]) -> bytes:

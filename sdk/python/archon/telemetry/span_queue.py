@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
@@ -15,6 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from typing_extensions import override
 
+from archon.telemetry import export_failures
 from archon.telemetry.otlp import encode, encode_readable
 from archon.telemetry.span_data import SpanData
 
@@ -37,9 +37,6 @@ RETRY_DELAY: Final = 5.0
 
 MAX_PROBES: Final = 16
 """Entries that wait while exports fail."""
-
-REPORT_INTERVAL: Final = 30.0
-"""Seconds between two reports of dropped spans."""
 
 
 class Entry(Protocol):
@@ -77,7 +74,7 @@ class SpanQueue(SpanProcessor):
         self._stopping = False
         self._failing = False
         """Whether the last export failed."""
-        self._reported, self._reported_at = 0, 0.0
+        self._reported = 0
         self._thread = threading.Thread(target=self._run, name="export-spans", daemon=True)
         self._thread.start()
 
@@ -108,8 +105,11 @@ class SpanQueue(SpanProcessor):
 
     @override
     def shutdown(self) -> None:
-        """Exports what is queued, and ends the thread. Blocks until the exporter has answered."""
+        """Exports what is queued, and ends the thread. Blocks until the exporter has answered; exporters of
+        `archon.telemetry.otlp` try once."""
         self._stopping = True
+        if (end_retries := getattr(self.exporter, "end_retries", None)) is not None:
+            end_retries()
         self._wake.set()
         self._thread.join()
         self.exporter.shutdown()
@@ -127,7 +127,7 @@ class SpanQueue(SpanProcessor):
             self._export_all()
             self._report()
         self._export_all()
-        self._report(last=True)
+        self._report()
 
     def _export_all(self) -> None:
         spans: list[Any] = []
@@ -167,11 +167,12 @@ class SpanQueue(SpanProcessor):
         if self._failing:
             self.dropped += len(spans)
 
-    def _report(self, *, last: bool = False) -> None:
-        now = time.monotonic()
-        if self.dropped > self._reported and (last or now - self._reported_at >= REPORT_INTERVAL):
-            _log.warning("%d spans were dropped: the exporter is too slow", self.dropped - self._reported)
-            self._reported, self._reported_at = self.dropped, now
+    def _report(self) -> None:
+        dropped = self.dropped
+        if dropped > self._reported and export_failures.report(
+            "%d spans were dropped: the exporter is too slow", dropped - self._reported
+        ):
+            self._reported = dropped
 
 
 def _number(variable: str, default: float) -> float:

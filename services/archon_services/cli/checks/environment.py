@@ -1,4 +1,4 @@
-"""ARCHON_* environment variables: unknown names and invalid values."""
+"""Environment variables: unknown names and invalid values of ARCHON_*, and those that name a proxy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from archon_services.common.settings import ServiceSettings
 
 _SET_BY_KUBERNETES: Final = re.compile(r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")
+
+_PROXIES: Final = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")
 
 
 def all_settings() -> tuple[type[ServiceSettings], ...]:
@@ -51,6 +53,15 @@ def check_environment(environment: Mapping[str, str]) -> list[Finding]:
     findings += [problem("environment", message, "Correct it, or `unset` it.") for message in _invalid_values()]
     valid = sorted(variables & known)
     return findings or [ok("environment", f"set: {', '.join(valid)}" if valid else "no ARCHON_* variable is set")]
+
+
+def check_proxies(environment: Mapping[str, str]) -> list[Finding]:
+    """Names the variables by which HTTP clients use a proxy."""
+    names = sorted(name for name, value in environment.items() if name.lower() in _PROXIES and value)
+    if not names:
+        return []
+    used = "models, MCP servers and collectors on other machines are reached through it; the mesh uses no proxy"
+    return [ok("proxy", f"{', '.join(names)} {'names' if len(names) == 1 else 'name'} a proxy: {used}")]
 
 
 def _invalid_values() -> list[str]:

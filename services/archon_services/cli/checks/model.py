@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
+from archon.loopback import is_loopback
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def _query_endpoint(name: str, provider: _Provider, endpoint: str, key: str, sum
         if key:
             is_bearer = provider.key_header == "Authorization"
             request.add_unredirected_header(provider.key_header, f"Bearer {key}" if is_bearer else key)
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT) as response:
+        direct = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(endpoint).hostname or "") else []
+        with urllib.request.build_opener(_NoRedirects, *direct).open(request, timeout=_TIMEOUT) as response:
             names = _model_names(response.read(4 * 1024**2))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):

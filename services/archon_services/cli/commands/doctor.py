@@ -98,6 +98,7 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
         ("clock", lambda: clock.check_events(any_orchestrator)),
         ("model", lambda: model.check_models(state, os.environ, online=online)),
         ("environment", lambda: environment.check_environment(os.environ)),
+        ("proxy", lambda: environment.check_proxies(os.environ)),
     )
 
 

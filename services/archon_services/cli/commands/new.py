@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from archon.identifiers import role_fault
 from archon_services.cli.errors import USAGE, CliError
 
 new = typer.Typer(no_args_is_help=True)
@@ -94,7 +95,9 @@ def _group() -> None:
 
 @new.command("agent")
 def agent(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name and role: letters, digits, dashes.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The agent's name and role: lower case letters, digits, dashes.")
+    ],
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder to write the files to.")] = Path(),
     python: Annotated[bool, typer.Option("--python", help="Write one Python file instead of YAML.")] = False,
 ) -> None:
@@ -103,9 +106,11 @@ def agent(
     Also writes the JSON Schema of the file for your editor. With --python it writes one Python file that has all of it.
     Existing files are never overwritten.
     """
-    if not re.fullmatch(r"[A-Za-z][\w-]*", name):
+    if fault := role_fault(name):
+        raise CliError(fault, code=USAGE)
+    if python and name in sys.stdlib_module_names | {"archon"}:
         raise CliError(
-            f"invalid agent name {name!r}", hint="Use letters, digits and dashes, such as my-agent.", code=USAGE
+            f"{name}.py would stand in the place of the module {name}", hint="Choose another name.", code=USAGE
         )
     files = {folder / f"{name}.py": _PYTHON_AGENT.format(name=name)} if python else _yaml_files(name, folder)
     _write(files)

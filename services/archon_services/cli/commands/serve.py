@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import AgentModelOption, RegistryOption
 from archon_services.cli.target.mesh import find_registry
@@ -62,6 +63,8 @@ def serve(
     if not file.is_file():
         raise CliError(f"cannot read {file}: it is no file", code=USAGE)
     is_program = file.suffix == ".py"
+    if not check:
+        _join_mesh(registry)
     if check and is_program:
         _check_program(file)
         return
@@ -73,6 +76,17 @@ def serve(
     if is_program:
         _become_program(file, _variables(model, host, port, advertise, find_registry(registry)))
     _serve_yaml(file, model, host, port, advertise, registry, check=check)
+
+
+def _join_mesh(registry: str) -> None:
+    """Makes what is served a member of the mesh on this machine, if that is the one whose registry is used."""
+    from archon.mesh_id import VARIABLE
+    from archon_services.local_mesh import live_state
+
+    home = find_home()
+    state = live_state(home)
+    if state is not None and state.registry == find_registry(registry) and (mesh_id := home.mesh_id()):
+        os.environ.setdefault(VARIABLE, mesh_id)
 
 
 def _file(file: Path | None, role: str) -> Path:

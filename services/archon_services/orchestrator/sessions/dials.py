@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import ipaddress
-import os
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -43,9 +42,6 @@ REDIAL_PLACE: Final = 4.0
 
 _GREETING: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """The preface of an HTTP/2 client: the magic text and an empty SETTINGS frame. A server answers with its SETTINGS."""
-
-_PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
-"""Variables by which gRPC connects through a proxy: then the address itself may not be reachable."""
 
 
 class Turn(NamedTuple):
@@ -141,10 +137,9 @@ class Dials:
 
     async def greet(self, address: str, turn: Turn, timeout: float) -> None:
         """Waits for a place, then greets the server at host:port. A host that is a name is not greeted, since to look
-        it up may take long, and neither is any behind a proxy. Raises Unavailable if it does not answer within
-        `timeout` seconds."""
+        it up may take long. Raises Unavailable if it does not answer within `timeout` seconds."""
         target = _ip_address(address)
-        if target is None or any(os.environ.get(name) for name in _PROXIES):
+        if target is None:
             return
         queue = self.repeated_greetings if turn.failures else self.first_greetings
         place = await queue.take(turn)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from archon import status
+from archon import mesh_id, status
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.channel import agent_options
 from archon.errors import (
@@ -92,7 +92,7 @@ class Stream:
         # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
         channel = grpc.aio.insecure_channel(nearest(address), options=agent_options(fresh=fresh))
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
-        call = method(self._requests())
+        call = method(self._requests(), metadata=mesh_id.outgoing())
         ended = StreamStatus(call)
 
         def broken(error: ArchonError) -> None:

@@ -12,14 +12,13 @@ from archon.api.common.v1.capability_pb2 import Profile
 from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ONLY, Edge, PropagationPolicy
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1.registry_pb2 import Registration
+from archon.identifiers import CAPABILITY, capability_fault, version_fault
 from archon_services.common import paging
 from archon_services.common.validation import Violations
 
 INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
-VERSION: Final = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9}){0,5})?")
 VERSION_FILTER: Final = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9}){0,5}(\.\*)?)?")
 ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})")
-CAPABILITY: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 
 DEFAULT_TTL: Final = 10
 """Seconds."""
@@ -49,9 +48,8 @@ def registration(request: Registration, *, tenant: str, identity: str, loopback:
     violations = Violations()
     violations.check_role(request.role, "registration.role")
     instance_id(request.instance_id, violations, "registration.instance_id")
-    violations.check(
-        bool(VERSION.fullmatch(request.version)), "registration.version", "must be dotted numbers, such as 1.2.0"
-    )
+    fault = version_fault(request.version)
+    violations.check(not fault, "registration.version", fault)
     address = ADDRESS.fullmatch(request.address)
     violations.check(
         address is not None and 0 < int(address[2]) < 65536,
@@ -123,12 +121,8 @@ def _offers(request: Registration, violations: Violations) -> None:
     violations.check(len(request.tags) <= 64, "registration.tags", "must be at most 64")
     violations.check(len(request.capabilities) <= 256, "registration.capabilities", "must be at most 256")
     for index, capability in enumerate(request.capabilities[:256]):
-        field = f"registration.capabilities[{index}].id"
-        violations.check(
-            bool(CAPABILITY.fullmatch(capability.id)),
-            field,
-            "must be lower case letters, digits, dots, dashes and underscores",
-        )
+        fault = capability_fault(capability.id)
+        violations.check(not fault, f"registration.capabilities[{index}].id", fault)
     violations.check(len(request.tools) <= 256, "registration.tools", "must be at most 256")
     names = [tool.name for tool in request.tools]
     for index, tool in enumerate(request.tools[:256]):

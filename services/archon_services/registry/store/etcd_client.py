@@ -19,6 +19,7 @@ import grpc.aio
 from aetcd import rpc
 
 from archon import errors
+from archon.channel import DIRECT
 from archon.failure_kinds import STORAGE
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ _SINGLE_READS: Final = 16
 """Keys up to which each is read by itself; the range of more keys is read at once, with what else it holds."""
 
 _OPTIONS: Final = [
+    DIRECT,
     ("grpc.max_receive_message_length", 256 * 1024 * 1024),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),  # the timeout of an attempt to connect

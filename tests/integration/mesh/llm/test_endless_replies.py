@@ -114,6 +114,6 @@ async def test_a_client_of_a_package_is_bounded_too(endless: tuple[Endless, str]
     server, url = endless
     for head in (JSON, EVENTS):
         server.head = head + b"\r\n"
-        async with clients._http() as http:
+        async with clients._http(url) as http:
             with pytest.raises(MessageTooLarge):
                 await http.post(url)

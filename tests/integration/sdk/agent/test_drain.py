@@ -119,7 +119,7 @@ async def test_an_agent_registers_at_start_and_deregisters_at_stop() -> None:
 
 async def test_a_refused_registration_fails_the_start_cleanly() -> None:
     async with registry_app(RegistrySettings(**IN_MEMORY)) as registry:
-        agent = FakeAgent("No Such Name", registry=registry)
+        agent = FakeAgent("translator", registry=registry, depends_on=[f"author-{number}" for number in range(100)])
         with pytest.raises(errors.InvalidArgument):
             await agent.server.start()
         health = agent.server.address

@@ -14,6 +14,7 @@ import pytest
 from archon.testing import FakeOrchestrator
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 from tests.fixtures.programs import Program, program
+from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import until
 
 DESIGNER = ["-m", "archon_services.agents", "designer"]
@@ -38,6 +39,17 @@ async def work(task):
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass
+sys.exit(agent.run())
+"""
+
+# A role whose registration each registry refuses: its tag is too long.
+REFUSED = """
+import sys
+from archon.agent import AgentServer
+agent = AgentServer("poet", tags={"ode": "o" * 1000})
+@agent.task
+async def work(task):
+    return "done"
 sys.exit(agent.run())
 """
 
@@ -138,3 +150,28 @@ async def test_a_process_that_cannot_start_exits_with_a_message(
     async with program(arguments, {**inherited(), **environment}, tmp_path / "log") as child:
         assert (await child.wait(15), message in child.errors) == (code, True), child.errors
     assert "Traceback" not in child.errors
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at the start", "later"])
+async def test_an_agent_that_is_refused_ends_with_an_error(tmp_path: Path, late: bool) -> None:
+    registry = ServiceProcess("archon_services.registry", tmp_path, ARCHON_ETCD="memory")
+    address = await registry.start()
+    if late:
+        await registry.kill()
+    variables = {**inherited(), "ARCHON_REGISTRY": address, "ARCHON_READY_FILE": str(tmp_path / "ready")}
+    try:
+        async with program(["-c", REFUSED], variables, tmp_path / "agent.log") as child:
+            if late:
+                await until((tmp_path / "ready").exists, 30)
+                await registry.start()
+            assert await child.wait(30) == 1
+            assert "registration.tags" in child.errors
+    finally:
+        await registry.close()
+
+
+async def test_an_agent_with_an_invalid_name_ends_with_an_error(tmp_path: Path) -> None:
+    variables = {**inherited(), "ARCHON_REGISTRY": "127.0.0.1:1"}
+    async with program(["-c", REFUSED.replace("poet", "my_poet")], variables, tmp_path / "agent.log") as child:
+        assert await child.wait(30) == 1
+        assert "invalid role name 'my_poet'" in child.errors

@@ -197,7 +197,7 @@ def test_variable_may_be_a_number_and_is_text_if_quoted(tmp_path: Path) -> None:
             "did you mean stateless?",
         ),
         ("name: a\ntemperature: 3\n", "2: temperature", "must be at most 2"),
-        ("name: 1a\n", "1: name", "must be a name: letters"),
+        ("name: 1a\n", "1: name", "is an invalid role name '1a'"),
         (
             "name: a\nrole: {depends_on: [{role: b, policy: tool_result}]}\n",
             "2: role.depends_on.0.policy",

@@ -41,7 +41,29 @@ def test_what_is_no_url_of_http_is_refused_at_once(url: str) -> None:
 def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
     with pytest.raises(InvalidArgument, match="a proxy of the environment cannot be used"):
-        OpenAIModel("m", base_url="http://127.0.0.1:9/v1")
+        OpenAIModel("m", base_url="http://model.test/v1")
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])
+async def test_a_model_elsewhere_is_reached_through_the_proxy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with OpenAIServer() as proxy:
+        monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        model = OpenAIModel("m", base_url="http://model.test/v1")
+        await model.generate(HELLO)
+        await model.close()
+    assert proxy.received[0].path == "http://model.test/v1/chat/completions"
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9", "gopher://127.0.0.1:9"])
+async def test_a_model_on_this_machine_is_reached_directly(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, proxy)
+    async with OpenAIServer() as server:
+        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+            model = OpenAIModel("m", base_url=url)
+            await model.generate(HELLO)
+            await model.close()
+    assert len(server.received) == 2
 
 
 async def test_organisation_and_project_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:

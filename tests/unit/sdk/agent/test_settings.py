@@ -8,7 +8,7 @@ import pytest
 
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import InvalidArgument
-from archon.server import announce
+from archon.server import announce, withdraw
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import load
 
@@ -84,6 +84,9 @@ def test_the_environment_may_replace_a_roles_dependencies(
 def test_the_address_is_announced_in_a_complete_file(tmp_path: Path) -> None:
     announce(tmp_path / "ready", "127.0.0.1:7201")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("ready", "127.0.0.1:7201")]
+    withdraw(tmp_path / "ready")
+    withdraw(tmp_path / "ready")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_flags_precede_environment_and_environment_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

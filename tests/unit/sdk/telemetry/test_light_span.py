@@ -57,7 +57,7 @@ def exporting(monkeypatch: pytest.MonkeyPatch) -> Iterator[export.Export]:
     monkeypatch.setattr(export, "_export", active)
     monkeypatch.setattr(spans, "_tracer", provider.get_tracer("test"))
     yield active
-    active.close()
+    active.begin_close(5.0)()
 
 
 def served(header: str, active: export.Export) -> tuple[trace.Span | None, trace.SpanContext, bool]:

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from archon.telemetry import span_queue
+from archon.telemetry import export_failures, span_queue
 from archon.telemetry.span_data import SpanData
 from archon.telemetry.span_queue import SpanQueue
 from tests.unit.sdk.telemetry.test_otlp import data
@@ -100,8 +100,9 @@ def test_a_full_batch_is_exported_at_once(make: Make, exporter: Exporter) -> Non
 
 
 def test_a_stuck_exporter_makes_it_drop_not_wait(
-    make: Make, exporter: Exporter, caplog: pytest.LogCaptureFixture
+    make: Make, exporter: Exporter, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(export_failures, "_reported_at", float("-inf"))
     queue = make(OTEL_BSP_MAX_QUEUE_SIZE="3", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1")
     exporter.gate.clear()
     queue.put(Named("held"))
@@ -109,7 +110,7 @@ def test_a_stuck_exporter_makes_it_drop_not_wait(
     for number in range(5):
         queue.put(Named(str(number)))
     assert queue.dropped == 2
-    with caplog.at_level(logging.WARNING, span_queue.__name__):
+    with caplog.at_level(logging.WARNING, export_failures.__name__):
         exporter.gate.set()
         queue.shutdown()
     assert [name for batch in exporter.batches for name in batch] == ["held", "0", "1", "2"]

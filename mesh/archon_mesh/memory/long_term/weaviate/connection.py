@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+from archon.channel import DIRECT
 from archon.errors import ArchonError, Internal, InvalidArgument, Unauthenticated, Unavailable
 from archon.failure_kinds import STORAGE
 from archon_mesh.llm.extras import import_extra
@@ -140,6 +141,7 @@ class Connection:
     def _new_client(self) -> WeaviateAsyncClient:
         weaviate = import_extra("weaviate", "weaviate")
         from weaviate.classes.init import AdditionalConfig, Auth, Timeout
+        from weaviate.config import GrpcConfig
 
         address = self._address
         client: WeaviateAsyncClient = weaviate.use_async_with_custom(
@@ -151,7 +153,9 @@ class Connection:
             grpc_secure=address.secure,
             auth_credentials=Auth.api_key(self._api_key) if self._api_key else None,
             additional_config=AdditionalConfig(
-                timeout=Timeout(init=CONNECT_TIMEOUT, query=int(TIMEOUT), insert=int(TIMEOUT)), trust_env=False
+                timeout=Timeout(init=CONNECT_TIMEOUT, query=int(TIMEOUT), insert=int(TIMEOUT)),
+                trust_env=False,
+                grpc_config=GrpcConfig(channel_options=[DIRECT]),
             ),
         )
         return client

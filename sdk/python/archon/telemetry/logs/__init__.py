@@ -11,6 +11,6 @@ served names the run: `_log.warning("run %s: ...", run_id, extra={"run_id": run_
 """
 
 from archon.telemetry.logs.fields import task_fields
-from archon.telemetry.logs.process import FORMATS, LogFormat, close, flush, identify, setup
+from archon.telemetry.logs.process import FORMATS, LogFormat, begin_flush, close, flush, identify, setup
 
-__all__ = ["FORMATS", "LogFormat", "close", "flush", "identify", "setup", "task_fields"]
+__all__ = ["FORMATS", "LogFormat", "begin_flush", "close", "flush", "identify", "setup", "task_fields"]

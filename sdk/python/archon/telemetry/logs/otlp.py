@@ -10,29 +10,29 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from archon.telemetry import names, spans
+from archon.telemetry import export_failures, names, spans
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
+from archon.telemetry.otel_settings import begin, is_disabled, otlp_arguments, otlp_entry_point
 from archon.telemetry.trace_parent import TraceParent
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import LogRecordExporter
     from structlog.typing import EventDict
 
 _log = logging.getLogger(__name__)
 
-CLOSE_TIMEOUT: Final = 2.0
-"""Seconds that the end of a process waits for its last records to be exported."""
+CLOSE_TIMEOUT: Final = 0.1
+"""Seconds that the end of a process waits for the records that were logged since `begin_flush`."""
 
 _ENTRY_POINTS: Final = "opentelemetry_logs_exporter"
-_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 
 _OWN: Final = ("opentelemetry", "urllib3", "requests", "grpc")
 """Loggers of what exports: their records would be exported in turn."""
@@ -65,7 +65,7 @@ def open_exporter(process: ProcessIdentity) -> OtlpHandler | None:
     if not name:
         return None
     try:
-        return OtlpHandler(_provider(name, process), process)
+        return OtlpHandler(_exporter(name), process)
     except Exception as error:  # noqa: BLE001 - whatever an exporter raises
         _log.error("logs are not exported: the exporter %r cannot be created: %s", name, error)
         return None
@@ -74,11 +74,12 @@ def open_exporter(process: ProcessIdentity) -> OtlpHandler | None:
 class OtlpHandler(logging.Handler):
     """Exports the fields of records, as they are in a line of JSON."""
 
-    def __init__(self, provider: LoggerProvider, process: ProcessIdentity) -> None:
+    def __init__(self, exporter: LogRecordExporter, process: ProcessIdentity) -> None:
         from structlog.stdlib import ExtraAdder
 
         super().__init__()
-        self._provider = provider
+        self._exporter = exporter
+        self._provider = _provider(exporter, process)
         self._extra = ExtraAdder()
         self._fields = LineFields(process)
         self._closed = False
@@ -111,17 +112,17 @@ class OtlpHandler(logging.Handler):
             )
         )
 
+    def begin_flush(self, timeout: float) -> Callable[[], None]:
+        """Begins to export what is queued, on a thread. Returns a function that waits for its end, until `timeout`
+        seconds from now have passed."""
+        return begin("logs", self._provider.force_flush, timeout, [self._exporter])
+
     @override
     def close(self) -> None:
         """Exports what is queued, for CLOSE_TIMEOUT seconds at most. Blocks. Idempotent."""
         if not self._closed:
             self._closed = True
-            flushing = threading.Thread(target=self._provider.shutdown, name="flush-logs", daemon=True)
-            try:
-                flushing.start()
-            except RuntimeError:
-                return  # the interpreter is ending: `logs.close` was not called
-            flushing.join(CLOSE_TIMEOUT)
+            begin("logs", self._provider.shutdown, CLOSE_TIMEOUT, [self._exporter])()
         super().close()
 
 
@@ -144,24 +145,28 @@ def _attributes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _exporter_name() -> str:
     """Returns the entry point of the exporter that the environment asks for; empty if none."""
     chosen = os.environ.get("OTEL_LOGS_EXPORTER", "").strip().lower()
-    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or chosen in ("", "none"):
+    if is_disabled() or chosen in ("", "none"):
         return ""
     if chosen != "otlp":
         return chosen
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-    return _OTLP.get((protocol or "http/protobuf").strip().lower(), f"otlp over {protocol}")
+    return otlp_entry_point("LOGS")
 
 
-def _provider(name: str, process: ProcessIdentity) -> LoggerProvider:
-    """Raises LookupError if no installed package has the exporter, ImportError without the SDK."""
+def _exporter(name: str) -> LogRecordExporter:
+    """Raises LookupError if no installed package has the exporter."""
+    entries = metadata.entry_points(group=_ENTRY_POINTS)
+    entry = next((entry for entry in entries if entry.name == name), None)
+    if entry is None:
+        raise LookupError(f"no installed package offers it; there are {', '.join(sorted(entries.names))}")
+    exporter: LogRecordExporter = entry.load()(**otlp_arguments("LOGS", name))
+    return exporter
+
+
+def _provider(exporter: LogRecordExporter, process: ProcessIdentity) -> LoggerProvider:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
     from opentelemetry.sdk.resources import Resource
 
-    entries = metadata.entry_points(group=_ENTRY_POINTS)
-    exporter = next((entry for entry in entries if entry.name == name), None)
-    if exporter is None:
-        raise LookupError(f"no installed package offers it; there are {', '.join(sorted(entries.names))}")
     own = {"service.namespace": "archon", "service.name": process.service}
     if process.instance_id:
         own["service.instance.id"] = process.instance_id
@@ -172,5 +177,6 @@ def _provider(name: str, process: ProcessIdentity) -> LoggerProvider:
         if name != "service.name" or not str(value).startswith("unknown_service")
     }
     provider = LoggerProvider(Resource({**own, **given}), shutdown_on_exit=False)
-    provider.add_log_record_processor(BatchLogRecordProcessor(exporter.load()()))
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    export_failures.take_over()
     return provider

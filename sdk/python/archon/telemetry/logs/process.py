@@ -6,8 +6,10 @@ import logging
 import os
 import stat
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args
 
+from archon.process_input import open_standard_streams
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
 from archon.telemetry.logs.otlp import OtlpHandler, open_exporter
 from archon.telemetry.logs.queued import QueuedHandler
@@ -43,6 +45,7 @@ def setup(
     root = logging.getLogger()
     if root.handlers:
         return
+    open_standard_streams()
     target = sys.stderr if stream is None else stream
     handler = _handler(target)
     handler.setFormatter(formatter(log_format, target, _process))
@@ -65,6 +68,19 @@ def flush() -> None:
     other one does it at its end."""
     for handler in logging.getLogger().handlers:
         handler.flush()
+
+
+def begin_flush(timeout: float) -> Callable[[], None]:
+    """Begins to export what is queued. Returns a function that waits for that, until `timeout` seconds from now have
+    passed; it blocks."""
+    exporters = [handler for handler in logging.getLogger().handlers if isinstance(handler, OtlpHandler)]
+    waits = [exporter.begin_flush(timeout) for exporter in exporters]
+
+    def wait() -> None:
+        for wait_for_exporter in waits:
+            wait_for_exporter()
+
+    return wait
 
 
 def close() -> None:

@@ -66,6 +66,14 @@ async def test_online_check_queries_the_endpoint(
     assert "s3cret" not in texts(findings)
 
 
+async def test_a_server_on_this_machine_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    with http_server(200, b'{"data": [{"id": "some"}]}', {}) as (address, requests):
+        variables = {"ARCHON_MODEL": "openai/some", "OPENAI_BASE_URL": f"http://{address}/v1"}
+        findings = await check_model(monkeypatch, {**variables, "all_proxy": "http://127.0.0.1:9"}, online=True)
+        findings += await check_model(monkeypatch, {**variables, "http_proxy": "http://127.0.0.1:9"}, online=True)
+    assert levels(findings) == ["ok", "ok"] and len(requests) == 2
+
+
 async def test_each_model_of_a_fallback_chain_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"ARCHON_MODEL": "anthropic/some, offline,openai/some", "ANTHROPIC_API_KEY": "k"}
     findings = await check_model(monkeypatch, variables, online=False)

@@ -125,9 +125,10 @@ async def test_a_name_is_not_greeted(address: str) -> None:
     await Dials().greet(address, NEW, 0.01)
 
 
-async def test_a_target_behind_a_proxy_is_not_greeted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_of_the_environment_changes_no_dial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("grpc_proxy", "http://proxy:3128")
-    await Dials().greet("127.0.0.1:1", NEW, 5.0)
+    with pytest.raises(Unavailable, match="refuses connections"):
+        await Dials().greet("127.0.0.1:1", NEW, 5.0)
 
 
 async def test_dials_to_many_dead_instances_are_bounded() -> None:
