@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.goal_check import GoalCheck
 from archon_mesh.agent.state.history import Sessions
-from archon_mesh.agent.subagents import SUBAGENT_SECONDS
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
@@ -21,6 +20,9 @@ from archon_mesh.tools.credentials import Ask, Source
 from archon_mesh.tools.engine import TIMEOUT
 from archon_mesh.tools.source import ToolSource
 from archon_mesh.tools.tool import Tool
+
+SUBAGENT_SECONDS: Final = 3600.0
+"""Seconds of one call of a sub-agent, with all its waits."""
 
 
 class AgentFields(TypedDict, total=False):

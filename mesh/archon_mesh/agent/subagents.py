@@ -12,18 +12,15 @@ from typing_extensions import override
 from archon.errors import AlreadyExists, DeadlineExceeded, InvalidArgument
 from archon_mesh.agent.errors import NotAnAgent, SubAgentNotFoundError
 from archon_mesh.agent.state.agent_state import AgentState, get_context
+from archon_mesh.agent.state.call_slots import CallSlots
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.running_agent import RunningAgent
-from archon_mesh.core.call_slots import CallSlots
 from archon_mesh.tools.tool import Tool
 
 _log = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 """Bytes of the answer of a sub-agent, as of an answer of a role."""
-
-SUBAGENT_SECONDS: Final = 3600.0
-"""Seconds of one call of a sub-agent, with all its waits."""
 
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",

@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema
 from archon.identifiers import CAPABILITY, ROLE, VERSION
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
-from archon_mesh.agent.subagents import SUBAGENT_SECONDS
+from archon_mesh.agent.config import SUBAGENT_SECONDS
 from archon_mesh.core.people.rule import MAX_RULES
 from archon_mesh.declared.part import Part
 from archon_mesh.declared.rule_part import ToolRulePart

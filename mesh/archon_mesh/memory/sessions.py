@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from archon_mesh.agent.ids import new_id
+from archon_mesh.agent.state.call_slots import CallSlots
 from archon_mesh.agent.state.history import HistoryList
-from archon_mesh.core.call_slots import CallSlots
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.memory.store import HistoryChange, HistoryKey, SessionStore
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from archon.errors import FailedPrecondition
-from archon_mesh.core.call_slots import CallSlots
+from archon_mesh.agent.state.call_slots import CallSlots
 
 
 class RunLock:

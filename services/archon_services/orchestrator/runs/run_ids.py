@@ -11,8 +11,8 @@ _COUNTER_BITS: Final = 16
 
 
 class RunIds:
-    """Makes run ids of 32 hex digits: milliseconds (48 bits), a counter (16 bits), and 64 random bits of their own, so
-    that nobody who knows some ids can guess another.
+    """Makes run ids of 32 hex digits: milliseconds (48 bits), a counter (16 bits), and 64 random bits of their own: a
+    caller who knows some ids cannot guess another.
 
     A store keeps runs sorted by id: ids that grow with time go to the right edge of its B-tree, whose pages are in
     memory.

@@ -9,7 +9,7 @@ import pytest
 
 from archon.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument
 from archon_mesh.agent import Agent, call_sub_agent, get_context
-from archon_mesh.core.call_slots import CallSlots
+from archon_mesh.agent.state.call_slots import CallSlots
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.memory.sessions import SessionManager
