@@ -179,5 +179,7 @@ def _redone(events: Sequence[Any], ledger: Iterable[Execution]) -> None:
     for task_id, attempts in finished.items():
         for attempt in sorted(attempts)[:-1]:
             ends = (ev.Lost, ev.Rejected, ev.Retried, ev.ApprovalRequested)  # the last one of a failed attempt
-            ended = any(isinstance(e, ends) and (e.task_id, e.attempt) == (task_id, attempt) for e in events)
+            own = [e for e in events if getattr(e, "task_id", "") == task_id and getattr(e, "attempt", 0) == attempt]
+            # An attempt that ended with a question has finished too.
+            ended = any(isinstance(e, ends) or (isinstance(e, ev.InputRequested) and not e.sequence) for e in own)
             must("V4", ended, f"{task_id} was executed again after attempt {attempt} without a journaled loss")
