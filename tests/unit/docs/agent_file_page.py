@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
+from archon_mesh import plain_yaml
 from archon_mesh.declared import document, schema
 from archon_mesh.declared.load import MAX_DEPTH
 from archon_mesh.declared.part import Part
@@ -60,7 +61,7 @@ _ANCHORS: Final = {part.__name__: title for title, part in PARTS.items()}
 def page() -> str:
     """Renders the page."""
     head = HEAD
-    limits = {"BYTES": document.MAX_BYTES, "VALUES": document.MAX_VALUES, "DEPTH": document.MAX_DEPTH}
+    limits = {"BYTES": document.MAX_BYTES, "VALUES": plain_yaml.MAX_VALUES, "DEPTH": plain_yaml.MAX_DEPTH}
     for name, limit in {**limits, "FILES": MAX_DEPTH}.items():
         head = head.replace(name, f"{limit:,}")
     links = [f"[{path.name}](../../examples/{path.name})" for path in (EXAMPLE, MCP_EXAMPLE)]
