@@ -91,6 +91,7 @@ def main() -> int:
     os.close(mapped[0])
     if os.read(entered[0], 1):
         _map_user(builder)
+        _forbid_shared_memory(config["errors"], builder)
         os.write(mapped[1], b"x")
     return _exit_code(os.waitpid(builder, 0)[1])
 
@@ -132,7 +133,6 @@ def _build(config: dict[str, Any], code: bytes, entered: int, mapped: int) -> in
     if not os.read(mapped, 1):
         raise OSError("the user could not be mapped")
     _forbid_nested_namespaces()
-    _forbid_shared_memory()
     _leave_keyring()
     _build_root(config, code)
     if is_root:
@@ -166,13 +166,25 @@ def _forbid_nested_namespaces() -> None:
             pass  # such as a /proc that is read-only: what is nested has no more rights than this one
 
 
-def _forbid_shared_memory() -> None:
-    """Allows none in the IPC namespace. The filter of system calls does so, too."""
-    for name in ("shmmax", "shmall", "shmmni", "msgmni", "msgmnb"):
-        try:
-            _write(f"/proc/sys/kernel/{name}", "0")
-        except OSError:
-            pass  # such as a kernel before 5.19, which leaves them to root
+def _forbid_shared_memory(errors: int, builder: int) -> None:
+    """Allows none in the IPC namespace, whose limits belong to user 0 of it. The filter of system calls does so too."""
+    owner = os.fork()  # not of the builder, whose first child is the first process of the new process namespace
+    if not owner:
+        _exit_with(errors, lambda: _limit_shared_memory(builder))
+    os.waitpid(owner, 0)
+
+
+def _limit_shared_memory(builder: int) -> int:
+    try:
+        entered = [os.open(f"/proc/{builder}/ns/{kind}", os.O_RDONLY) for kind in ("user", "ipc")]
+        for namespace in entered:
+            _call("setns", namespace, 0)
+        os.setresuid(0, 0, 0)
+        for name, limits in (("shmall", "0"), ("shmmni", "0"), ("msgmni", "0"), ("msgmnb", "0"), ("sem", "0 0 0 0")):
+            _write(f"/proc/sys/kernel/{name}", limits)
+    except OSError:
+        pass  # such as a kernel before 5.19, which leaves them to root
+    return 0
 
 
 def _leave_keyring() -> None:
