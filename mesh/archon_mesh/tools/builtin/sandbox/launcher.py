@@ -23,6 +23,11 @@ UNPRIVILEGED: Final = 65534
 FAILED: Final = 125
 """Exit code if the sandbox cannot be built; the pipe for errors says why, which the program does not have."""
 
+CPU: Final = "the limit of CPU time"
+"""What the pipe for errors says if that limit has ended the program."""
+CPU_PART: Final = 0.9
+"""The part of that limit which it has taken at least: it may send itself the signal."""
+
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000
 CLONE_NEWUTS: Final = 0x04000000
@@ -153,9 +158,16 @@ def _supervise(config: dict[str, Any]) -> int:
     if not program:
         _exit_with(config["errors"], lambda: _start(config))
     while True:
-        pid, status = os.wait()  # orphans of the program too
+        pid, status, used = os.wait4(-1, 0)  # orphans of the program too
         if pid == program:
+            limit = config["limits"]["RLIMIT_CPU"][0]
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU and _seconds(used) > CPU_PART * limit:
+                os.write(config["errors"], CPU.encode())
             return _exit_code(status)
+
+
+def _seconds(used: resource.struct_rusage) -> float:
+    return used.ru_utime + used.ru_stime
 
 
 def _forbid_nested_namespaces() -> None:

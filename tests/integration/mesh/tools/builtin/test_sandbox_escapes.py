@@ -554,6 +554,14 @@ async def test_a_program_cannot_forge_an_error_of_the_launcher() -> None:
     assert (ran.exit_code, ran.killed) == (125, "")
 
 
+@pytest.mark.parametrize(
+    "ending", ["sys.exit(152)", "os.kill(os.getpid(), signal.SIGXCPU)", "os._exit(137)", "os.abort()"]
+)
+async def test_a_program_cannot_forge_the_end_by_a_limit(ending: str) -> None:
+    ran = await run_sandboxed(f"import os, signal, sys\n{ending}", LIMITS)
+    assert (ran.exit_code > 128, ran.killed) == (True, "")
+
+
 async def test_shared_memory_is_limited_without_the_filter_too(monkeypatch: pytest.MonkeyPatch) -> None:
     allowing = as_bytes([Instruction(0x06, 0, 0, ALLOW)])
     monkeypatch.setattr(sandbox_module, "_filter", lambda: allowing)
