@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -70,8 +71,16 @@ class LimitedProcesses:
         self._idle: list[_Process] = []
         self._lock = threading.Lock()
 
-    def call(self, value: Any, *, cpu_seconds: float, seconds: float, cancelled: Cancelled | None = None) -> Any:
-        """Returns the answer to a value; blocks the thread.
+    def call(
+        self,
+        value: Any,
+        *,
+        cpu_seconds: float,
+        seconds: float,
+        cancelled: Cancelled | None = None,
+        on_start: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """Returns the answer to a value; blocks the thread. Calls `on_start` once a process is free.
 
         Raises LimitExceeded, ResourceExhausted if no process becomes free, Unavailable if the process ends by another
         cause, and the ArchonError that the function raised; InvalidArgument for any other error of it.
@@ -79,6 +88,7 @@ class LimitedProcesses:
         if not self._free.acquire(timeout=WAIT_SECONDS):
             raise ResourceExhausted(f"no process for {self._module} became free", retry_delay=1.0)
         try:
+            on_start()
             reply = self._reply({"value": value, "seconds": [cpu_seconds, seconds]}, seconds, cancelled or Cancelled())
         finally:
             self._free.release()

@@ -7,7 +7,7 @@ subtasks and further ones. What reads a result that is not there yet is a subtas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ from archon_mesh.workflows.workflow import Workflow
 
 MAX_ITEMS: Final = 200
 """Items of a for_each."""
+
+MAX_EVALUATED: Final = 20_000
+"""Steps that are evaluated in one expansion, those included that make no subtask."""
 
 MAX_SHOWN: Final = 200
 """Characters of a template in the description of a step that is not known yet."""
@@ -67,8 +70,8 @@ def expand(
     ResourceExhausted and Unavailable if there is no process for a template. A template may block for seconds.
     """
     values = checked_arguments(workflow.reference, workflow.parameters, arguments)
-    run = _Run(results, max_steps)
-    with one_expansion():
+    with one_expansion() as check_time:
+        run = _Run(results, max_steps, check_time)
         flow = run.block(_Scope(workflow, values), workflow.steps, ())
     return Expansion(tuple(run.subtasks), flow.value)
 
@@ -129,9 +132,11 @@ class _Flow:
 class _Run:
     """Collects the subtasks of one expansion."""
 
-    def __init__(self, results: Mapping[str, StepResult], max_steps: int) -> None:
+    def __init__(self, results: Mapping[str, StepResult], max_steps: int, check_time: Callable[[], None]) -> None:
         self._results = results
         self._max_steps = max_steps
+        self._check_time = check_time
+        self._evaluated = 0
         self.subtasks: list[SubTask] = []
 
     def block(self, scope: _Scope, steps: Sequence[StepPart], after: tuple[str, ...]) -> _Flow:
@@ -146,6 +151,7 @@ class _Run:
     def _step(self, scope: _Scope, step: StepPart, index: int, after: tuple[str, ...]) -> _Flow:
         name = step.id or step.save_as or default_id(index)
         try:
+            self._count()
             flow = self._expanded(scope, step, name, after)
         except InvalidArgument as error:
             if error.metadata.get("step"):
@@ -155,6 +161,13 @@ class _Run:
             raise InvalidArgument(message, metadata={"step": id_}) from None
         saved = {step.save_as: flow.value} if step.save_as else {}
         return replace(flow, names={**flow.names, **saved})
+
+    def _count(self) -> None:
+        """Conditions within loops may make no subtask, and be evaluated again and again."""
+        self._evaluated += 1
+        if self._evaluated > MAX_EVALUATED:
+            raise InvalidArgument(f"more than {MAX_EVALUATED:,} steps and conditions are evaluated")
+        self._check_time()
 
     def _expanded(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
         id_ = scope.prefix + name

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -59,7 +60,22 @@ _LIMITS: Final = {
 }
 
 _processes: Final = LimitedProcesses("archon_mesh.workflows.evaluate", memory_bytes=MEMORY_BYTES, at_once=PROCESSES)
-_spent: Final[ContextVar[list[float]]] = ContextVar("archon_workflow_rendering")
+
+
+class _Expansion:
+    """The time that an expansion takes: CPU time of its thread, and of processes that work for it."""
+
+    def __init__(self) -> None:
+        self.rendering = 0.0
+        self._began = time.thread_time()
+
+    def check(self) -> None:
+        """Raises InvalidArgument above SECONDS."""
+        if self.rendering + time.thread_time() - self._began > SECONDS:
+            raise InvalidArgument(f"the templates of the workflow take more than {SECONDS:g} s")
+
+
+_expansion: Final[ContextVar[_Expansion]] = ContextVar("archon_workflow_expansion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +117,33 @@ class Template:
 
 
 @contextmanager
-def one_expansion() -> Iterator[None]:
-    """Holds all templates that are rendered within to SECONDS together."""
-    token = _spent.set([0.0])
+def one_expansion() -> Iterator[Callable[[], None]]:
+    """Holds all templates that are rendered within to SECONDS together. Yields a function that raises InvalidArgument
+    once they are over."""
+    expansion = _Expansion()
+    token = _expansion.set(expansion)
     try:
-        yield
+        yield expansion.check
     finally:
-        _spent.reset(token)
+        _expansion.reset(token)
 
 
 def _render(request: str) -> str:
     """Returns the result of a request as JSON, from another process."""
-    spent = _spent.get(None) or [0.0]
-    if spent[0] >= SECONDS:
-        raise InvalidArgument(f"the templates of the workflow take more than {SECONDS:g} s")
-    began = time.monotonic()
+    expansion = _expansion.get(None) or _Expansion()
+    expansion.check()
+    began = [math.inf]
     try:
-        reply: str = _processes.call(request, cpu_seconds=CPU_SECONDS, seconds=SECONDS)
+        reply: str = _processes.call(
+            request,
+            cpu_seconds=CPU_SECONDS,
+            seconds=SECONDS,
+            on_start=lambda: began.append(time.monotonic()),  # others may have all processes until then
+        )
     except LimitExceeded as error:
         raise InvalidArgument(_LIMITS[error.limit].format(cpu=CPU_SECONDS, seconds=SECONDS)) from None
     finally:
-        spent[0] += time.monotonic() - began
+        expansion.rendering += max(0.0, time.monotonic() - began[-1])
     return reply
 
 

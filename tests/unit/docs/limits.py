@@ -1130,6 +1130,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_request_waits_for_a_free_process"],
         ),
         Limit(
+            "Steps and conditions that are evaluated in one expansion",
+            "{archon_mesh.workflows.expand:MAX_EVALUATED}",
+            "`INVALID_ARGUMENT`: the run fails.",
+            ["test_conditions_without_end_are_refused"],
+        ),
+        Limit(
             "Bytes of results of templates that are remembered",
             "{archon_mesh.workflows.sandbox:MAX_REMEMBERED|bytes}",
             "The oldest ones are forgotten, and rendered again.",

@@ -18,7 +18,7 @@ from archon_mesh.workflows import Workflow, WorkflowPlanner, load_workflow, sand
 from archon_mesh.workflows.evaluate import MAX_RENDERED
 from archon_mesh.workflows.expand import expand_on_thread
 from archon_mesh.workflows.sandbox import template
-from tests.fixtures.waiting import run_ready_tasks, until, wait_until
+from tests.fixtures.waiting import hold, run_ready_tasks, until, wait_until
 
 VALUES = {"big": "x" * 100_000, "flights": [{"number": "A1", "price": 120}]}
 ENDLESS = "{% for a in range(10 ** 9) %}{% endfor %}"
@@ -96,7 +96,7 @@ def test_a_killed_process_is_started_anew() -> None:
     assert template("{{ 1 + 1 }}").value({}) == 2
     for process in _children(psutil.Process()):
         process.kill()
-        wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)  # noqa: B023 - called at once
+        wait_until(lambda: not _is_limited(process))  # noqa: B023 - called at once
     assert template("{{ 1 + 2 }}").value({}) == 3
 
 
@@ -127,6 +127,20 @@ async def test_templates_of_one_expansion_have_one_limit(tmp_path: Path, monkeyp
     monkeypatch.setattr(sandbox, "_processes", _Answering())
     with pytest.raises(InvalidArgument, match="the templates of the workflow take more than 0 s"):
         await expand_on_thread(workflow(tmp_path, "{{ 1 + 1000 }}"), {}, {})
+
+
+async def test_waiting_for_a_process_is_not_time_of_an_expansion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "SECONDS", 5.0)
+    limited = LimitedProcesses("archon_mesh.workflows.evaluate", memory_bytes=256 << 20, at_once=1)
+    monkeypatch.setattr(sandbox, "_processes", limited)
+    assert limited._free.acquire()
+    expanding = asyncio.create_task(expand_on_thread(workflow(tmp_path, "{{ 7 * 191 }}"), {}, {}))
+    await hold(5.5)
+    assert not expanding.done()
+    limited._free.release()
+    assert (await expanding).subtasks[0].description == "1337"
 
 
 class _Answering(LimitedProcesses):
@@ -225,4 +239,11 @@ async def test_a_cancelled_request_ends_its_process() -> None:
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
-    return [child for child in process.children() if "limited/child.py" in " ".join(child.cmdline())]
+    return [child for child in process.children() if _is_limited(child)]
+
+
+def _is_limited(process: psutil.Process) -> bool:
+    try:
+        return "limited/child.py" in " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return False

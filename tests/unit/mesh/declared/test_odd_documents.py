@@ -121,8 +121,8 @@ def prices(path: Path) -> object:
     return read_prices(path)
 
 
-def settings(path: Path) -> object:
-    return load(RegistrySettings, ["--config", str(path)])
+def settings(_: Path) -> object:
+    return load(RegistrySettings, [])
 
 
 @pytest.mark.parametrize("read", [prices, settings])
@@ -130,8 +130,8 @@ def settings(path: Path) -> object:
 def test_other_files_in_yaml_are_as_strict(
     tmp_path: Path, name: str, read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("ARCHON_CONFIG", raising=False)
     file = tmp_path / "odd.yaml"
+    monkeypatch.setenv("ARCHON_CONFIG", str(file))
     if name in REFUSED:
         file.write_text(f"models: {REFUSED[name][0]}\ncommon: {REFUSED[name][0]}\n")
     else:

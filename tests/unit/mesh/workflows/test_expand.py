@@ -188,3 +188,12 @@ def test_no_text_becomes_a_template_of_the_plan(text: str) -> None:
 def test_step_has_the_schema_of_its_result(tmp_path: Path) -> None:
     text = "name: x\nsteps:\n- {role: a, task: y, output: {type: array, items: {pattern: '{{ x }}'}}}\n"
     assert known(load(tmp_path, text))["step-1"].output_schema == {"type": "array", "items": {"pattern": "{{ x }}"}}
+
+
+def test_conditions_without_end_are_refused(tmp_path: Path) -> None:
+    inner = '{if: "{{ false }}", then: [{task: t}]}'
+    for name in "abc":
+        inner = f'{{for_each: "{{{{ numbers }}}}", as: {name}, steps: [{inner}]}}'
+    workflow = load(tmp_path, f"name: x\nparameters: {{numbers: {{type: list}}}}\nsteps: [{inner}]")
+    with pytest.raises(InvalidArgument, match="more than 20,000 steps and conditions are evaluated"):
+        expand(workflow, {"numbers": list(range(200))}, {})

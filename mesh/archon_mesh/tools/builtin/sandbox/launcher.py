@@ -23,6 +23,11 @@ UNPRIVILEGED: Final = 65534
 FAILED: Final = 125
 """Exit code if the sandbox cannot be built; the pipe for errors says why, which the program does not have."""
 
+CPU: Final = "the limit of CPU time"
+"""What the pipe for errors says if that limit has ended the program."""
+CPU_PART: Final = 0.9
+"""The part of that limit which it has taken at least: it may send itself the signal."""
+
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000
 CLONE_NEWUTS: Final = 0x04000000
@@ -91,6 +96,7 @@ def main() -> int:
     os.close(mapped[0])
     if os.read(entered[0], 1):
         _map_user(builder)
+        _forbid_shared_memory(config["errors"], builder)
         os.write(mapped[1], b"x")
     return _exit_code(os.waitpid(builder, 0)[1])
 
@@ -132,7 +138,6 @@ def _build(config: dict[str, Any], code: bytes, entered: int, mapped: int) -> in
     if not os.read(mapped, 1):
         raise OSError("the user could not be mapped")
     _forbid_nested_namespaces()
-    _forbid_shared_memory()
     _leave_keyring()
     _build_root(config, code)
     if is_root:
@@ -153,9 +158,16 @@ def _supervise(config: dict[str, Any]) -> int:
     if not program:
         _exit_with(config["errors"], lambda: _start(config))
     while True:
-        pid, status = os.wait()  # orphans of the program too
+        pid, status, used = os.wait4(-1, 0)  # orphans of the program too
         if pid == program:
+            limit = config["limits"]["RLIMIT_CPU"][0]
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU and _seconds(used) > CPU_PART * limit:
+                os.write(config["errors"], CPU.encode())
             return _exit_code(status)
+
+
+def _seconds(used: resource.struct_rusage) -> float:
+    return used.ru_utime + used.ru_stime
 
 
 def _forbid_nested_namespaces() -> None:
@@ -166,13 +178,25 @@ def _forbid_nested_namespaces() -> None:
             pass  # such as a /proc that is read-only: what is nested has no more rights than this one
 
 
-def _forbid_shared_memory() -> None:
-    """Allows none in the IPC namespace. The filter of system calls does so, too."""
-    for name in ("shmmax", "shmall", "shmmni", "msgmni", "msgmnb"):
-        try:
-            _write(f"/proc/sys/kernel/{name}", "0")
-        except OSError:
-            pass  # such as a kernel before 5.19, which leaves them to root
+def _forbid_shared_memory(errors: int, builder: int) -> None:
+    """Allows none in the IPC namespace, whose limits belong to user 0 of it. The filter of system calls does so too."""
+    owner = os.fork()  # not of the builder, whose first child is the first process of the new process namespace
+    if not owner:
+        _exit_with(errors, lambda: _limit_shared_memory(builder))
+    os.waitpid(owner, 0)
+
+
+def _limit_shared_memory(builder: int) -> int:
+    try:
+        entered = [os.open(f"/proc/{builder}/ns/{kind}", os.O_RDONLY) for kind in ("user", "ipc")]
+        for namespace in entered:
+            _call("setns", namespace, 0)
+        os.setresuid(0, 0, 0)
+        for name, limits in (("shmall", "0"), ("shmmni", "0"), ("msgmni", "0"), ("msgmnb", "0"), ("sem", "0 0 0 0")):
+            _write(f"/proc/sys/kernel/{name}", limits)
+    except OSError:
+        pass  # such as a kernel before 5.19, which leaves them to root
+    return 0
 
 
 def _leave_keyring() -> None:

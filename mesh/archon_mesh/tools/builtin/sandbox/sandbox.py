@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import FailedPrecondition, InvalidArgument
+from archon_mesh.tools.builtin.sandbox.launcher import CPU
 from archon_mesh.tools.builtin.sandbox.limits import DEFAULT, SandboxLimits
 from archon_mesh.tools.builtin.sandbox.system_calls import MACHINES, as_bytes, filter_program
 
@@ -81,11 +81,11 @@ async def run_sandboxed(code: str, limits: SandboxLimits) -> SandboxResult:
             killed, stdout, stderr = await _finish(process, program, limits)
         finally:
             await _kill(process)
-        if error := errors.read():
-            raise FailedPrecondition(f"programs cannot be sandboxed on this machine: {error}")
+        error = errors.read()
+    if error and error != CPU:
+        raise FailedPrecondition(f"programs cannot be sandboxed on this machine: {error}")
     exit_code = process.returncode if process.returncode is not None and process.returncode >= 0 else 137
-    if exit_code == 128 + signal.SIGXCPU:
-        killed = "cpu"
+    killed = "cpu" if error else killed
     return SandboxResult(exit_code, stdout.decode(errors="replace"), stderr.decode(errors="replace"), killed)
 
 

@@ -4,6 +4,7 @@ what it got; the test holds that output."""
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import platform
 import re
@@ -19,6 +20,7 @@ import pytest
 from archon.errors import FailedPrecondition
 from archon_mesh.tools.builtin.sandbox import SandboxLimits, SandboxResult, run_sandboxed
 from archon_mesh.tools.builtin.sandbox import sandbox as sandbox_module
+from archon_mesh.tools.builtin.sandbox.system_calls import ALLOW, Instruction, as_bytes
 from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import until
 
@@ -550,6 +552,33 @@ async def test_a_program_cannot_forge_an_error_of_the_launcher() -> None:
     code = "import sys\nprint('\\nthe sandbox cannot be built: no', file=sys.stderr)\nsys.exit(125)"
     ran = await run_sandboxed(code, LIMITS)
     assert (ran.exit_code, ran.killed) == (125, "")
+
+
+@pytest.mark.parametrize(
+    "ending", ["sys.exit(152)", "os.kill(os.getpid(), signal.SIGXCPU)", "os._exit(137)", "os.abort()"]
+)
+async def test_a_program_cannot_forge_the_end_by_a_limit(ending: str) -> None:
+    ran = await run_sandboxed(f"import os, signal, sys\n{ending}", LIMITS)
+    assert (ran.exit_code > 128, ran.killed) == (True, "")
+
+
+async def test_shared_memory_is_limited_without_the_filter_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowing = as_bytes([Instruction(0x06, 0, 0, ALLOW)])
+    monkeypatch.setattr(sandbox_module, "_filter", lambda: allowing)
+    code = LIBC + "call('shmget', 0, 4096, 0o1600)\ncall('semget', 0, 1, 0o1600)\ncall('msgget', 0, 0o1600)"
+    ran = await run_sandboxed(code, LIMITS)
+    if tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (5, 19):
+        assert re.fullmatch(r"(-1 .*\n){3}", ran.stdout), ran
+
+
+async def test_the_program_has_a_keyring_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowing = as_bytes([Instruction(0x06, 0, 0, ALLOW)])
+    monkeypatch.setattr(sandbox_module, "_filter", lambda: allowing)
+    number = {"x86_64": 250}.get(platform.machine(), 219)
+    code = f"import ctypes\nprint(ctypes.CDLL(None).syscall({number}, 0, -3, 0))"  # KEYCTL_GET_KEYRING_ID
+    keyrings = [int((await run_sandboxed(code, LIMITS)).stdout) for _ in range(2)]
+    own = ctypes.CDLL(None).syscall(number, 0, -3, 0)
+    assert own < 0 or len({own, *keyrings}) == 3  # -1 where the kernel has no keyrings
 
 
 async def test_a_sandbox_that_cannot_be_built_is_an_error_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

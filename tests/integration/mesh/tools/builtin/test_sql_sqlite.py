@@ -153,7 +153,10 @@ async def test_cancelled_query_ends_its_process(file: Path) -> None:
     before = {child.pid: child.cpu_times().user for child in psutil.Process().children()}
 
     def worked(child: psutil.Process) -> bool:
-        return bool(child.cpu_times().user > before.get(child.pid, 0.0) + 0.2)
+        try:
+            return bool(child.cpu_times().user > before.get(child.pid, 0.0) + 0.2)
+        except psutil.NoSuchProcess:
+            return False
 
     await until(lambda: any(map(worked, psutil.Process().children())))
     busy = [child for child in psutil.Process().children() if worked(child)]
