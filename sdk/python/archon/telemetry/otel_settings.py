@@ -21,7 +21,7 @@ OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 """The entry points of the exporters over OTLP, by protocol."""
 
 
-END_TIMEOUT: Final = 0.6
+END_TIMEOUT: Final = 0.5
 """Seconds that the end of a process waits for its last spans, metrics and records of logs to be exported, all
 together."""
 

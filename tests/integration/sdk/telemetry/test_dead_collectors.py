@@ -31,7 +31,7 @@ logs.close()
 """
 
 BOUND = 3.0
-"""Seconds; the limit is 0.6 s, and a busy machine may need as long again. Without it the end takes 7 to 20 s."""
+"""Seconds; the limit is 0.5 s, and a busy machine may need as long again. Without it the end takes 7 to 20 s."""
 
 
 @contextmanager
