@@ -194,7 +194,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def test_what_a_mesh_starts_carries_its_id(terminal: Terminal) -> None:
+def test_what_a_mesh_starts_carries_its_id(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.archon("up", "--detach", "--only", "registry,orchestrator,requirements").code == 0
     mesh_id = (terminal.home / "mesh-id").read_text().strip()
     assert len(mesh_id) == 12
@@ -212,6 +212,10 @@ def test_what_a_mesh_starts_carries_its_id(terminal: Terminal) -> None:
     )
     assert refused.returncode == 1
     assert f"this is a member of the mesh {mesh_id}, and the caller belongs to the mesh 000000000000" in refused.stderr
+    (tmp_path / "helper.yaml").write_text("name: helper\n")
+    inside_an_agent = Terminal(terminal.home, ARCHON_MESH="0" * 12)
+    with inside_an_agent.start("serve", str(tmp_path / "helper.yaml")):
+        wait_until(lambda: "helper" in terminal.archon("agents").out, 30)
     terminal.archon("down")
     assert terminal.archon("up", "--detach", "--only", "registry").code == 0
     assert (terminal.home / "mesh-id").read_text().strip() == mesh_id

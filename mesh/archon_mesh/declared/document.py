@@ -174,7 +174,7 @@ class Document:
         if match.group() == "$$":
             return "$"
         name, default = match.group("name"), match.group("default")
-        value = (self._environment or {}).get(name, "")
+        value = (self._environment or {}).get(name, "").strip("\r\n")  # of a file that was edited on Windows
         if len(value) >= MIN_SECRET:
             self._secrets[value] = name
         if not value and default is None:

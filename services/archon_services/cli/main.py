@@ -14,7 +14,6 @@ import typer
 
 from archon import context as call_context
 from archon.process_input import clean_environment, open_standard_streams
-from archon.telemetry import export_failures
 from archon_services.cli.commands import (
     agents,
     ask,
@@ -155,7 +154,6 @@ def main() -> None:
     sys.argv[1:] = [argument.rstrip("\r") for argument in sys.argv[1:]]  # the last one, in a script with CRLF
     traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")
     call_context.enter(call_context.CallContext(traceparent=traceparent, tracestate=tracestate))
-    export_failures.given_up.clear()
     try:
         code = app(prog_name=NAME, standalone_mode=False)
     except SystemExit as error:  # by Typer and Rich, if they meet a broken pipe first
@@ -166,9 +164,4 @@ def main() -> None:
         code = BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
         code = report_error(error)
-    code = flush_output(code)
-    if export_failures.given_up:
-        from archon.telemetry.final_export import exit_if_given_up
-
-        exit_if_given_up(code)
-    sys.exit(code)
+    sys.exit(flush_output(code))

@@ -15,7 +15,7 @@ from typing import Final
 from archon.errors import ArchonError
 from archon.server import announce, run_loop, signalled, withdraw
 from archon.telemetry import export, logs, metrics_export
-from archon.telemetry.final_export import exit_if_given_up, stop_exports
+from archon.telemetry.final_export import stop_exports
 
 _log = logging.getLogger(__name__)
 
@@ -76,12 +76,10 @@ def run(
         return 0
 
     try:
-        code = run_loop(main())
+        return run_loop(main())
     finally:
         stop_exports()
         logs.close()
-    exit_if_given_up(code)
-    return code
 
 
 def _tune_gc() -> None:

@@ -138,8 +138,8 @@ def _open(name: str, service: str, instance_id: str) -> Export:
     # Not at the exit of the interpreter: `stop` has a deadline.
     resource = resource_of(service, instance_id)
     provider = TracerProvider(resource=resource, span_limits=limits, shutdown_on_exit=False)
-    export_failures.take_over()
     exporter, encoded = _exporter(name)
+    export_failures.take_over()
     queue = SpanQueue(exporter, provider.resource, encoded=encoded, batch=CONTENT_BATCH if content else BATCH)
     provider.add_span_processor(queue)
     trace.set_tracer_provider(provider)

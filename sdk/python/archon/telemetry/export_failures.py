@@ -21,9 +21,6 @@ INTERVAL: Final = 30.0
 MAX_REASON: Final = 200
 """Characters of a reason."""
 
-given_up: Final[set[str]] = set()
-"""What the end of the process did not wait for any longer: spans, metrics, logs."""
-
 _PACKAGES: Final = "opentelemetry"
 _WITHOUT_REASON: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 """A logger that may leave the reason out: `archon.telemetry.otlp` reports it."""

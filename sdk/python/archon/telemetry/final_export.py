@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
-from archon.telemetry import export, export_failures, logs, metrics_export
+from archon.telemetry import export, logs, metrics_export
 from archon.telemetry.otel_settings import END_TIMEOUT
 
 
@@ -15,17 +12,3 @@ def stop_exports(timeout: float = END_TIMEOUT) -> None:
     waits = [logs.begin_flush(timeout), metrics_export.begin_stop(timeout), export.begin_stop(timeout)]
     for wait in waits:
         wait()
-
-
-def exit_if_given_up(code: int | None) -> None:
-    """Ends the process at once with this exit code if an exporter was given up; else returns. For programs that have
-    nothing more to do: gRPC may wait 2 s for the exporter's handshakes when an interpreter ends."""
-    if not export_failures.given_up:
-        return
-    logs.flush()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (AttributeError, OSError, ValueError):
-            pass  # closed
-    os._exit(code or 0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -19,12 +21,9 @@ OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 """The entry points of the exporters over OTLP, by protocol."""
 
 
-END_TIMEOUT: Final = 0.6
+END_TIMEOUT: Final = 0.5
 """Seconds that the end of a process waits for its last spans, metrics and records of logs to be exported, all
 together."""
-
-_CONNECT: Final = ("grpc.min_reconnect_backoff_ms", 1_000)
-"""How long gRPC tries to connect, in spite of the name: while it does, an interpreter that ends waits for 2 s."""
 
 _CREDENTIALS: Final = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER"
 
@@ -59,14 +58,13 @@ def resource_of(service: str, instance_id: str) -> Resource:
 
 def otlp_arguments(signal: str, entry_point: str) -> dict[str, Any]:
     """Returns arguments for an exporter over OTLP, none for other exporters: it reaches a collector on this machine
-    without the proxy of the environment, and gives up an attempt to connect soon."""
+    without the proxy of the environment."""
     endpoint = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     endpoint = endpoint or "localhost"
-    is_direct = is_loopback(urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").hostname or "")
-    if entry_point == OTLP["grpc"]:
-        return {"channel_options": (_CONNECT, ("grpc.enable_http_proxy", 0)) if is_direct else (_CONNECT,)}
-    if not is_direct:
+    if not is_loopback(urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").hostname or ""):
         return {}
+    if entry_point == OTLP["grpc"]:
+        return {"channel_options": (("grpc.enable_http_proxy", 0),)}
     provider = _CREDENTIALS.replace("HTTP_", f"HTTP_{signal}_")
     if entry_point != OTLP["http/protobuf"] or os.environ.get(_CREDENTIALS) or os.environ.get(provider):
         return {}
@@ -98,8 +96,19 @@ def begin(what: str, end: Callable[[], object], timeout: float, exporters: Seque
         thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
             export_failures.report("the last %s could not be exported within %g s", what, timeout)
-            export_failures.given_up.add(what)
-            for exporter in exporters:  # else the end of the interpreter waits 2 s for handshakes of gRPC
+            for exporter in exporters:
                 exporter.shutdown()
+            _skip_exit_handlers()
 
     return wait
+
+
+@cache
+def _skip_exit_handlers() -> None:
+    """Makes the process end as soon as the interpreter has ended, with its exit code: a handler of gRPC that follows
+    would wait 2 s for handshakes of the exporter that was given up. On systems with glibc only."""
+    try:
+        libc = ctypes.CDLL(None)
+        libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)
+    except (OSError, AttributeError):
+        pass

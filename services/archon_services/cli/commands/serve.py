@@ -86,7 +86,7 @@ def _join_mesh(registry: str) -> None:
     home = find_home()
     state = live_state(home)
     if state is not None and state.registry == find_registry(registry) and (mesh_id := home.mesh_id()):
-        os.environ.setdefault(VARIABLE, mesh_id)
+        os.environ[VARIABLE] = mesh_id
 
 
 def _file(file: Path | None, role: str) -> Path:

@@ -481,3 +481,10 @@ async def test_sub_agent_in_a_file_has_an_output_of_its_own(tmp_path: Path) -> N
     assert isinstance(sub_agent, Agent)
     assert sub_agent.output is not None
     assert loaded.agent.output is None
+
+
+def test_a_variable_of_a_file_with_crlf_has_no_carriage_return(tmp_path: Path) -> None:
+    file = write(tmp_path, "name: a\ndescription: Reads ${TOPIC}.\nsystem_prompt: ${PROMPT}\n")
+    loaded = load_agent(file, environment={"TOPIC": "books\r", "PROMPT": "You read.\r\n"})
+    assert loaded.role.description == "Reads books."
+    assert loaded.role.system_prompt.startswith("You read.") and "\r" not in loaded.role.system_prompt
