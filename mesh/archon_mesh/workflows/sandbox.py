@@ -222,7 +222,7 @@ def _checked(tree: Any) -> tuple[set[str], bool]:
             names.add(node.name)
         if kind == "For":
             # The item is known in the body and its condition, not in the list or in `else`.
-            inner = known | {name.name for name in (node.target, *node.target.find_all(_name_node()))}
+            inner = known | _targets(node.target)
             nodes += [(node.iter, known, depth + 1), (node.target, inner, depth + 1)]
             nodes += [(each, inner | {"loop"}, depth + 1) for each in node.body]
             nodes += [(each, inner, depth + 1) for each in ([node.test] if node.test else [])]
@@ -257,10 +257,11 @@ def _reads_constants(node: Any) -> bool:
     return kind != "Getitem" or type(node.arg).__name__ == "Const"
 
 
-def _name_node() -> Any:
+def _targets(target: Any) -> set[str]:
+    """Returns the names of the items of a loop: `x`, or `key, value`."""
     from jinja2 import nodes
 
-    return nodes.Name
+    return {target.name} if isinstance(target, nodes.Name) else {name.name for name in target.find_all(nodes.Name)}
 
 
 def _only_expression(source: str, tree: Any) -> str | None:

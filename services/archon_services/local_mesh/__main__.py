@@ -26,9 +26,9 @@ def main() -> int:
     """Returns the exit code: 0 after a clean stop, 1 if the mesh fails to start."""
     clean_environment()
     options = MeshOptions(**json.loads(sys.argv[1]))
-    home = Home.find()
     logs.setup("archon-supervisor", log_format="json")
     try:
+        home = Home.find()
         with home.hold():
             return asyncio.run(_run(home, options, steered="--steered" in sys.argv[2:]))
     except ArchonError as error:
