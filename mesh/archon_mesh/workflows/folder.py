@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, NotFound
-from archon_mesh.declared.document import Document
+from archon_mesh.declared.document import MAX_BYTES, Document
 from archon_mesh.workflows.load import load_workflow
 from archon_mesh.workflows.workflow import SEPARATOR, Workflow
 
@@ -83,6 +84,9 @@ class WorkflowFolder:
         if versions:
             listed = ", ".join(map(str, sorted(versions)))
             raise NotFound(f"there is no version {version} of the workflow {name}; there are {listed}")
+        for path in self._files():
+            if path.stem == name or _is_named(path, name):
+                load_workflow(path, self.find)  # raises what is wrong with it
         raise NotFound(f"there is no workflow {name} in {shown}", metadata={"workflow": name})
 
     def _index(self) -> dict[tuple[str, int], Path]:
@@ -114,3 +118,13 @@ class WorkflowFolder:
                     raise FailedPrecondition(f"cannot read the folder {folder}: {error.strerror}") from None
                 files += sorted(names)[:MAX_FILES]
         return files
+
+
+def _is_named(path: Path, name: str) -> bool:
+    """Whether a file that may be no YAML says that it has this name."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(MAX_BYTES)
+    except OSError:
+        return False
+    return re.search(rf"""^name:\s*(["']?){re.escape(name)}\1\s*(#.*)?$""", text, re.MULTILINE) is not None

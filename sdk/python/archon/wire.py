@@ -24,6 +24,8 @@ CONTENT_ROOM: Final = 4096
 """Bytes of a message that content leaves for all other fields."""
 
 MAX_SECONDS: Final = 1e9
+MAX_FIELD: Final = 253_402_300_799
+"""Seconds of the largest timestamp, the end of the year 9999."""
 
 JSON_TYPE: Final = "application/json"
 
@@ -44,7 +46,10 @@ def to_seconds(message: Timestamp | Duration) -> float:
 
 
 def set_seconds(message: Timestamp | Duration, seconds: float) -> None:
-    """Writes seconds into a field. `to_seconds` reads the same number, rounded to a microsecond."""
+    """Writes seconds into a field. `to_seconds` reads the same number, rounded to a microsecond. Raises InvalidArgument
+    for a number that is not finite, or that the field cannot hold."""
+    if not -MAX_FIELD <= seconds <= MAX_FIELD:  # NaN is in no range
+        raise InvalidArgument(f"{seconds} is not a valid number of seconds")
     whole = int(seconds)
     micros = round((seconds - whole) * 1e6)
     if micros == 1_000_000 or micros == -1_000_000:

@@ -50,6 +50,7 @@ from archon_services.cli.commands import (
 )
 from archon_services.cli.contexts import RESOLUTION
 from archon_services.cli.errors import BROKEN_PIPE, EXIT_CODES, flush_output, report_error
+from archon_services.cli.output_encoding import escape_what_streams_lack
 
 NAME: Final = "archon"
 
@@ -150,6 +151,7 @@ def main() -> None:
     Runs continue the trace in TRACEPARENT and TRACESTATE, which OpenTelemetry sets for child processes.
     """
     open_standard_streams()
+    escape_what_streams_lack()
     clean_environment()
     sys.argv[1:] = [argument.rstrip("\r") for argument in sys.argv[1:]]  # the last one, in a script with CRLF
     traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")

@@ -48,6 +48,13 @@ def test_a_duration_that_is_no_time_is_refused(seconds: float) -> None:
         wire.duration(seconds)
 
 
+@pytest.mark.parametrize("field", [Duration, Timestamp])
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 1e20, -1e20])
+def test_seconds_that_no_field_holds_are_refused(seconds: float, field: type[Duration | Timestamp]) -> None:
+    with pytest.raises(InvalidArgument, match="is not a valid number of seconds"):
+        wire.set_seconds(field(), seconds)
+
+
 def test_a_text_becomes_one_part_and_back() -> None:
     assert wire.text_of(wire.to_parts("Grüße", "the goal")) == "Grüße"
 

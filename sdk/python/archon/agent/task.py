@@ -375,7 +375,7 @@ class TaskContext:
         else:
             delegation.capability = capability
         if timeout is not None:
-            set_seconds(delegation.timeout, max(0.0, timeout))
+            set_seconds(delegation.timeout, 0.0 if timeout < 0 else timeout)
         if budget is not None:
             delegation.budget.CopyFrom(budget)
         traceparent, tracestate = context.trace()

@@ -158,3 +158,23 @@ def test_large_files_are_refused(tmp_path: Path) -> None:
         nested = f"{{if: true, then: [{nested}]}}"
     with pytest.raises(InvalidArgument, match="nested more than 16 levels"):
         load_workflow(write(tmp_path, f"name: x\nsteps: [{nested}]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("name: trip\nsteps:\n  - {tool: keep, args: {value: 1, value: 2}}\n", "duplicate"),
+        ("name: 'trip'  # for two\nsteps: [{task: x}\n", "trip.yaml"),
+        ("name: trip\nsteps: []\n", "must not be empty"),
+    ],
+)
+@pytest.mark.parametrize("file", ["trip.yaml", "other.yaml"])
+def test_a_broken_workflow_that_is_asked_for_by_name_says_what_is_wrong(
+    tmp_path: Path, text: str, why: str, file: str
+) -> None:
+    write(tmp_path, text, file)
+    write(tmp_path, "name: [\n", "trips.yaml")
+    with pytest.raises(InvalidArgument, match=why.replace("trip.yaml", file)):
+        WorkflowFolder(tmp_path).load("trip")
+    with pytest.raises(NotFound):
+        WorkflowFolder(tmp_path).load("trips2")
