@@ -5,6 +5,7 @@ PyYAML fails for other documents in as many ways as Python; here each is one sen
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import yaml
@@ -16,6 +17,9 @@ MAX_VALUES: Final = 10_000
 MAX_NUMBER: Final = 2**64
 MAX_SHOWN: Final = 60
 """Characters of a wrong value in an error."""
+
+_IS_NO_NUMBER: Final = re.compile(r"[-+]?(\d[\d_]*:|0[\d_]+$)")
+"""Times of day such as 12:30, and digits behind a zero such as 0471, are texts: YAML 1.1 has 750 and an octal 313."""
 
 _STANDARD: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = {"str": "text", "int": "whole number", "float": "number", "bool": "boolean", "null": "null"}
@@ -61,9 +65,9 @@ def composed(text: str) -> yaml.Node | None:
 
 
 def scalar(node: yaml.ScalarNode) -> Any:
-    """Returns a text, a number, a boolean or None. A date is a text. Raises YamlError without a line."""
+    """Returns a text, a number, a boolean or None. Dates and times are texts. Raises YamlError without a line."""
     tag = node.tag.removeprefix(_STANDARD)
-    if tag in ("timestamp", "value"):
+    if tag in ("timestamp", "value") or (tag in ("int", "float") and _IS_NO_NUMBER.match(node.value)):
         tag = "str"
     if tag not in _SCALARS:
         raise refused_tag(node)

@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_full_device_is_one_sentence(folder: Path, arguments: list[str]) -> None:
     done = archon(folder, arguments, "> /dev/full")
-    assert (done.returncode, done.stderr.strip()) == (1, "error: No space left on device")
+    assert (done.returncode, done.stderr.strip()) == (1, "error: cannot write the output: No space left on device")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(folder: Path) -> None:

@@ -94,7 +94,8 @@ def agent_handler(
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
-            query, loop = query_of(task), _loop(task)
+            query, tool_step = query_of(task), _tool_step(task)
+            loop = tool_step.answer if tool_step is not None else _loop(task)
             try:
                 output = _output_of(task, fork)
                 with bind_desk(desk):
@@ -106,7 +107,10 @@ def agent_handler(
         new_history = recorder.new_messages() if recorder is not None else None
         is_plan = task.plan_request is not None and not task.plan_request.synthesise  # of no use to other roles
         answer = Answer(text, usage=task.usage, new_history=new_history, items=hooks.items, publish=not is_plan)
-        return answer if output is None else replace(answer, text="", parts=[json_part(text)])
+        if output is not None:
+            return replace(answer, text="", parts=[json_part(text)])
+        parts = tool_step.parts_of(text) if tool_step is not None else []
+        return replace(answer, text="", parts=parts) if parts else answer
 
     return handle
 
@@ -128,12 +132,16 @@ def _step_output(schema_json: str) -> TypedOutput | None:
 
 
 def _loop(task: TaskContext) -> Loop:
-    """Returns what finds the answer."""
+    """Returns what finds the answer to a task that is no call of a tool."""
     if task.plan_request is not None:
         return PlanRequestRun(task, task.plan_request).answer
-    if task.tool_args_json and len(task.allowed_tools) == 1:
-        return ToolStepRun(task).answer
     return run_loop
+
+
+def _tool_step(task: TaskContext) -> ToolStepRun | None:
+    """Returns what calls the tool of a step, None for any other task."""
+    is_step = task.plan_request is None and len(task.allowed_tools) == 1 and (task.tool_args_json or task.exact)
+    return ToolStepRun(task) if is_step else None
 
 
 def _allow_only(fork: Agent, names: tuple[str, ...]) -> None:

@@ -41,7 +41,7 @@ checkpoint."""
 
 _KEYS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
-    *("critical", "partial_input", "checkpoint", "expand", "expand_on_failure"),
+    *("critical", "partial_input", "checkpoint", "expand", "expand_on_failure", "exact"),
     *("estimated_seconds", "estimated_cost_micro_usd", "confidence", "output_schema"),
 )
 

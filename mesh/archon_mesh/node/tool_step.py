@@ -8,20 +8,25 @@ from typing import Any
 
 from archon import status
 from archon.agent import TaskContext
-from archon.errors import ArchonError
+from archon.api.common.v1 import common_pb2
+from archon.errors import ArchonError, InvalidArgument, MessageTooLarge, NotFound
 from archon.failure_kinds import RetryAdvice
+from archon.wire import JSON_TYPE, TEXT_TYPE
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop.executor import run_loop
 from archon_mesh.agent.plan_worker import AgentWorker
 from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.node.task_hooks import current_attempt
+from archon_mesh.planning.exact import too_large, unfit_arguments
 from archon_mesh.planning.worker import Spending
 from archon_mesh.tools.failures import failure_of, failure_of_kind
+from archon_mesh.tools.output_limit import CUT
 from archon_mesh.tools.people.ask import bind_resumable_call, current_desk
-from archon_mesh.tools.result import ToolOutcome, ToolResultStatus
+from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 from archon_mesh.tools.tool import Tool
 
 
@@ -30,16 +35,22 @@ class ToolStepRun:
 
     def __init__(self, task: TaskContext) -> None:
         self._task = task
+        self._exact: tuple[str, list[common_pb2.Part]] = ("", [])
+        """The result of an exact step as text, and with its type."""
 
     async def answer(
         self, state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage]
     ) -> str:
         """Finds the answer in place of `run_loop`: the result of the tool; the model calls the tool if its arguments
-        are not complete. Raises the failure of the tool, which advises a retry only if a second call does no harm."""
+        are not complete, unless the step is exact. Raises the failure of the tool, which advises a retry only if a
+        second call does no harm, and InvalidArgument, NotFound and MessageTooLarge for an exact step."""
         (name,) = self._task.allowed_tools
         worker = AgentWorker(state, hooks)
         tool, arguments = worker.tools.get_tool(name), _arguments(self._task.tool_args_json)
-        if tool is None or arguments is None or tool.validate_args(arguments) is not None:
+        problem = tool.validate_args(arguments) if tool is not None and arguments is not None else ""
+        if tool is None or arguments is None or problem is not None:
+            if self._task.exact:
+                raise _refusal(name, tool, problem or "they are no JSON object")
             return await run_loop(state, query, hooks, resume_from)
         outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
         if outcome.decision is HookDecision.STOP:
@@ -47,8 +58,18 @@ class ToolStepRun:
         called = await self._call(worker, name, arguments, resumed=bool(resume_from))
         if not called.result.ok:
             raise _failure(called, tool)
+        if self._task.exact:
+            if CUT in called.result.metadata:
+                raise MessageTooLarge(too_large(name, called.result.metadata[CUT]))
+            self._exact = called.result.text, _exact_parts(called.result)
+            return called.result.text
         # Many tools that act return nothing.
         return called.result.text or "done"
+
+    def parts_of(self, answer: str) -> list[common_pb2.Part]:
+        """Returns the result of an exact step with its type; nothing for any other, or if a hook has changed it."""
+        text, parts = self._exact
+        return parts if answer == text else []
 
     async def _call(
         self, worker: AgentWorker, name: str, arguments: Mapping[str, Any], *, resumed: bool
@@ -63,7 +84,24 @@ class ToolStepRun:
             return await worker.call_tool(name, arguments, 1, Spending())
 
 
+def _exact_parts(result: ToolResult) -> list[common_pb2.Part]:
+    """A text as it is; anything else, and a text without content, as JSON."""
+    if isinstance(result.content, str) and result.content.strip():
+        return [common_pb2.Part(text=result.content, media_type=TEXT_TYPE)]
+    if any(True for _ in Media.among(result.content)):
+        return [common_pb2.Part(text=result.text)]
+    return [common_pb2.Part(data_json=json.dumps(result.content, ensure_ascii=False), media_type=JSON_TYPE)]
+
+
+def _refusal(name: str, tool: Tool | None, problem: str) -> ArchonError:
+    if tool is None:
+        return NotFound(f"there is no tool {name!r}")
+    return InvalidArgument(unfit_arguments(name, problem))
+
+
 def _arguments(text: str) -> Mapping[str, Any] | None:
+    if not text:
+        return {}
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -19,9 +19,11 @@ from archon.errors import (
 from archon.failure_kinds import RetryAdvice
 from archon_mesh.core.plan import ArgumentsTooLarge, MissingKey, SubTask, Task, fill_arguments, template_values
 from archon_mesh.planning.check import CheckedResult, ResultCheck, check_by_rules
+from archon_mesh.planning.exact import too_large, unfit_arguments
 from archon_mesh.planning.subtask_prompt import subtask_message
 from archon_mesh.planning.worker import Spending, Worker
 from archon_mesh.tools.failures import failure_of, failure_of_kind
+from archon_mesh.tools.output_limit import CUT
 from archon_mesh.tools.result import ToolOutcome, ToolResultStatus
 from archon_mesh.tools.tool import Tool
 
@@ -172,8 +174,10 @@ class Attempts:
             tool = worker.tools.get_tool(subtask.tool_name)
             if tool is None:
                 raise _Failed(f"there is no tool {subtask.tool_name!r}", is_final=True)
-            arguments = _complete_arguments(task, subtask, tool)
+            arguments, problem = _complete_arguments(task, subtask, tool)
             if arguments is None:
+                if subtask.exact:
+                    raise _Failed(problem, is_final=True)
                 return await self._think(subtask, message, (subtask.tool_name,), number, run)
             outcome = await worker.call_tool(subtask.tool_name, arguments, number, run.spending)
             return _content(outcome, subtask, may_repeat=self._may_repeat(subtask))
@@ -202,22 +206,27 @@ class Attempts:
         return tool is None or tool.idempotent or bool(tool.retries)
 
 
-def _complete_arguments(task: Task, subtask: SubTask, tool: Tool) -> dict[str, Any] | None:
-    """Returns the arguments for a direct call, or None if an agent has to find them: values are missing or invalid.
+def _complete_arguments(task: Task, subtask: SubTask, tool: Tool) -> tuple[dict[str, Any] | None, str]:
+    """Returns the arguments for a direct call, or None and why there are none: values are missing or invalid.
 
     Raises ArgumentsTooLarge.
     """
     try:
         arguments = fill_arguments(subtask.tool_args, template_values(task))
-    except MissingKey:
-        return None
-    return arguments if tool.validate_args(arguments) is None else None
+    except MissingKey as error:
+        return None, str(error)
+    problem = tool.validate_args(arguments)
+    return (arguments, "") if problem is None else (None, unfit_arguments(tool.name, problem))
 
 
 def _content(outcome: ToolOutcome, subtask: SubTask, *, may_repeat: bool) -> Any:
     """Returns the content of a successful call. Raises _Failed."""
     result = outcome.result
     if result.ok:
+        if subtask.exact:
+            if CUT in result.metadata:
+                raise _Failed(too_large(subtask.tool_name, result.metadata[CUT]), is_final=True)
+            return result.content
         # Many tools that act return nothing.
         is_silent = result.content in (None, "") and not subtask.expected_output
         return "done" if is_silent else result.content

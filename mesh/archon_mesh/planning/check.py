@@ -53,12 +53,15 @@ ResultCheck = Callable[[SubTask, Any], Awaitable[CheckedResult]]
 
 def check_by_rules(subtask: SubTask, result: Any) -> str:
     """Returns what is wrong with a result, or an empty text: it is too large, does not match the `output_schema`, is
-    empty, the text of an error, or does not match `expected_output` if that is a JSON schema."""
+    empty, the text of an error, or does not match `expected_output` if that is a JSON schema. That of an exact step
+    may be anything."""
     text = as_text(result) if result is not None else ""
     if len(text) > MAX_RESULT:
         return f"the result has {len(text):,} characters; at most {MAX_RESULT:,} are kept"
     if subtask.output_schema:
         return _mismatch(subtask.output_schema, result)
+    if subtask.exact:
+        return ""
     if not text.strip() or text in ("{}", "[]", "null"):
         return "the result is empty"
     if _ERROR.match(text) or _is_error_object(result):

@@ -212,6 +212,7 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         estimated_cost_micro_usd=int(_number(item.get("estimated_cost_micro_usd"))),
         confidence=_confidence(item.get("confidence")),
         output_schema=_schema(item.get("output_schema")),
+        exact=_flag(item.get("exact")),
     )
 
 

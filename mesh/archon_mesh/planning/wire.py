@@ -45,6 +45,7 @@ def _subtask(step: plan_pb2.PlanStep) -> SubTask:
         output_schema=parse_context(step.output_schema_json),
         expand=step.expand,
         expand_on_failure=step.expand_on_failure,
+        exact=step.exact,
         confidence=step.confidence,
         estimated_seconds=step.estimated_seconds,
         estimated_cost_micro_usd=step.estimated_cost_micro_usd,

@@ -17,7 +17,7 @@ from archon.failure_kinds import TOOL_CRASH, TOOL_TIMEOUT
 from archon_mesh.tools.credentials import Secret, redacted
 from archon_mesh.tools.failures import MAX_MESSAGE, failed, failure_of
 from archon_mesh.tools.media_types import check_output
-from archon_mesh.tools.output_limit import MAX_METADATA_BYTES, limited
+from archon_mesh.tools.output_limit import CUT, MAX_METADATA_BYTES, MAX_OUTPUT_BYTES, limited
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus, as_result
 from archon_mesh.tools.tool import Tool
 
@@ -87,7 +87,10 @@ def _bounded(tool: Tool, name: str, result: ToolResult, secrets: Collection[Secr
     if result.ok:
         if tool.produces:
             check_output(name, tool.produces, content)
+        whole = content
         content, size = limited(content, tool.max_output_bytes)
+        if isinstance(content, str) and content != whole and size == (tool.max_output_bytes or MAX_OUTPUT_BYTES):
+            metadata = {**metadata, CUT: size}
     else:
         content, size = limited(content, MAX_MESSAGE)
     if metadata:

@@ -17,6 +17,9 @@ MAX_MEDIA_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the files of a result, unless the tool declares another limit. Those with a text, which a model reads, have
 the limit of texts."""
 
+CUT: Final = "archon.cut"
+"""The key of a result's metadata that says at how many bytes it was cut."""
+
 MAX_METADATA_BYTES: Final = 16 * 1024
 """Bytes of the metadata that a tool sets, as JSON."""
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_RENDERED: Final = 1024 * 1024
 """Characters of what a template gives."""
 
+MAX_SHOWN: Final = 60
+"""Characters of a text in an error."""
+
 _TEXT_METHODS: Final = (
     "upper lower strip lstrip rstrip title capitalize startswith endswith split splitlines find count isdigit "
     "removeprefix removesuffix"
@@ -41,18 +44,45 @@ _TESTS: Final = (
 )
 
 
+TRUE_TEXTS: Final = frozenset({"true", "yes", "on", "1"})
+FALSE_TEXTS: Final = frozenset({"false", "no", "off", "0", "none", ""})
+"""What texts mean in a condition, without blanks around them and in any case."""
+
+
 def answer(text: str) -> str:
-    """Answers a request of `sandbox`: the value of a template, or its text, as JSON."""
+    """Answers a request of `sandbox`: the value of a template, its text, or whether it is true, as JSON."""
     request = json.loads(text)
-    return json.dumps(evaluate(request["source"], request["expression"], request["values"], is_computed=True))
+    source, expression, values = request["source"], request["expression"], request["values"]
+    return json.dumps(evaluate(source, expression, values, is_condition=request["is_condition"], is_computed=True))
 
 
-def evaluate(source: str, expression: str | None, values: Mapping[str, Any], *, is_computed: bool) -> Any:
-    """Returns the text of a template, or the value of its only expression. A value that is computed, not read, is held
-    to MAX_RENDERED characters of JSON. Raises InvalidArgument for every error of the template."""
+def truth(value: Any) -> bool:
+    """Returns whether a value is true in a condition: not empty, not zero, not none, and no text that says so. Raises
+    InvalidArgument for a text that is neither true nor false."""
+    from jinja2 import Undefined
+
+    if isinstance(value, Undefined):
+        str(value)  # raises, and names it
+    if not isinstance(value, str):
+        return bool(value)
+    word = value.strip().lower()
+    if word in TRUE_TEXTS or word in FALSE_TEXTS:
+        return word in TRUE_TEXTS
+    shown = value if len(value) <= MAX_SHOWN else f"{value[:MAX_SHOWN]}..."
+    raise InvalidArgument(f"the text {shown!r} is neither true nor false: compare it, as in {{{{ x == 'a' }}}}")
+
+
+def evaluate(
+    source: str, expression: str | None, values: Mapping[str, Any], *, is_condition: bool = False, is_computed: bool
+) -> Any:
+    """Returns the text of a template, the value of its only expression, or as a condition whether it is true. A value
+    that is computed, not read, is held to MAX_RENDERED characters of JSON. Raises InvalidArgument for every error of
+    the template."""
     from jinja2 import TemplateError
 
     try:
+        if is_condition:
+            return truth(_rendered(source, values) if expression is None else _condition(expression)(dict(values)))
         if expression is None:
             return _rendered(source, values)
         value = _evaluated(expression, values)
@@ -97,6 +127,36 @@ def compiled(source: str) -> Any:
 @lru_cache(maxsize=100)
 def _compiled_expression(expression: str) -> Any:
     return environment().compile_expression(expression, undefined_to_none=False)
+
+
+@lru_cache(maxsize=100)
+def _condition(expression: str) -> Any:
+    """Returns a compiled expression in which `not`, `and`, `or` and `if` take texts as `truth` does."""
+    from jinja2 import nodes
+    from jinja2.environment import TemplateExpression
+    from jinja2.parser import Parser
+
+    parser = Parser(environment(), expression, state="variable")
+    tree = _with_truth(parser.parse_expression())
+    tree.set_environment(environment())
+    body = [nodes.Assign(nodes.Name("result", "store", lineno=1), tree, lineno=1)]
+    return TemplateExpression(environment().from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
+
+
+def _with_truth(node: Any) -> Any:
+    from jinja2 import nodes
+
+    def operand(inner: Any) -> Any:
+        return nodes.Filter(_with_truth(inner), "truth", [], [], None, None, lineno=inner.lineno)
+
+    if isinstance(node, nodes.Not):
+        node.node = operand(node.node)
+    elif isinstance(node, (nodes.And, nodes.Or)):
+        node.left, node.right = operand(node.left), operand(node.right)
+    elif isinstance(node, nodes.CondExpr):
+        node.test, node.expr1 = operand(node.test), _with_truth(node.expr1)
+        node.expr2 = _with_truth(node.expr2) if node.expr2 is not None else None
+    return node
 
 
 @lru_cache(maxsize=1)
@@ -147,7 +207,7 @@ def environment() -> ImmutableSandboxedEnvironment:
         undefined=StrictUndefined, finalize=_shown, autoescape=False, keep_trailing_newline=True, optimized=False
     )
     sandbox.filters = {name: FILTERS[name] for name in _FILTERS.split()}
-    sandbox.filters |= {"join": _join, "replace": _replace, "string": _shown, "tojson": _to_json}
+    sandbox.filters |= {"join": _join, "replace": _replace, "string": _shown, "tojson": _to_json, "truth": truth}
     sandbox.policies["truncate.leeway"] = 0
     sandbox.tests = {name: TESTS[name] for name in _TESTS.split()}
     sandbox.globals = {"range": range}

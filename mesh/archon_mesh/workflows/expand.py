@@ -18,7 +18,7 @@ from archon_mesh.core.shorten import shortened
 from archon_mesh.workflows.approval import APPROVE
 from archon_mesh.workflows.load import templates_of
 from archon_mesh.workflows.parameters import checked_arguments
-from archon_mesh.workflows.sandbox import decoded, one_expansion, template
+from archon_mesh.workflows.sandbox import decoded, from_tool, one_expansion, template
 from archon_mesh.workflows.schema import MAX_NESTING, TERMS, ErrorPart, StepPart, default_id
 from archon_mesh.workflows.workflow import Workflow
 
@@ -36,10 +36,12 @@ _BRACE: Final = re.compile(r"[{}]")
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How a step ended: with a result, or with the message of an error."""
+    """How a step ended: with a result, or with the message of an error. The value of an `exact` step has its type;
+    of any other one it is what a model wrote."""
 
     value: Any = None
     error: str | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def results_of(task: Task) -> dict[str, StepResult]:
     found: dict[str, StepResult] = {}
     for subtask in task.subtasks:
         if subtask.status is SubTaskStatus.COMPLETED:
-            found[subtask.id] = StepResult(subtask.result)
+            found[subtask.id] = StepResult(subtask.result, exact=subtask.exact)
         elif subtask.status is SubTaskStatus.FAILED:
             found[subtask.id] = StepResult(error=str(subtask.result or "it failed"))
     return found
@@ -242,7 +244,7 @@ class _Run:
             if result is None:
                 return _Flow((id_,), Later((id_,)))
             if result.error is None:
-                return _Flow((id_,), decoded(result.value))
+                return _Flow((id_,), from_tool(result.value) if result.exact else decoded(result.value))
             if not handled:
                 return _Flow((id_,), Later((id_,)))
         if on_error.steps is None:
@@ -275,6 +277,7 @@ def _subtask(step: StepPart, id_: str, values: Mapping[str, Any]) -> SubTask:
         role=step.role or "",
         capability=step.capability or "",
         output_schema=step.output or {},
+        exact=step.tool is not None,
     )
 
 

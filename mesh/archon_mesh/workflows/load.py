@@ -140,6 +140,17 @@ class _Check:
                 name = "id" if step.id else "save_as"
                 self._found.append(((*key, index, name), f"another step of this list has the id {id_}"))
             seen.add(id_)
+        loops = {
+            step.id or step.save_as or default_id(index)
+            for index, step in enumerate(steps)
+            if step.for_each is not None
+        }
+        for index, step in enumerate(steps):
+            id_ = step.id or step.save_as or default_id(index)
+            loop, _, number = id_.rpartition("-")
+            if loop in loops and number.isdigit():
+                name = "id" if step.id else "save_as"
+                self._found.append(((*key, index, name), f"{id_} is the id of an item of the for_each {loop}"))
 
     def _step(self, key: Key, step: StepPart, names: set[str], depth: int) -> set[str]:
         """Checks a step. Returns the names that it makes known."""

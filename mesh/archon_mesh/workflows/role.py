@@ -15,7 +15,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import FailedPrecondition, InvalidArgument, PlanFailed
 from archon.registry import Tool
-from archon.wire import text_of
+from archon.wire import TEXT_TYPE, text_of
 from archon_mesh.core.plan import SubTask
 from archon_mesh.tools.people.sdk_questions import to_answer, to_question
 from archon_mesh.workflows.approval import APPROVE, SCHEMA, approval_question, approved
@@ -34,9 +34,14 @@ REFERENCE_KEY: Final = "dev.archon/workflow"
 MAX_WORKFLOW_BYTES: Final = 1024 * 1024
 """Size of a workflow with its arguments in a goal."""
 
+NOTHING: Final = "nothing_to_do"
+"""The tool of the only step of a workflow whose conditions and lists leave nothing to do."""
+
+NOTHING_DONE: Final = "There was nothing to do."
+
 _FIELDS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
-    *("critical", "partial_input", "expand", "expand_on_failure", "output_schema"),
+    *("critical", "partial_input", "expand", "expand_on_failure", "output_schema", "exact"),
 )
 
 
@@ -67,7 +72,12 @@ def workflow_server(settings: AgentSettings | None = None) -> AgentServer:
     return AgentServer(
         ROLE,
         description="Executes workflow templates.",
-        tools=[Tool(APPROVE, description="Asks a person for an approval.", input_schema_json=json.dumps(SCHEMA))],
+        tools=[
+            Tool(APPROVE, description="Asks a person for an approval.", input_schema_json=json.dumps(SCHEMA)),
+            Tool(
+                NOTHING, description="Ends a workflow that has nothing to do.", input_schema_json='{"type": "object"}'
+            ),
+        ],
         max_tasks=32,
         handler=handle,
         settings=settings,
@@ -78,7 +88,7 @@ async def handle(task: TaskContext) -> Answer | str | Question:
     """Answers the planner's tasks of a workflow, and the steps that ask a person."""
     request = task.plan_request
     if request is None:
-        return _approval(task)
+        return NOTHING_DONE if NOTHING in task.allowed_tools else _approval(task)
     if request.synthesise:
         return "\n\n".join(item.text for item in task.context)
     workflow, arguments = workflow_in(task.parts)
@@ -89,7 +99,8 @@ async def handle(task: TaskContext) -> Answer | str | Question:
         raise PlanFailed(f"workflow {workflow.reference}: {_failure(request.previous) or request.reason}")
     results = results_in(request.previous)
     known = await expand_on_thread(workflow, arguments, results, max_steps=_max_steps(request))
-    subtasks = [_to_json(subtask) for subtask in known.subtasks]
+    steps = known.subtasks or (SubTask("nothing-to-do", NOTHING_DONE, tool_name=NOTHING, role=ROLE),)
+    subtasks = [_to_json(subtask) for subtask in steps]
     context = {CONTEXT_KEY: workflow.reference}
     plan = json.dumps({"goal": task.text, "context": context, "subtasks": subtasks}, ensure_ascii=False)
     return Answer(plan, publish=False)  # of no use to other roles
@@ -100,10 +111,20 @@ def results_in(plan: plan_pb2.Plan) -> dict[str, StepResult]:
     found: dict[str, StepResult] = {}
     for step in plan.steps:
         if step.state == common_pb2.TASK_STATE_COMPLETED:
-            found[step.step_id] = StepResult(text_of(step.result))
+            found[step.step_id] = _result_of(step)
         elif step.state in (common_pb2.TASK_STATE_FAILED, common_pb2.TASK_STATE_REJECTED):
             found[step.step_id] = StepResult(error=step.failure.message or "it failed")
     return found
+
+
+def _result_of(step: plan_pb2.PlanStep) -> StepResult:
+    """The result of a step; of an exact one with its type, if its agent says it: others have texts for everything."""
+    for part in step.result if step.exact else ():
+        if part.data_json:
+            return StepResult(json.loads(part.data_json), exact=True)
+        if part.media_type == TEXT_TYPE:
+            return StepResult(part.text, exact=True)
+    return StepResult(text_of(step.result))
 
 
 def _approval(task: TaskContext) -> str | Question:

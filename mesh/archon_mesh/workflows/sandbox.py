@@ -98,16 +98,17 @@ class Template:
         return self._result(self.expression, values)
 
     def is_true(self, values: Mapping[str, Any]) -> bool:
-        """Returns whether the value is true: not empty, not zero, and no text such as "false". Raises as `render`."""
-        value = self.value(values)
-        return value.strip().lower() not in ("", "false", "no", "0", "none") if isinstance(value, str) else bool(value)
+        """Returns whether the value is true, as `evaluate.truth` says. Raises as `render`, and InvalidArgument for a
+        text that is neither true nor false."""
+        return bool(self._result(self.expression, values, is_condition=True))
 
-    def _result(self, expression: str | None, values: Mapping[str, Any]) -> Any:
+    def _result(self, expression: str | None, values: Mapping[str, Any], *, is_condition: bool = False) -> Any:
         if self.is_plain:
-            return evaluate(self.source, expression, values, is_computed=False)
+            return evaluate(self.source, expression, values, is_condition=is_condition, is_computed=False)
         read = {name: values[name] for name in self.names if name in values}
         try:
-            request = json.dumps({"source": self.source, "expression": expression, "values": read}, default=str)
+            asked = {"source": self.source, "expression": expression, "values": read, "is_condition": is_condition}
+            request = json.dumps(asked, default=str)
         except (ValueError, TypeError, RecursionError) as error:
             raise InvalidArgument(f"a value of a template cannot be read: {error}") from None
         if (reply := _remembered.get(request)) is None:
@@ -283,7 +284,7 @@ def decoded(result: Any) -> Any:
     """Returns a result as templates read it: a text that is a JSON object or array, a number, true or false has its
     value, if that is written in the same way."""
     if not isinstance(result, str):
-        return _from_tool(result)
+        return from_tool(result)
     text = result.strip()
     if not text or len(text) > MAX_RENDERED:
         return result
@@ -304,10 +305,10 @@ def _parsed(text: str, otherwise: Any) -> Any:
         return otherwise
 
 
-def _from_tool(value: Any) -> Any:
+def from_tool(value: Any) -> Any:
     """Returns the value of a tool as JSON has it."""
     if isinstance(value, Mapping):
-        return {str(key): _from_tool(item) for key, item in value.items()}
+        return {str(key): from_tool(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_from_tool(item) for item in value]
+        return [from_tool(item) for item in value]
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

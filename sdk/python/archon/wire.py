@@ -28,6 +28,7 @@ MAX_FIELD: Final = 253_402_300_799
 """Seconds of the largest timestamp, the end of the year 9999."""
 
 JSON_TYPE: Final = "application/json"
+TEXT_TYPE: Final = "text/plain"
 
 _POLICIES: Final = {
     PropagationPolicy.FINAL_RESPONSE_ONLY: common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY,

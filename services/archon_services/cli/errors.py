@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 import traceback
-from typing import Final
+from typing import Final, TextIO
 
 from archon import errors
 from archon_services.cli.wrapping import wrapped
@@ -71,16 +71,26 @@ def report_error(error: BaseException) -> int:
 
 def flush_output(code: int | None) -> int:
     """Writes what is left of the output; returns the exit code: `code`, unless the output cannot be written."""
+    result = code or OK
     try:
         sys.stdout.flush()
-        return code or OK
     except BrokenPipeError:
-        failure = BROKEN_PIPE
+        result = BROKEN_PIPE
+        _give_up(sys.stdout)
     except OSError as error:
-        failure = report_error(CliError(f"cannot write the output: {error.strerror}"))
-    # Python would write it again when it ends, and print a traceback.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return failure
+        if not code:  # else an error was reported, which may be this one
+            result = report_error(CliError(f"cannot write the output: {error.strerror}"))
+        _give_up(sys.stdout)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr)
+    return result
+
+
+def _give_up(stream: TextIO) -> None:
+    """Python would write what is left again when it ends, print a traceback, and replace the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _describe(error: BaseException) -> tuple[str, str, int]:

@@ -32,7 +32,9 @@ class SubTask:
 
     A subtask with a `tool_name` uses that tool only; its `tool_args` may have `{key}` templates, as in
     `fill_arguments`. One with a `role` or a `capability` goes to another agent. One with none of them only thinks.
-    The result of a subtask with an `output_schema`, a JSON Schema, is JSON that matches it.
+    The result of a subtask with an `output_schema`, a JSON Schema, is JSON that matches it. An `exact` one, which a
+    workflow makes, calls its tool with its arguments as they are, or fails: no model is asked for them, and whatever
+    the tool returns is the result, with its type.
     `result` is text or a JSON value; of a failed subtask it is the error's message.
 
     A plan is made anew at once if a `critical` subtask fails. One with `partial_input` may start when a dependency has
@@ -61,6 +63,7 @@ class SubTask:
     confidence: float = field(default=1.0, kw_only=True)
     checkpoint: bool = field(default=False, kw_only=True)
     output_schema: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    exact: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tool_args", dict(self.tool_args))

@@ -186,6 +186,12 @@ class TaskContext:
         return tuple(self._assigned.allowed_tools)
 
     @property
+    def exact(self) -> bool:
+        """Whether the allowed tool is to be called with `tool_args_json`, or the task fails: a model must not be asked
+        for other arguments."""
+        return self._assigned.exact
+
+    @property
     def tool_args_json(self) -> str:
         """The arguments of the step's tool as one JSON object; empty if there are none."""
         return self._assigned.tool_args_json

@@ -291,8 +291,8 @@ def _check_role(error: Any, until: float) -> None:
 
 
 async def _prepared(request: RunRequest, template: Workflow, orchestrator: str) -> RunRequest:
-    """Starts the role if this machine's mesh lacks it, and names the roles if one of the steps is an approval, which
-    goes to the role that plans. Raises CliError if the role is missing elsewhere."""
+    """Starts the role if this machine's mesh lacks it, and names the roles if one of the steps may go to the role that
+    plans: an approval, or nothing. Raises CliError if the role is missing elsewhere."""
     from dataclasses import replace
 
     from archon.registry import RegistryClient
@@ -304,8 +304,8 @@ async def _prepared(request: RunRequest, template: Workflow, orchestrator: str) 
     from archon_services.local_mesh.options import WORKFLOW
 
     is_local = not orchestrator and active_context() is None
-    asks = _has_approvals(template)
-    if not is_local and not asks:
+    is_needed = _has_approvals(template) or _may_do_nothing(template)
+    if not is_local and not is_needed:
         return request
     registry = find_registry("")
     with connecting("registry", registry):
@@ -313,7 +313,12 @@ async def _prepared(request: RunRequest, template: Workflow, orchestrator: str) 
             roles = {instance.role for instance in await client.list_instances()}
     if ROLE not in roles and is_local:
         await send_command(running_home(), {"scale": {WORKFLOW: 1}}, print_stderr)
-    return replace(request, roles=sorted({*roles, ROLE})) if asks else request
+    return replace(request, roles=sorted({*roles, ROLE})) if is_needed else request
+
+
+def _may_do_nothing(template: Workflow) -> bool:
+    """Whether conditions and lists may leave no step: then the role itself ends the run."""
+    return all(step.kind in ("if", "for_each", "parallel", "workflow") for step in template.steps)
 
 
 def _has_approvals(template: Workflow) -> bool:

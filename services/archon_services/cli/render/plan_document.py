@@ -77,6 +77,7 @@ def _step(step: plan_pb2.PlanStep) -> dict[str, Any]:
         "critical": step.critical,
         "partial_input": step.partial_input,
         "confidence": step.confidence,
+        "exact": step.exact,
         "output_schema": json.loads(step.output_schema_json or "{}"),
         "estimated_seconds": step.estimated_seconds,
         "estimated_cost_micro_usd": step.estimated_cost_micro_usd,

@@ -66,6 +66,7 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         estimated_cost_micro_usd=source.estimated_cost_micro_usd,
         checkpoint=source.checkpoint,
         output_schema=_object(source.output_schema_json),
+        exact=source.exact,
     )
 
 
@@ -76,6 +77,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.role, target.capability = step.role, step.capability
     target.critical, target.partial_input, target.confidence = step.critical, step.partial_input, step.confidence
     target.expand, target.expand_on_failure = step.expand, step.expand_on_failure
+    target.exact = step.exact
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd
     target.checkpoint = step.checkpoint

@@ -32,6 +32,7 @@ def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> Non
     assigned.input.add(text=step.description or f"Call the tool {step.tool_name}.")
     if step.tool_name:
         assigned.allowed_tools.append(step.tool_name)
+        assigned.exact = step.exact
     if step.tool_args:
         assigned.tool_args_json = json.dumps(_filled(run, step), ensure_ascii=False, separators=(",", ":"))
         assigned.input.add(text=f"Arguments of the tool {step.tool_name}:\n{assigned.tool_args_json}")

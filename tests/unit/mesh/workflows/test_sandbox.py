@@ -52,7 +52,7 @@ def test_a_template_gives_its_value(source: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("source", "is_true"),
-    [("{{ flights }}", True), ("{{ [] }}", False), ("{{ 'false' }}", False), ("no", False), ("{{ city }}", True)],
+    [("{{ flights }}", True), ("{{ [] }}", False), ("{{ 'false' }}", False), ("no", False), ("{{ city != '' }}", True)],
 )
 def test_conditions_read_texts_as_people_do(source: str, is_true: bool) -> None:
     assert template(source).is_true(VALUES) is is_true

@@ -30,7 +30,8 @@ def test_every_text_is_written(encoding: str, kept: str, monkeypatch: pytest.Mon
 
 
 def test_a_stream_that_is_none_of_python_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
     escape_what_streams_lack()
     print(TEXT)
-    assert TEXT in sys.stdout.getvalue()  # type: ignore[attr-defined]
+    assert TEXT in stream.getvalue()

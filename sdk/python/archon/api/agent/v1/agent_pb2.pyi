@@ -97,6 +97,7 @@ class AssignTask(_message.Message):
     PLAN_REQUEST_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
+    EXACT_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
@@ -115,6 +116,11 @@ class AssignTask(_message.Message):
     """Why the result of the attempt before was refused: it is not what expected_output asks for. Empty if it was not."""
     output_schema_json: _builtins.str
     """JSON Schema of the answer, which is then one data_json part; empty: that of the role's registration, if it has one."""
+    exact: _builtins.bool
+    """True: the only allowed tool is called with `tool_args_json`, or the task fails; no model is asked for arguments. The
+    result is one part that says its type: text/plain for a text, else application/json. A text without a type is read
+    as JSON if it is an object, an array, a number, true or false.
+    """
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The task's input."""
@@ -196,10 +202,11 @@ class AssignTask(_message.Message):
         plan_request: Global___PlanRequest | None = ...,
         refusal: _builtins.str = ...,
         output_schema_json: _builtins.str = ...,
+        exact: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "plan_request", b"plan_request", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "output_schema_json", b"output_schema_json", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "exact", b"exact", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "output_schema_json", b"output_schema_json", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

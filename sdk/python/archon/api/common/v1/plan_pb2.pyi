@@ -94,6 +94,7 @@ class PlanStep(_message.Message):
     EXPAND_FIELD_NUMBER: _builtins.int
     EXPAND_ON_FAILURE_FIELD_NUMBER: _builtins.int
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
+    EXACT_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step's id, unique in the plan."""
     description: _builtins.str
@@ -132,6 +133,10 @@ class PlanStep(_message.Message):
     """True: if the step fails, the planner is asked for what takes its place."""
     output_schema_json: _builtins.str
     """JSON Schema of the result, which is then one JSON value; empty: none."""
+    exact: _builtins.bool
+    """True: the tool is called with these arguments, or the step fails; no model is asked for them, and whatever the tool
+    returns is the result.
+    """
     @_builtins.property
     def dependencies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The steps whose results this one needs, by their ids."""
@@ -168,10 +173,11 @@ class PlanStep(_message.Message):
         expand: _builtins.bool = ...,
         expand_on_failure: _builtins.bool = ...,
         output_schema_json: _builtins.str = ...,
+        exact: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "exact", b"exact", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
