@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from archon.errors import FieldViolation, InvalidArgument
 from archon.process_input import clean_environment, open_standard_streams
+from archon.wire import MAX_SECONDS
 from archon_mesh.plain_yaml import plain_yaml
 
 MAX_FILE: Final = 1024 * 1024
@@ -45,6 +46,14 @@ class ServiceSettings(BaseSettings):
         default=None,
         description="file to write host:port to when the service is ready; removed when it has stopped serving",
     )
+
+    @field_validator("*")
+    @classmethod
+    def _check_number(cls, value: Any) -> Any:
+        """No time in seconds is larger; protobuf and event loops take no infinity."""
+        if isinstance(value, float) and not -MAX_SECONDS <= value <= MAX_SECONDS:  # NaN is in no range
+            raise ValueError(f"must be at most {MAX_SECONDS:,.0f}")
+        return value
 
     @classmethod
     def settings_customise_sources(

@@ -162,7 +162,7 @@ def test_what_is_left_is_a_value_of_json(tmp_path: Path) -> None:
         "bad date": "2020-13-99",
         "equals": "=",
         "time": 45_045,
-        "octal": 8,
+        "octal": "010",
         "1": None,
         "bool": True,
         "number": -16,
@@ -174,3 +174,12 @@ def test_what_is_left_is_a_value_of_json(tmp_path: Path) -> None:
         "reference": "*x",
         "list": "[1]",
     }
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan", "1.0e+20"])
+@pytest.mark.parametrize("key", ["timeout", "tool_timeout", "subagent_timeout", "temperature"])
+def test_a_number_that_is_no_time_is_a_mistake_of_its_key(tmp_path: Path, key: str, value: str) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(f"name: x\nmodel: offline\n{key}: {value}\n")
+    with pytest.raises(InvalidArgument, match=rf"x\.yaml:3: {key}: "):
+        load_agent(file)

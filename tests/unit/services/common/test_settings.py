@@ -74,3 +74,11 @@ def test_process_with_an_invalid_value_exits_with_code_2() -> None:
 def test_kubernetes_service_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHON_PORT", "tcp://10.0.0.1:7100")
     assert load(OrchestratorSettings, []).port == 0
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e20", "Infinity"])
+@pytest.mark.parametrize("name", ["pause_timeout", "lease", "delete_after"])
+def test_a_time_that_is_no_time_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"ARCHON_{name.upper()}", value)
+    with pytest.raises(InvalidArgument, match=f"environment variable ARCHON_{name.upper()} is '{value}': "):
+        load(OrchestratorSettings, [])
