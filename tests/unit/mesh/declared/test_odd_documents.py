@@ -161,7 +161,7 @@ def test_what_is_left_is_a_value_of_json(tmp_path: Path) -> None:
         "date": "2020-01-01",
         "bad date": "2020-13-99",
         "equals": "=",
-        "time": 45_045,
+        "time": "12:30:45",
         "octal": "010",
         "1": None,
         "bool": True,
