@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -97,6 +98,31 @@ def test_processes_end_with_a_killed_supervisor(terminal: Terminal) -> None:
     assert "left over from a mesh that is not running" in findings["state"]["message"]
     assert "No mesh is running" in terminal.archon("down").out
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
+
+
+@pytest.mark.parametrize("gone", ["removed", "moved"])
+def test_a_mesh_ends_when_its_folder_is_gone(terminal: Terminal, tmp_path: Path, gone: str) -> None:
+    with terminal.start("up", "--only", "registry,orchestrator,designer", program=True) as running:
+        running.until("Ready after")
+        if gone == "removed":
+            shutil.rmtree(terminal.home)
+        else:
+            terminal.home.rename(tmp_path / "elsewhere")
+        assert running.end() == 1
+    assert f"error: the folder {terminal.home} was removed or replaced while its mesh was running" in running.text
+    assert not terminal.processes()
+    assert not terminal.home.exists()
+
+
+def test_a_mesh_whose_folder_was_removed_makes_room_for_the_next(terminal: Terminal) -> None:
+    assert terminal.archon("up", "--only", "registry", "--detach").code == 0
+    previous = terminal.state()
+    shutil.rmtree(terminal.home)
+    assert terminal.archon("up", "--only", "registry", "--detach").code == 0
+    wait_until(lambda: not _alive(previous.pid))
+    assert terminal.state().pid != previous.pid
+    assert terminal.state().phase == "ready", "the previous mesh leaves the files of this one alone"
+    assert terminal.archon("agents").code == 0
 
 
 def test_a_model_without_a_key_is_refused_before_anything_is_started(terminal: Terminal) -> None:

@@ -53,6 +53,7 @@ async def _run(home: Home, options: MeshOptions, *, steered: bool) -> int:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+    supervisor.check_folder()
     return 0
 
 

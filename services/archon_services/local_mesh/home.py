@@ -161,6 +161,15 @@ class Home:
                 left.unlink(missing_ok=True)
             yield
 
+    def is_held(self) -> bool:
+        """Whether the folder is still the one that this process locked: not removed, moved or replaced since."""
+        try:
+            return self._lock_file.read_text() == str(os.getpid())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True  # such as EIO: it says nothing about the folder
+
     def check_room(self, needed: int) -> None:
         """Raises ArchonError if the disk has fewer bytes left than needed."""
         left = shutil.disk_usage(self.root).free

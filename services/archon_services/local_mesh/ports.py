@@ -28,11 +28,13 @@ def is_free(port: int, host: str = HOST) -> bool:
     return True
 
 
-def free_port(taken: set[int]) -> int:
+def free_port(taken: set[int], host: str = HOST) -> int:
     """Returns a free port that is not in `taken`, and adds it. Raises Unavailable if none is found."""
     for _ in range(1_000):
         port = random.randrange(_LOW, _HIGH)
-        if port not in taken and is_free(port):
+        if port not in taken and is_free(port, host):
             taken.add(port)
             return port
+    if not is_free(0, host):
+        raise Unavailable(f"{host} is not an address of this machine: Archon needs IPv4 on the loopback interface")
     raise Unavailable("no port is free on this machine")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from itertools import groupby
 from types import TracebackType
 from typing import Any, Final
 
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError
+from archon.errors import ArchonError, FailedPrecondition
 from archon_services.local_mesh.child import EXTERNAL, GRACE, Child
 from archon_services.local_mesh.control import ControlServer
 from archon_services.local_mesh.errors import StartFailed
@@ -25,13 +26,15 @@ from archon_services.local_mesh.state import MeshState, Phase, write_state
 START_TIMEOUT: Final = 60.0
 
 _POLL: Final = 0.03
+_FOLDER_POLL: Final = 0.5
 
 
 class Supervisor:
     """Runs the processes of a plan. The constructor rotates their logs.
 
     Use it as a context manager inside `Home.hold`, from the main thread: the system kills the processes when the thread
-    that started them ends.
+    that started them ends. If the folder is removed, the supervisor sends its own process SIGTERM, as `archon down`
+    does, which finds the process by that folder and cannot any more.
     """
 
     def __init__(self, home: Home, plan: Plan) -> None:
@@ -44,6 +47,8 @@ class Supervisor:
             spec.name: Child(spec, home, self._changed.set, restarts=plan.restarts) for spec in plan.specs
         }
         self._writer = BackgroundLoop("state.json", self._write_changes)
+        self._watch = BackgroundLoop("folder", self._watch_folder)
+        self._folder_is_gone = False
         self._instances = RoleInstances(home, plan, self._children, self._changed)
         self._control = ControlServer(home, self._execute)
         self._stopped: asyncio.Task[None] | None = None
@@ -84,8 +89,9 @@ class Supervisor:
         Raises StartFailed if a process cannot start, or after `timeout` seconds.
         """
         try:
-            write_state(self.home, self.state())
+            self._write_state()
             self._writer.start()
+            self._watch.start()
             if self.plan.etcd and "etcd" not in self._children and self.plan.etcd != "memory":
                 await check_etcd(self.plan.etcd)
             if any(spec.role == WORKFLOW for spec in self.plan.specs):
@@ -128,17 +134,32 @@ class Supervisor:
             await asyncio.gather(*(child.wait_served() for child in group))
         await asyncio.gather(*stops)
         await self._writer.close()
+        await self._watch.close()
         if self._phase == "failed":
-            write_state(self.home, self.state())  # `wait_ready` reads the error
-        else:
+            self._write_state()  # `wait_ready` reads the error
+        elif self.home.is_held():
             self.home.state_file.unlink(missing_ok=True)
+
+    def check_folder(self) -> None:
+        """Raises FailedPrecondition if the mesh was stopped because its folder is gone."""
+        if self._folder_is_gone:
+            raise FailedPrecondition(
+                f"the folder {self.home.root} was removed or replaced while its mesh was running: the mesh "
+                "was stopped, the runs and the shared memory in that folder are gone"
+            )
+
+    async def _watch_folder(self) -> None:
+        while self.home.is_held():  # noqa: ASYNC110 - no event tells that a file was removed
+            await asyncio.sleep(_FOLDER_POLL)
+        self._folder_is_gone = True
+        os.kill(os.getpid(), signal.SIGTERM)
 
     async def _execute(self, command: str, value: Any, report: Report) -> None:
         """Executes a command; when its caller gets the answer, the state file has what it changed."""
         try:
             await self._instances.execute(command, value, report)
         finally:
-            write_state(self.home, self.state())
+            self._write_state()
 
     async def _start_children(self) -> None:
         """Starts the processes: those of Archon as forks of one process, which imports what they need once."""
@@ -191,8 +212,12 @@ class Supervisor:
 
     def _set_phase(self, phase: Phase) -> None:
         self._phase = phase
-        write_state(self.home, self.state())
+        self._write_state()
         self._changed.set()
+
+    def _write_state(self) -> None:
+        if self.home.is_held():  # another mesh may have the folder by now
+            write_state(self.home, self.state())
 
     async def _write_changes(self) -> None:
         """Writes the state after changes, at most once per poll."""
@@ -200,7 +225,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(_POLL)
             if (state := self.state()) != written:
-                write_state(self.home, state)
+                self._write_state()
                 written = state
             else:
                 self._changed.clear()  # others that wait for it look at the state before they wait

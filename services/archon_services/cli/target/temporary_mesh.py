@@ -21,7 +21,8 @@ async def own_mesh(
     """Starts a mesh, yields when it is ready, and stops it.
 
     `created` gets the supervisor before any process starts. A signal during the start raises Interrupted; a signal
-    during the stop, usually the second Ctrl-C, kills the remaining processes.
+    during the stop, usually the second Ctrl-C, kills the remaining processes. Raises FailedPrecondition if the folder
+    was removed meanwhile.
     """
     with home.hold():
         supervisor = Supervisor(home, make_plan(home, options))
@@ -36,6 +37,7 @@ async def own_mesh(
                 if await signals.race(stopping) is not None:
                     supervisor.kill()
             stopping.result()
+            supervisor.check_folder()
 
 
 @asynccontextmanager
