@@ -34,6 +34,7 @@ from archon.memory.long_term.entry import (
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
 from archon_mesh.memory.long_term.embedders.base import Embedder
+from archon_mesh.memory.long_term.embedders.checked import CheckedEmbedder
 from archon_mesh.memory.long_term.embedders.offline import OfflineEmbedder
 from archon_mesh.memory.long_term.growth import DEFAULT_GROWTH, GrowthLimits, Tidied
 from archon_mesh.memory.long_term.guard import LIMIT, Guard
@@ -83,7 +84,7 @@ class LongTermMemory:
     ) -> None:
         """`metadata` is added to every entry that is stored, and is no filter of queries. `timeout` is in seconds: how
         long a caller waits for the store, and for the embedder, before they count as down."""
-        embedder = embedder or OfflineEmbedder()
+        embedder = CheckedEmbedder(embedder or OfflineEmbedder())
         self.tenant = tenant
         self._metadata = limits_of_entries.check_metadata(metadata)
         self._store = store

@@ -147,6 +147,22 @@ async def test_words_decide_while_the_embedder_is_down(memory: LongTermMemory, e
     assert (await memory.stats()).pending == 1
 
 
+async def test_a_text_is_stored_whatever_its_embedder_raises(
+    memory: LongTermMemory, embedder: FragileEmbedder, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: Sequence[str]) -> list[Vector]:
+        raise RuntimeError("CUDA out of memory")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(embedder, "embed", fail)
+        entry_id = await memory.store("The wifi password is on the fridge")
+        assert [found.entry.id for found in await memory.query("wifi password")] == [entry_id]
+        await memory.upkeep.round()
+    clock.now += 120
+    await memory.upkeep.round()
+    assert (await memory.stats()).pending == 0
+
+
 async def test_a_failed_embedding_is_made_up_for(
     memory: LongTermMemory, embedder: FragileEmbedder, clock: Clock
 ) -> None:

@@ -1,0 +1,66 @@
+"""Lets no fault of an embedder reach the memories that it embeds."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Sequence
+from math import isfinite
+
+from archon.errors import ArchonError, Unavailable
+from archon.failure_kinds import PROVIDER
+from archon_mesh.memory.long_term.embedders.base import Embedder
+from archon_mesh.memory.long_term.port import Vector
+
+
+class CheckedEmbedder:
+    """An embedder around `embedder`, which it closes. Whatever that raises is an error of `archon.errors`, and so are
+    vectors that are too many, too few, empty, of different lengths or not finite."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    @property
+    def dimensions(self) -> int:
+        return self._embedder.dimensions
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self._embedder.range
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """Raises what the embedder raises if that is an ArchonError or a TimeoutError, else Unavailable."""
+        try:
+            return _checked(await self._embedder.embed(texts), len(texts))
+        except (ArchonError, TimeoutError, KeyboardInterrupt):
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise self._failed("CancelledError") from None
+        except BaseException as error:  # a panic of an extension in Rust is no Exception
+            raise self._failed(f"{type(error).__name__}: {error}") from error
+
+    async def close(self) -> None:
+        await self._embedder.close()
+
+    def _failed(self, reason: str) -> Unavailable:
+        return Unavailable(f"the embedder {self.name} failed: {reason}", kind=PROVIDER)
+
+
+def _checked(vectors: Sequence[Sequence[float]], count: int) -> list[Vector]:
+    """Raises ValueError or TypeError."""
+    read = [vector if isinstance(vector, array) else array("f", vector) for vector in vectors]
+    sizes = sorted({len(vector) for vector in read})
+    if len(read) != count:
+        raise ValueError(f"{len(read)} vectors for {count} texts")
+    if count and (len(sizes) != 1 or sizes[0] == 0):
+        raise ValueError(f"vectors of {' and '.join(map(str, sizes))} dimensions")
+    if not all(isfinite(sum(vector)) for vector in read):
+        raise ValueError("a vector is not finite")
+    return read
