@@ -168,7 +168,7 @@ async def test_a_request_waits_for_a_free_process(monkeypatch: pytest.MonkeyPatc
     limited = LimitedProcesses("archon_mesh.workflows.evaluate", memory_bytes=256 << 20, at_once=1)
 
     async def answer(text: str) -> object:
-        request = f'{{"source": "{text}", "expression": null, "values": {{}}}}'
+        request = f'{{"source": "{text}", "expression": null, "values": {{}}, "is_condition": false}}'
         return await limited.call_on_thread(request, cpu_seconds=60, seconds=60)
 
     assert await asyncio.gather(*(answer(f"{number}") for number in range(5))) == [f'"{n}"' for n in range(5)]
