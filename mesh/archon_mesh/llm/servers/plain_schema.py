@@ -30,10 +30,12 @@ def _plain(schema: object, root: Mapping[str, Any], depth: int) -> dict[str, Any
     if schema.get("format") in _FORMATS:
         plain["format"] = schema["format"]
     if isinstance(kinds := schema.get("type"), list):
-        kinds = [kind for kind in kinds if kind != "null"]
+        kinds = [kind for kind in kinds if isinstance(kind, str) and kind != "null"]
         plain["type"] = kinds[0] if len(kinds) == 1 else None
         plain["anyOf"] = [{"type": kind} for kind in kinds]
         plain["nullable"] = "null" in schema["type"]
+    elif not isinstance(kinds, str):
+        plain.pop("type", None)
     if isinstance(choices := schema.get("anyOf", schema.get("oneOf")), list):
         plain["nullable"] = any(isinstance(choice, Mapping) and choice.get("type") == "null" for choice in choices)
         plain["anyOf"] = [

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
+from typing import Final
 
 from archon_mesh.core.run.types import Requirement
 
 Wake = Callable[[], None]
 
+_SLACK: Final = 64
+"""Entries of runs that have left a heap, beyond as many as have not, before it is built anew."""
+
 
 class _Queue:
-    """The callbacks of one requirement, by run: the run whose turn is next is the first."""
+    """The callbacks of one requirement, by run."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, OrderedDict[int, Wake]] = OrderedDict()
+        self._runs: dict[str, OrderedDict[int, Wake]] = {}
+        self._order: list[tuple[int, str]] = []
+        """A heap of turns. An entry is valid if `_turns` has it; turns only grow, so a valid one is at most too low."""
         self._turns: dict[str, int] = {}
-        """The turn of each run when it got its place."""
 
     def __bool__(self) -> bool:
         return bool(self._runs)
@@ -29,17 +35,20 @@ class _Queue:
         if run_id not in self._runs:
             self._runs[run_id] = OrderedDict()
             self._turns[run_id] = turn
+            heappush(self._order, (turn, run_id))
         self._runs[run_id][ticket] = wake
 
     def first(self, turns: dict[str, list[int]]) -> str:
-        """Returns the run that is next; one that has had its turn in another queue goes to the end."""
+        """Returns the run whose last turn is the longest ago, in whatever queue it was."""
         while True:
-            run_id = next(iter(self._runs))
-            turn = turns[run_id][0]
-            if self._turns[run_id] == turn:
+            turn, run_id = self._order[0]
+            if self._turns.get(run_id) != turn:
+                heappop(self._order)
+            elif turn == (last := turns[run_id][0]):
                 return run_id
-            self._turns[run_id] = turn
-            self._runs.move_to_end(run_id)
+            else:
+                self._turns[run_id] = last
+                heapreplace(self._order, (last, run_id))
 
     def take(self, run_id: str) -> Wake:
         """Removes and returns the oldest callback of a run."""
@@ -57,6 +66,9 @@ class _Queue:
         wake = tasks.pop(ticket)
         if not tasks:
             del self._runs[run_id], self._turns[run_id]
+            if len(self._order) > 2 * len(self._turns) + _SLACK:
+                self._order = [(turn, run) for run, turn in self._turns.items()]
+                heapify(self._order)
         return wake
 
 

@@ -95,6 +95,9 @@ def test_the_schema_of_a_model_has_known_keys_only_and_allows_what_it_allowed() 
         ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
         ({"type": "string", "format": "uri", "$schema": "x"}, {"type": "string"}),
         ({"$ref": "#/$defs/none"}, {}),
+        ({"type": [[None, None]]}, {}),
+        ({"type": 5}, {}),
+        ({"type": ["string", 5]}, {"type": "string"}),
         ({"$ref": "#"}, {}),
         (
             {"allOf": [{"$ref": "#/$defs/a"}, {"required": ["b"]}], "$defs": {"a": {"properties": {"b": {}}}}},
