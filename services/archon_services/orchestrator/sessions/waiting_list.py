@@ -79,6 +79,8 @@ class _Role:
         self.queues: dict[Requirement, _Queue] = {}
         self.turns: dict[str, list[int]] = {}
         """By run: the ticket of its last turn, or of its first callback, and how many callbacks it has."""
+        self.last_woken: dict[str, int] = {}
+        """The runs that the last call of `wake` has woken, in order, each with its ticket in `turns`."""
 
 
 class WaitingList:
@@ -95,6 +97,8 @@ class WaitingList:
         role = self._roles.setdefault(requirement.role, _Role())
         standing = role.turns.setdefault(run_id, [ticket, 0])
         standing[1] += 1
+        if standing[0] == ticket and run_id in role.last_woken:  # it comes back
+            role.last_woken[run_id] = ticket
         role.queues.setdefault(requirement, _Queue()).add(run_id, standing[0], ticket, wake)
         return lambda: self._remove(requirement, run_id, ticket)
 
@@ -119,6 +123,10 @@ class WaitingList:
         role = self._roles.get(role_name)
         if role is None or slots <= 0:
             return
+        for run_id, ticket in role.last_woken.items():  # those that have come since are before them
+            if run_id in role.turns and role.turns[run_id][0] == ticket:
+                role.turns[run_id][0] = next(self._tickets)
+        role.last_woken.clear()
         fitting = [requirement for requirement in role.queues if fits(requirement)]
         for _ in range(slots):
             fitting = [requirement for requirement in fitting if requirement in role.queues]
@@ -127,7 +135,9 @@ class WaitingList:
             heads = [(role.queues[requirement].first(role.turns), requirement) for requirement in fitting]
             run_id, requirement = min(heads, key=lambda head: role.turns[head[0]][0])
             wake = role.queues[requirement].take(run_id)
-            role.turns[run_id][0] = next(self._tickets)
+            role.turns[run_id][0] = ticket = next(self._tickets)
+            role.last_woken.pop(run_id, None)
+            role.last_woken[run_id] = ticket
             self._left(role, requirement, run_id)
             wake()
 

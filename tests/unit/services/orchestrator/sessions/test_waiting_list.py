@@ -70,7 +70,7 @@ def test_a_run_with_one_task_waits_for_one_of_each_other_run_at_most() -> None:
     assert woken.wake(2) == ["greedy.0", "greedy.1"]
     woken.add("honest.0")
     woken.add("other.0")
-    assert woken.wake(4) == ["greedy.2", "honest.0", "other.0", "greedy.3"]
+    assert woken.wake(4) == ["honest.0", "other.0", "greedy.2", "greedy.3"]
 
 
 def test_a_run_that_waits_with_another_requirement_has_its_turn_too() -> None:
@@ -82,13 +82,14 @@ def test_a_run_that_waits_with_another_requirement_has_its_turn_too() -> None:
     assert woken.wake(3) == ["greedy.0", "honest.0", "greedy.1"]
 
 
-def test_a_run_that_had_its_turn_with_another_requirement_stays_before_those_that_come_later() -> None:
+def test_a_run_that_had_its_turn_with_another_requirement_is_before_one_that_had_a_later_turn() -> None:
     woken = Woken()
-    woken.add("a.0", ABLE)
-    woken.add("a.1", PLAIN)
-    assert woken.wake(1, ABLE) == ["a.0"]
-    woken.add("b.0", PLAIN)
-    assert woken.wake(1) == ["a.1"]
+    woken.add("first.able", ABLE)
+    woken.add("second.0", PLAIN)
+    woken.add("first.plain", PLAIN)
+    assert woken.wake(2) == ["first.able", "second.0"]
+    woken.add("second.1", PLAIN)
+    assert woken.wake(1) == ["first.plain"]
 
 
 def test_tasks_that_are_added_and_removed_leave_nothing_behind() -> None:
