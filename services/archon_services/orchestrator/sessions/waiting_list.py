@@ -39,7 +39,7 @@ class _Queue:
         self._runs[run_id][ticket] = wake
 
     def first(self, turns: dict[str, list[int]]) -> str:
-        """Returns the run whose last turn is the longest ago, in whatever queue it was."""
+        """Returns the run with the oldest last turn. `turns` has the last turn of each run over all queues."""
         while True:
             turn, run_id = self._order[0]
             if self._turns.get(run_id) != turn:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from archon_mesh.memory.long_term.embedders.base import Embedder
+from archon_mesh.memory.long_term.embedders.wrapper import EmbedderWrapper
 from archon_mesh.memory.long_term.port import Vector
 
 MAX_ENTRIES: Final = 10_000
@@ -17,27 +18,15 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 _OVERHEAD: Final = 200
 
 
-class CachedEmbedder:
+class CachedEmbedder(EmbedderWrapper):
     """An embedder around `embedder`, which it closes. The vector that was used longest ago is dropped first."""
 
     def __init__(self, embedder: Embedder, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
         self._bytes = 0
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def dimensions(self) -> int:
-        return self._embedder.dimensions
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return self._embedder.range
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         keys = [sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
@@ -50,9 +39,6 @@ class CachedEmbedder:
                 known[key] = vector
                 self._keep(key, vector)
         return [known[key] for key in keys]
-
-    async def close(self) -> None:
-        await self._embedder.close()
 
     def _keep(self, key: bytes, vector: Vector) -> None:
         if (replaced := self._vectors.pop(key, None)) is not None:

@@ -9,28 +9,13 @@ from math import isfinite
 
 from archon.errors import ArchonError, Unavailable
 from archon.failure_kinds import PROVIDER
-from archon_mesh.memory.long_term.embedders.base import Embedder
+from archon_mesh.memory.long_term.embedders.wrapper import EmbedderWrapper
 from archon_mesh.memory.long_term.port import Vector
 
 
-class CheckedEmbedder:
+class CheckedEmbedder(EmbedderWrapper):
     """An embedder around `embedder`, which it closes. Whatever that raises is an error of `archon.errors`, and so are
     vectors that are too many, too few, empty, of different lengths or not finite."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def dimensions(self) -> int:
-        return self._embedder.dimensions
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return self._embedder.range
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """Raises what the embedder raises if that is an ArchonError or a TimeoutError, else Unavailable."""
@@ -45,9 +30,6 @@ class CheckedEmbedder:
             raise self._failed("CancelledError") from None
         except BaseException as error:  # a panic of an extension in Rust is no Exception
             raise self._failed(f"{type(error).__name__}: {error}") from error
-
-    async def close(self) -> None:
-        await self._embedder.close()
 
     def _failed(self, reason: str) -> Unavailable:
         return Unavailable(f"the embedder {self.name} failed: {reason}", kind=PROVIDER)
