@@ -8,8 +8,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import chdir, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, chdir
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,7 @@ async def served(mesh: Mesh, served_file: Path) -> AsyncIterator[Mesh]:
     await eventually(lambda: is_served(mesh, process, "waiter"), PATIENCE)
     yield mesh
     process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE) == 0
+    assert await asyncio.to_thread(process.wait, PATIENCE) == 0
 
 
 async def is_served(mesh: Mesh, process: Process, role: str) -> bool:
@@ -97,8 +97,8 @@ def test_new_agent_runs_and_is_not_overwritten(file: Path) -> None:
     assert schema["title"] == "An agent of Archon"
 
 
-@contextmanager
-def serving(mesh: Mesh, folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
+@asynccontextmanager
+async def serving(mesh: Mesh, folder: Path, *command: str) -> AsyncIterator[subprocess.Popen[str]]:
     """Runs a command that serves an agent in the mesh during the block; it must drain at its end."""
     environment = {**Terminal(folder / "home").environment, "ARCHON_REGISTRY": mesh.registry.address}
     with (
@@ -108,7 +108,7 @@ def serving(mesh: Mesh, folder: Path, *command: str) -> Iterator[subprocess.Pope
         try:
             yield process
             process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0
+            assert await asyncio.to_thread(process.wait, PATIENCE) == 0
         finally:
             process.kill()
 
@@ -127,7 +127,7 @@ def python_agent(tmp_path: Path, name: str) -> Path:
 async def test_new_python_agent_serves_its_tool(
     mesh: Mesh, python_agent: Path, command: Sequence[str], name: str
 ) -> None:
-    with serving(mesh, python_agent.parent, *command, python_agent.name) as process:
+    async with serving(mesh, python_agent.parent, *command, python_agent.name) as process:
         await eventually(lambda: is_served(mesh, process, name), PATIENCE)
         run = (await mesh.client.submit("What time is it?", roles=[name], wait=20)).run
         assert "It is " in answer_text(run)
@@ -143,7 +143,7 @@ def test_new_python_agent_is_checked_and_not_overwritten(tmp_path: Path) -> None
 @pytest.mark.slow
 async def test_reload_serves_what_the_file_has_become(mesh: Mesh, file: Path) -> None:
     tools, log = file.parent / "helper_tools.py", file.parent / "log.txt"
-    with serving(mesh, file.parent, *ARCHON, "serve", "--reload", file.name) as process:
+    async with serving(mesh, file.parent, *ARCHON, "serve", "--reload", file.name) as process:
 
         async def answers(text: str) -> bool:
             if not await is_served(mesh, process, "helper"):

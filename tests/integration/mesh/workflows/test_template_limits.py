@@ -132,12 +132,12 @@ async def test_templates_of_one_expansion_have_one_limit(tmp_path: Path, monkeyp
 async def test_waiting_for_a_process_is_not_time_of_an_expansion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "SECONDS", 5.0)
+    monkeypatch.setattr(sandbox, "SECONDS", 2.0)
     limited = LimitedProcesses("archon_mesh.workflows.evaluate", memory_bytes=256 << 20, at_once=1)
     monkeypatch.setattr(sandbox, "_processes", limited)
     assert limited._free.acquire()
     expanding = asyncio.create_task(expand_on_thread(workflow(tmp_path, "{{ 7 * 191 }}"), {}, {}))
-    await hold(5.5)
+    await hold(2.5)
     assert not expanding.done()
     limited._free.release()
     assert (await expanding).subtasks[0].description == "1337"
@@ -198,12 +198,12 @@ sys.stdin.read()
 @pytest.mark.parametrize(
     ("state", "end"),
     [
-        ("idle", signal.SIGKILL),
         ("idle", signal.SIGTERM),
-        ("idle", None),
         ("busy", signal.SIGKILL),
-        ("busy", signal.SIGTERM),
-        ("busy", signal.SIGINT),
+        pytest.param("idle", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("idle", None, marks=pytest.mark.slow),
+        pytest.param("busy", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("busy", signal.SIGINT, marks=pytest.mark.slow),
     ],
 )
 def test_no_process_outlives_its_parent(state: str, end: signal.Signals | None) -> None:

@@ -46,6 +46,8 @@ sys.exit(agent.run())
 REFUSED = """
 import sys
 from archon.agent import AgentServer
+from archon.registry import RegistryClient
+RegistryClient.register.__kwdefaults__["timeout"] = 0.5
 agent = AgentServer("poet", tags={"ode": "o" * 1000})
 @agent.task
 async def work(task):

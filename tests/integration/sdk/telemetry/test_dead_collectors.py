@@ -93,9 +93,18 @@ def unknown_name() -> Iterator[str]:
     yield "http://collector.invalid:4318"
 
 
+QUICK = ((refused, "grpc"), (black_hole, "http/protobuf"), (silent, "grpc"), (unavailable, "http/protobuf"))
+
+
 @pytest.mark.liveness
-@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-@pytest.mark.parametrize("dead", [refused, black_hole, silent, silent_tls, unavailable, unknown_name])
+@pytest.mark.parametrize(
+    ("dead", "protocol"),
+    [
+        pytest.param(dead, protocol, marks=[] if (dead, protocol) in QUICK else pytest.mark.slow)
+        for dead in (refused, black_hole, silent, silent_tls, unavailable, unknown_name)
+        for protocol in ("http/protobuf", "grpc")
+    ],
+)
 async def test_a_dead_collector_delays_the_end_of_no_process(dead: Callable[[], object], protocol: str) -> None:
     with dead() as url:  # type: ignore[attr-defined]
         exporters = {f"OTEL_{signal}_EXPORTER": "otlp" for signal in ("TRACES", "METRICS", "LOGS")}

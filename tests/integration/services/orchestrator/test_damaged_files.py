@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
@@ -125,7 +126,7 @@ async def test_a_damaged_header_stops_a_start_with_a_sentence(
     assert "restore it" in sentence(orchestrator)
 
 
-@pytest.mark.parametrize("content", [b"\0", b"\x5a\xa5\x13", os.urandom(4096)], ids=["zeros", "pattern", "random"])
+@pytest.mark.parametrize("content", [b"\0", random.Random(7).randbytes(4096)], ids=["zeros", "random"])
 @pytest.mark.parametrize("victim", ["r3", "r40"], ids=["of open runs", "of ended runs"])
 async def test_runs_of_a_damaged_page_are_data_loss_alone(
     path: Path, orchestrator: ServiceProcess, content: bytes, victim: str

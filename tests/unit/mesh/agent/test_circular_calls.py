@@ -55,7 +55,7 @@ def circle(*names: str, stateless: bool, times: int = 1, **more: Any) -> list[Ag
 
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("stateless", [False, True], ids=["stateful", "stateless"])
-@pytest.mark.parametrize("names", ["ab", "abc", "abcd"])
+@pytest.mark.parametrize("names", ["ab", "abc", pytest.param("abcd", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("limit", [1, 2, 4, 8])
 async def test_each_agent_of_a_circle_answers_a_query_of_its_own(
     names: str, stateless: bool, limit: int, times: int

@@ -17,7 +17,7 @@ from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.memory.automatic import MemoryMiddleware, open_memory
 from archon_mesh.memory.automatic.entries import TURN
-from archon_mesh.memory.long_term import LongTermMemory, OfflineEmbedder, Outbox, SqliteLongTermStore
+from archon_mesh.memory.long_term import LongTermMemory, OfflineEmbedder, Outbox, SqliteLongTermStore, upkeep
 from archon_mesh.memory.long_term.port import Vector
 from tests.fixtures.waiting import Eventually
 
@@ -34,8 +34,9 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.liveness
 async def test_what_a_locked_file_cannot_take_arrives_later(
-    memory: LongTermMemory, tmp_path: Path, eventually: Eventually
+    memory: LongTermMemory, tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(upkeep, "INTERVAL", 0.2)
     agent = clerk(MemoryMiddleware(memory))
     await agent.run_async("Good morning.")
     lock = apsw.Connection(str(tmp_path / "long_term.db"))

@@ -113,7 +113,7 @@ SLOW_FUNCTIONS = [
 @pytest.mark.parametrize("sql", SLOW_FUNCTIONS)
 async def test_a_function_that_does_not_end_is_ended(file: Path, sql: str) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-    query = SqlQuery(url_of(file), seconds=1.0)
+    query = SqlQuery(url_of(file), seconds=0.5)
     began = time.monotonic()
     with pytest.raises((DeadlineExceeded, InvalidArgument, ResourceExhausted)):
         await query.execute(sql=endless + sql)
@@ -133,7 +133,7 @@ async def test_a_function_that_does_not_end_is_ended(file: Path, sql: str) -> No
 )
 async def test_a_query_keeps_its_memory(file: Path, sql: str) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-    running = asyncio.create_task(SqlQuery(url_of(file), seconds=5.0).execute(sql=endless + sql))
+    running = asyncio.create_task(SqlQuery(url_of(file), seconds=1.5).execute(sql=endless + sql))
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     largest = 0
     while not (await asyncio.wait({running}, timeout=LOOK))[0]:

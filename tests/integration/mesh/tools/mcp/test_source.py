@@ -242,7 +242,9 @@ async def test_pauses_between_connections_double(tmp_path: Path) -> None:
     ],
 )
 async def test_server_that_speaks_no_mcp_is_a_typed_error(program: str, error: type[ArchonError]) -> None:
-    source = McpToolSource("bad", command=sys.executable, args=["-c", program], connect_seconds=3)
+    source = McpToolSource(
+        "bad", command=sys.executable, args=["-c", program], connect_seconds=10 if error is Unavailable else 1
+    )
     with pytest.raises(error, match="MCP server bad"):
         await asyncio.wait_for(source.connect(), 60)
     assert source.tools == []

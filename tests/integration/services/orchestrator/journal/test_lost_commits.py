@@ -78,8 +78,17 @@ def flip(where: float) -> Callable[[Path], None]:
 HARMS = [cut_to_half, cut_the_last_frame, empty, remove, *map(flip, (0.0, 0.004, 0.1, 0.35, 0.6, 0.9, 0.99))]
 
 
-@pytest.mark.parametrize("sync", ["normal", "full"])
-@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
+QUICK = HARMS[::3]
+
+
+@pytest.mark.parametrize(
+    ("harm", "sync"),
+    [
+        pytest.param(harm, sync, marks=[] if harm in QUICK else pytest.mark.slow, id=f"{harm.__name__}-{sync}")
+        for harm in HARMS
+        for sync in ("normal", "full")
+    ],
+)
 async def test_a_start_stops_with_a_sentence_and_leaves_everything_as_it_is(
     tmp_path: Path, harm: Callable[[Path], None], sync: str
 ) -> None:

@@ -108,7 +108,7 @@ async def test_a_silent_client_is_replaced_within_the_idle_timeout() -> None:
     async with OpenAIServer() as server:
         server.script(Answer(events=[chunk({"content": "late"})], delay=20))
         model = FallbackModel([OpenAIModel("some-model", base_url=server.url), ScriptedModel(["yes"])])
-        reply = await deadline.generate(model, ModelRequest(HELLO.messages, timeout=20, idle_timeout=4.0))
+        reply = await deadline.generate(model, ModelRequest(HELLO.messages, timeout=2.5, idle_timeout=2.0))
         await model.close()
     assert reply.text == "yes"
 
