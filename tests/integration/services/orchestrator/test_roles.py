@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import string
@@ -13,7 +14,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.openai_server import OpenAIServer
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 from tests.fixtures.services import ServiceProcess
 
 PROSE = [
@@ -115,7 +116,9 @@ async def test_a_designer_without_dependencies_gets_no_context(
 
 async def test_a_role_with_an_openai_endpoint_streams_its_tokens(own_mesh: Mesh) -> None:
     mesh = own_mesh
+    watched, events = asyncio.Event(), []
     async with OpenAIServer() as server:
+        server.script(Answer(events=[chunk({"content": text}) for text in ("R1: ", "blue.")], gate=watched))
         await role(
             mesh,
             "requirements",
@@ -124,7 +127,9 @@ async def test_a_role_with_an_openai_endpoint_streams_its_tokens(own_mesh: Mesh)
             OPENAI_API_KEY="sk-test",
         )
         handle = await mesh.client.submit("Clerks must see overdue books.", roles=["requirements"])
-        events = [event async for event in handle.events()]
+        async for event in handle.events():
+            watched.set()  # pieces of a text are for those who watch
+            events.append(event)
         run = await handle.result()
     assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
     assert any(event.text_delta.text for event in events)

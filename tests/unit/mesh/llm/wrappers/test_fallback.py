@@ -104,7 +104,7 @@ async def test_an_agent_repeats_a_broken_reply_as_another_message() -> None:
     assert texts.count("TEXT_MESSAGE_START") == texts.count("TEXT_MESSAGE_END") == 2
 
 
-async def test_a_silent_client_is_replaced_within_half_the_time_for_a_first_token() -> None:
+async def test_a_silent_client_is_replaced_within_the_idle_timeout() -> None:
     async with OpenAIServer() as server:
         server.script(Answer(events=[chunk({"content": "late"})], delay=20))
         model = FallbackModel([OpenAIModel("some-model", base_url=server.url), ScriptedModel(["yes"])])
