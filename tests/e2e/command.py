@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import signal
 
-from archon_services.cli.commands import chat
+from archon_services.cli.chat import output
 from tests.fixtures.command_line import main
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if patience := os.environ.get("CHAT_PATIENCE"):
-        chat.PATIENCE = float(patience)  # type: ignore[misc]
+        output.PATIENCE = float(patience)  # type: ignore[misc]
     main()

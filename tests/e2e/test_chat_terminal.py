@@ -91,3 +91,45 @@ async def test_a_provider_that_fails_one_call_in_three_fails_no_answer_of_a_chat
     assert done.code == 0, done.err
     assert [line for line in lines if f"echo: {line}" not in done.out] == []
     assert server.failed >= 8
+
+
+APPROVING = """
+from archon_mesh.tools.people import PersonQuestion, ask_person
+from archon_mesh.core.people import QuestionKind
+
+
+async def order(task: str = "") -> str:
+    "Orders paint."
+    colour = await ask_person("Which colour?")
+    decision = await ask_person(PersonQuestion(f"Order {colour.text} paint?", QuestionKind.APPROVAL))
+    return f"{decision.decision.name} {colour.text}: {decision.text}"
+"""
+
+
+def test_chat_with_a_file_asks_the_person_and_passes_on_the_answers(folder: Path) -> None:
+    (folder / "order.py").write_text(APPROVING)
+    (folder / "order.yaml").write_text("name: buyer\ntools: ['order:order']\n")
+    with chat(folder, "order.yaml") as screen:
+        screen.until("you: ")
+        screen.type("Order paint\n")
+        screen.until("buyer asks:")
+        screen.until("Which colour?")
+        screen.until("> ")
+        screen.type("\nblue\n")
+        screen.until("Order blue paint?")
+        screen.until("a: approve, r REASON: reject, m FILE: modify")
+        screen.type("perhaps\nr too dear\n")
+        screen.until("answer with a: approve")
+        screen.until("REJECT blue: too dear")
+        screen.until("you: ", times=2)
+        screen.type("\n")
+        assert screen.end() == 0
+
+
+def test_lines_that_come_at_once_are_messages_and_answers_in_their_order(folder: Path) -> None:
+    (folder / "order.py").write_text(APPROVING)
+    (folder / "order.yaml").write_text("name: buyer\ntools: ['order:order']\n")
+    terminal = Terminal(folder / "home")
+    done = terminal.fork("chat", str(folder / "order.yaml"), stdin="Order paint\nred\na\nOrder paint\n")
+    assert "APPROVE red" in done.out
+    assert "the input ended before the question had its answer" in done.out + done.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +126,30 @@ def test_killed_coordinator_reuses_its_delegations(terminal: Terminal) -> None:
     text = terminal.archon("trace", "last", "--width", "140").out
     assert "coordinator (lost)" in text and "* coordinator #2" in text
     assert "reuses the task of an earlier delegation" in text
+
+
+CLERK = "name: {name}\nmodel: offline\nmemory: {{long_term: true}}\n"
+
+
+def test_a_served_file_remembers_in_the_memory_of_its_mesh(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "clerk.yaml").write_text(CLERK.format(name="recaller"))
+    preference = "I only fly with window seats."
+    with terminal.start("serve", str(tmp_path / "clerk.yaml")) as serving:
+        wait_until(lambda: "recaller" in terminal.archon("agents").out, within=PATIENCE)
+        told = terminal.archon("run", preference, "--role", "recaller", "--user", "window-ana", "--quiet")
+        assert told.code == 0, told.err
+        search = ("memory", "search", "window seats", "--user", "window-ana", "--json")
+        wait_until(lambda: preference in terminal.archon(*search).out, within=PATIENCE)
+        assert preference not in terminal.archon("memory", "search", "window seats", "--user", "bo", "--json").out
+        assert "Memories deleted: " in terminal.archon("memory", "forget", "--user", "window-ana").out
+        assert preference not in terminal.archon(*search).out
+        assert "note: " not in serving.text
+    assert not (terminal.home / "agent_memory.db").exists()
+
+
+def test_a_file_that_is_served_without_a_memory_service_says_so(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "clerk.yaml").write_text(CLERK.format(name="loner"))
+    elsewhere = Terminal(tmp_path / "home", ARCHON_REGISTRY=terminal.state().registry)
+    with elsewhere.start("serve", str(tmp_path / "clerk.yaml")) as serving:
+        serving.until("note: the memory service beside the registry")
+        wait_until(lambda: "loner" in terminal.archon("agents").out, within=PATIENCE)

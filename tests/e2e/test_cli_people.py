@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.terminal import PATIENCE, Result, Running, Terminal
+from tests.e2e.terminal import PATIENCE, Result, Running, Screen, Terminal
 from tests.fixtures.fork_server import fork_server
 from tests.fixtures.waiting import wait_until
 
@@ -221,3 +221,53 @@ def test_errors_are_one_line_with_an_exit_code(terminal: Terminal, arguments: li
 def test_commands_without_a_mesh_print_how_to_start_one(tmp_path: Path) -> None:
     for command in (["respond", "last", "x"], ["pause", "last"], ["resume", "last"]):
         assert_error(Terminal(tmp_path).archon(*command), 3, "no mesh is running in ")
+
+
+def test_chat_with_a_role_asks_the_person_who_chats(terminal: Terminal) -> None:
+    with Screen(["chat", "clerk"], terminal.environment) as screen:
+        screen.until("you: ")
+        screen.type("the wall\n")
+        screen.until("clerk asks:")
+        screen.until("for the wall?")
+        screen.until("> ")
+        screen.type("blue\n")
+        screen.until("blue on page 7, attempt 2")
+        screen.until("you: ", times=2)
+        screen.type("the door\n")
+        screen.until("the door?")
+        accepted = terminal.archon("respond", "last", "red").out
+        assert accepted.startswith("Answer accepted.")
+        screen.until("red on page 7, attempt 2")
+        screen.until("you: ", times=3)
+        screen.type("\n")
+        assert screen.end() == 0
+
+
+def test_a_chat_whose_input_ends_before_the_answer_cancels_its_run(terminal: Terminal) -> None:
+    done = terminal.fork("chat", "clerk", stdin="the wall\n")
+    assert done.code == 1
+    assert "the input ended before the question had its answer" in done.err
+    assert last_run(terminal)["state"] == "TASK_STATE_CANCELED"
+
+
+def test_an_identity_needs_the_secret_of_the_mesh(terminal: Terminal) -> None:
+    for command in (("respond", "last", "yes"), ("inbox", "--answer"), ("chat", "clerk")):
+        assert_error(terminal.archon(*command, "--as", "ann"), 2, "--as needs the secret of the mesh")
+
+
+@pytest.mark.slow
+def test_an_approver_answers_by_the_identity_that_the_secret_vouches_for(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("rules:\n  - {trigger: checkpoint, role: writer, name: review, approvers: [ann], timeout: 900}\n")
+    terminal = Terminal(tmp_path / "home", ARCHON_MESH_SECRET="s3cret", ARCHON_RULES=str(rules))
+    try:
+        up = terminal.archon("up", "--detach", "--only", "registry,memory,orchestrator,writer")
+        assert up.code == 0, up.err
+        with asking(terminal, "Write a poem", "--role", "writer") as (run_id, running):
+            for refused in ((), ("--as", "bob")):
+                assert_error(terminal.archon("respond", run_id, "--approve", *refused), 1, "approver")
+            assert terminal.archon("respond", run_id, "--approve", "--as", "ann").code == 0
+            assert running.end() == 0
+    finally:
+        terminal.archon("down")
+        assert not terminal.processes()

@@ -109,6 +109,45 @@ def test_ask_gives_a_query_of_one_step_to_the_role_for_it(terminal: Terminal) ->
     assert "360" in chosen.out, "the tool has calculated"
 
 
+NOTES = """
+name: notes
+description: Writes the notes of a release.
+parameters: {version: {}}
+steps: [{task: "Facts about version {{ version }}", role: researcher}]
+"""
+
+
+def with_workflows(terminal: Terminal, folder: Path) -> Terminal:
+    (folder / "notes.yaml").write_text(NOTES)
+    return Terminal(terminal.home, ARCHON_WORKFLOWS=str(folder))
+
+
+def test_ask_says_what_the_workflow_that_fits_lacks(terminal: Terminal, tmp_path: Path) -> None:
+    result = with_workflows(terminal, tmp_path).archon("ask", "Write the notes of a release")
+    assert result.error_lines[0] == "the workflow notes@1 fits the query, but it needs version=..."
+    assert result.code == 0, result.err
+    named = with_workflows(terminal, tmp_path).archon("ask", "notes version=7", "--role", "researcher")
+    assert "asking researcher" in named.error_lines[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--metadata", "ticket"], "invalid metadata 'ticket': expected KEY=VALUE, such as ticket=4711"),
+        (["--metadata", "a=1", "--metadata", "a=2"], "--metadata has a twice"),
+        (["--user", "ana", "--metadata", "dev.archon/user=bo"], "exclude each other"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "ask"])
+def test_wrong_metadata_is_refused_before_anything_is_submitted(
+    terminal: Terminal, command: str, options: list[str], message: str
+) -> None:
+    before = run_count(terminal)
+    result = terminal.archon(command, "x", *options)
+    assert (result.code, message in result.err) == (USAGE, True), result.err
+    assert run_count(terminal) == before
+
+
 def test_ask_of_an_absent_role_is_not_found(terminal: Terminal) -> None:
     result = terminal.archon("ask", "x", "--role", "poet")
     assert (result.code, result.out) == (NOT_FOUND, "")

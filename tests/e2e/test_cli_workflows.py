@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,12 @@ def test_a_workflow_runs_and_its_role_starts_when_it_is_needed(terminal: Termina
     assert "workflow-1" in names(terminal)
     shown = terminal.archon("show", "last", "--no-answer")
     assert "requirements (found-2/step-1)" in shown.out, shown.out
+    asked = terminal.archon("ask", 'check parts=["door", "bolt"]', "--user", "ana", "--metadata", "ticket=4711")
+    assert asked.code == 0, asked.err
+    assert asked.error_lines[0] == "running the workflow check@1, which fits the query best"
+    assert "2 parts" in asked.out
+    metadata = json.loads(terminal.archon("show", "last", "--json").out)["metadata"]
+    assert metadata == {"dev.archon/user": "ana", "dev.archon/workflow": "check@1", "ticket": "4711"}
     refused = terminal.archon("workflow", "record", "last")
     assert refused.code == 1
     assert "made by the workflow check@1" in refused.err

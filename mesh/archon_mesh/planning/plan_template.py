@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from archon_mesh.core.plan import Task
@@ -66,12 +68,27 @@ class PlanTemplate(Protocol):
         ...
 
 
-def fitting_template(query: str, templates: Sequence[PlanTemplate]) -> tuple[PlanTemplate, dict[str, Any]] | None:
-    """Returns the template that a query asks for, and its arguments, by fixed rules; None if none clearly fits.
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A template that a query asks for, the arguments that the query has, and the required ones that it lacks."""
+
+    template: PlanTemplate
+    arguments: Mapping[str, Any]
+    missing: Sequence[str] = ()
+
+
+def fitting_template(query: str, templates: Sequence[PlanTemplate]) -> Fit | None:
+    """As `asked_template`; None too if a required argument is missing."""
+    fit = asked_template(query, templates)
+    return None if fit is None or fit.missing else fit
+
+
+def asked_template(query: str, templates: Sequence[PlanTemplate]) -> Fit | None:
+    """Returns the template that a query asks for, by fixed rules; None if none clearly fits.
 
     A query that names a template, as "trip" or "trip city=Rome", asks for it. Otherwise one fits if it shares at least
     MIN_SHARED words and MIN_PART of its words with the name and the description of the template, more than with any
-    other, and each required parameter is given as name=value.
+    other. Arguments are given as name=value.
     """
     given = {name: _value(text) for name, text in _PAIR.findall(query)}
     rest = _PAIR.sub(" ", query)
@@ -89,12 +106,11 @@ def fitting_template(query: str, templates: Sequence[PlanTemplate]) -> tuple[Pla
         for name, value in given.items()
         if name in properties
     }
-    if any(name not in arguments for name in template.parameters_schema.get("required", ())):
-        return None
-    return template, arguments
+    missing = [name for name in template.parameters_schema.get("required", ()) if name not in arguments]
+    return Fit(template, arguments, missing)
 
 
-_PAIR: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w{0,59})=(\"[^\"]{0,500}\"|[^\s,;]{1,500})")
+_PAIR: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w{0,59})=(\"[^\"]{0,500}\"|\[[^\]\n]{0,500}\]|[^\s,;]{1,500})")
 
 
 def _score(topic: set[str], query: str, template: PlanTemplate) -> float:
@@ -108,6 +124,11 @@ def _score(topic: set[str], query: str, template: PlanTemplate) -> float:
 def _value(text: str) -> Any:
     if text.startswith('"'):
         return text[1:-1]
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
     if re.fullmatch(r"-?[0-9]{1,15}", text):
         return int(text)
     return {"true": True, "false": False}.get(text, text)

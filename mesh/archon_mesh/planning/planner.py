@@ -149,9 +149,9 @@ class Planner:
         # What others have refused is not tried again.
         templates = () if faults else self._templates
         if (fitting := fitting_template(goal, templates)) is not None:
-            template, arguments = fitting
+            template = fitting.template
             try:
-                task = await self._from_template(template, arguments, goal, task_id, context)
+                task = await self._from_template(template, fitting.arguments, goal, task_id, context)
                 if not (found := await self._faults(task, self._names(tools), ())):
                     return await self._approved(task)
                 reason = found[0].message

@@ -78,6 +78,7 @@ def workflow_server(settings: AgentSettings | None = None) -> AgentServer:
                 NOTHING, description="Ends a workflow that has nothing to do.", input_schema_json='{"type": "object"}'
             ),
         ],
+        planner=True,  # steps of other plans, and delegations, do not go to it
         max_tasks=32,
         handler=handle,
         settings=settings,

@@ -29,7 +29,8 @@ _DECISIONS: Final = {
     "m": "modify",
     "modify": "modify",
 }
-_HOW: Final = "a: approve, r REASON: reject, m FILE: modify"
+HOW: Final = "a: approve, r REASON: reject, m FILE: modify"
+"""How an approval is answered."""
 
 
 def print_question(question: PendingQuestion) -> None:
@@ -50,7 +51,7 @@ def ask_terminal(question: PendingQuestion, send: Send, *, may_skip: bool = Fals
     from archon_services.cli.text_input import decode_utf8
 
     while True:
-        line = _read_hidden() if question.is_secret else _read_line(_HOW if question.is_approval else "")
+        line = _read_hidden() if question.is_secret else _read_line(HOW if question.is_approval else "")
         if not line:
             print_stderr("")
             return None
@@ -61,7 +62,7 @@ def ask_terminal(question: PendingQuestion, send: Send, *, may_skip: bool = Fals
             continue
         try:
             if question.is_approval:
-                return send(*_decision(answer))
+                return send(*read_decision(answer))
             return send(sealed(question, answer) if question.is_secret else answer, "")
         except (InvalidArgument, CliError) as error:
             print_stderr(strip_controls(str(error)))
@@ -76,12 +77,12 @@ def sealed(question: PendingQuestion, answer: Goal) -> str:
     return seal(question.schema_json, answer.strip())
 
 
-def _decision(line: str) -> tuple[str, str]:
+def read_decision(line: str) -> tuple[str, str]:
     """Returns the text and the decision of a line. Raises CliError if it names no decision."""
     word, _, rest = line.partition(" ")
     decision = _DECISIONS.get(word.lower().rstrip(":"))
     if decision is None:
-        raise CliError(f"answer with {_HOW}", code=USAGE)
+        raise CliError(f"answer with {HOW}", code=USAGE)
     if decision != "modify":
         return rest.strip(), decision
     if not rest.strip():

@@ -39,6 +39,26 @@ AgentModelOption = Annotated[
         help="`offline`, `openai/NAME` or `anthropic/NAME`, instead of the model of the file and of ARCHON_MODEL.",
     ),
 ]
+UserOption = Annotated[
+    str,
+    typer.Option(
+        "--user", metavar="NAME", help="The user whom agents remember: whose long-term memory they read and write."
+    ),
+]
+MetadataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", metavar="KEY=VALUE", help="A pair that the run carries, and that its agents can read. Repeatable."
+    ),
+]
+IdentityOption = Annotated[
+    str,
+    typer.Option(
+        "--as",
+        metavar="NAME",
+        help="The identity that answers, for questions with approvers; needs the mesh's secret in ARCHON_MESH_SECRET.",
+    ),
+]
 WatchOption = Annotated[
     bool, typer.Option("--watch", "-w", help="Show the current state every 2 seconds, until Ctrl-C.")
 ]

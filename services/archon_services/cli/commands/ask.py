@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from archon_services.cli.errors import OK, CliError
-from archon_services.cli.options import OrchestratorOption
+from archon_services.cli.options import MetadataOption, OrchestratorOption, UserOption
+from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import connecting, orchestrator_flag
 
 if TYPE_CHECKING:
     from archon.client import Goal
     from archon.strategy_choice import StrategyChoice
-    from archon_services.cli.follow_run import RunOutcome
+    from archon_mesh.workflows import Workflow
+    from archon_services.cli.follow_run import RunOutcome, RunRequest
 
 ROLES: Final = ("planner", "researcher", "writer", "coder")
 """The roles of the temporary mesh that is started if none is running."""
@@ -41,57 +44,92 @@ def ask(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of the run; by default 1 h.")
     ] = None,
+    user: UserOption = "",
+    metadata: MetadataOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Answer a query. Prints the answer to standard output, and how it was found to standard error.
 
-    A query of one step is answered by the role that fits it; one of several steps is planned, and its steps go to the
-    roles that fit them. Uses the mesh in ARCHON_HOME; if none is running, starts a temporary one.
+    A query of one step is answered by the role that fits it best; one of several steps is planned, and its steps go to
+    the roles that fit them. A workflow that fits is run, unless --role or --planner is given. Uses the mesh in
+    ARCHON_HOME; if none is running, starts a temporary one.
     """
+    from archon_services.cli.follow_run import RunRequest
     from archon_services.cli.text_input import read_goal
 
     text = read_goal(query, file or [], "query", hint='Pass it as an argument, as in: archon ask "..."')
-    outcome = asyncio.run(_ask(text, tuple(role or ()), planner, session, timeout, orchestrator, quiet=quiet))
+    request = RunRequest(
+        text,
+        tuple(role or ()),
+        session,
+        timeout,
+        planner=planner,
+        metadata=metadata_of(user, metadata or []),
+    )
+    outcome = asyncio.run(_ask(request, orchestrator, quiet=quiet))
     _print(outcome)
     raise typer.Exit(outcome.code)
 
 
-async def _ask(
-    query: Goal,
-    roles: tuple[str, ...],
-    planner: str,
-    session: str,
-    timeout: float | None,
-    orchestrator: str,
-    *,
-    quiet: bool,
-) -> RunOutcome:
+async def _ask(request: RunRequest, orchestrator: str, *, quiet: bool) -> RunOutcome:
     from archon.client import Client
-    from archon_services.cli.follow_run import RunRequest, submit_and_follow
-    from archon_services.cli.render.output import print_stderr
+    from archon_services.cli.follow_run import submit_and_follow
     from archon_services.cli.render.run_screen import LineScreen, QuietScreen
+    from archon_services.cli.run_workflow import follow_workflow, workflow_request
     from archon_services.cli.target.temporary_mesh import running_or_own_mesh
     from archon_services.local_mesh import SERVICES, MeshOptions
+    from archon_services.local_mesh.options import WORKFLOW
 
-    options = MeshOptions(only=(*SERVICES, *ROLES))
+    fit = None if request.roles or request.planner else _fitting_workflow(request.goal)
+    options = MeshOptions(only=(*SERVICES, *ROLES)) if fit is None else MeshOptions(replicas={WORKFLOW: 1})
+    flag = orchestrator_flag(orchestrator)
+    screen = QuietScreen(flag) if quiet else LineScreen(flag=flag)
     async with running_or_own_mesh(orchestrator, quiet=quiet, options=options) as (target, signals):
+        if fit is not None:
+            template, arguments = fit
+            _note(f"running the workflow {template.reference}, which fits the query best", quiet=quiet)
+            request = workflow_request(template, arguments, request)
+            return await follow_workflow(request, template, target, signals, orchestrator, screen)
         with connecting("orchestrator", target.orchestrator):
             async with Client(target.orchestrator) as client:
-                choice = await signals.guard(client.choose_strategy(query, roles=roles, planner=planner))
-        if not quiet:
-            print_stderr(_reason(choice))
-        flag = orchestrator_flag(orchestrator)
-        screen = QuietScreen(flag) if quiet else LineScreen(flag=flag)
-        request = RunRequest(
-            query,
-            choice.roles,
-            session,
-            timeout,
-            choice.strategy,
-            planner=planner if choice.strategy == "plan" else "",
-        )
+                choosing = client.choose_strategy(request.goal, roles=request.roles, planner=request.planner)
+                choice = await signals.guard(choosing)
+        _note(_reason(choice), quiet=quiet)
+        planner = request.planner if choice.strategy == "plan" else ""
+        request = replace(request, roles=choice.roles, strategy=choice.strategy, planner=planner)
         return await submit_and_follow(target, request, screen, signals)
+
+
+def _fitting_workflow(query: Goal) -> tuple[Workflow, dict[str, Any]] | None:
+    """Returns the workflow that a query asks for, with its arguments; None if there is none. Notes one that fits but
+    for arguments that are missing."""
+    from archon_mesh.planning.plan_template import asked_template
+    from archon_mesh.workflows import WorkflowFolder, WorkflowTemplate
+    from archon_mesh.workflows.parameters import checked_arguments
+    from archon_services.cli.contexts import find_home
+
+    if not isinstance(query, str):
+        return None
+    newest: dict[str, Workflow] = {}
+    for each in WorkflowFolder.from_environment(find_home().root).list()[0]:
+        newest.setdefault(each.name, each)
+    fit = asked_template(query, [WorkflowTemplate(each) for each in newest.values()])
+    if fit is None:
+        return None
+    template = newest[fit.template.name]
+    if fit.missing:
+        needed = " ".join(f"{name}=..." for name in fit.missing)
+        _note(f"the workflow {template.reference} fits the query, but it needs {needed}", quiet=False)
+        return None
+    return template, checked_arguments(template.reference, template.parameters, fit.arguments)
+
+
+def _note(text: str, *, quiet: bool) -> None:
+    from archon_services.cli.render.output import print_stderr
+
+    if not quiet:
+        print_stderr(text)
 
 
 def _reason(choice: StrategyChoice) -> str:

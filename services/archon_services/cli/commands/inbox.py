@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from archon.wire import to_seconds
-from archon_services.cli.options import JsonOption, OrchestratorOption
+from archon_services.cli.identity import calling_as
+from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 
 if TYPE_CHECKING:
@@ -29,12 +30,17 @@ def inbox(
         bool, typer.Option("--answer", "-a", help="Answer the questions one after another; an empty line skips one.")
     ] = False,
     as_json: JsonOption = False,
+    identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """List the open questions of all runs, those that expire first at the top; with --answer, answer them."""
+    with calling_as(identity):
+        _show(find_orchestrator(orchestrator), answer=answer, as_json=as_json)
+
+
+def _show(address: str, *, answer: bool, as_json: bool) -> None:
     from archon_services.cli.render.output import print_json
 
-    address = find_orchestrator(orchestrator)
     questions = sorted(asyncio.run(_list(address)), key=_order)
     if as_json:
         from google.protobuf import json_format

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.options import OrchestratorOption, RunArgument
+from archon_services.cli.identity import calling_as
+from archon_services.cli.options import IdentityOption, OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 
@@ -50,6 +51,7 @@ def respond(
             metavar="FILE", help="Replace what waits by this file: arguments or a plan as JSON, or an answer."
         ),
     ] = None,
+    identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Answer a question of a run; `archon inbox` lists the questions of all runs."""
@@ -64,21 +66,22 @@ def respond(
         text = read_text(answer or "", file, "answer", hint=_HINT)
     elif not sys.stdin.isatty():
         raise CliError("missing answer, and standard input is no terminal to prompt for it", hint=_HINT, code=USAGE)
-    address = find_orchestrator(orchestrator)
-    asking_run = asyncio.run(_get(address, run))
-    pending = _select(asking_run, question, request_id)
-    input_id = _full_id(asking_run, pending, question)
-    if text is not None:
-        if pending is not None and pending.is_secret and not decision:
-            text = sealed(pending, text)
-        after = _answer(address, asking_run, input_id, text, request_id, decision)
-    elif pending is not None:
-        after = _prompt(address, pending, request_id)
-    elif question:
-        raise CliError(f"run {asking_run.run_id} has no question {question!r}", hint=_list_questions(asking_run))
-    else:
-        raise _no_questions(asking_run)
-    print(_outcome(after, input_id, orchestrator_flag(orchestrator)))
+    with calling_as(identity):
+        address = find_orchestrator(orchestrator)
+        asking_run = asyncio.run(_get(address, run))
+        pending = _select(asking_run, question, request_id)
+        input_id = _full_id(asking_run, pending, question)
+        if text is not None:
+            if pending is not None and pending.is_secret and not decision:
+                text = sealed(pending, text)
+            after = _answer(address, asking_run, input_id, text, request_id, decision)
+        elif pending is not None:
+            after = _prompt(address, pending, request_id)
+        elif question:
+            raise CliError(f"run {asking_run.run_id} has no question {question!r}", hint=_list_questions(asking_run))
+        else:
+            raise _no_questions(asking_run)
+        print(_outcome(after, input_id, orchestrator_flag(orchestrator)))
 
 
 async def _get(orchestrator: str, name: str) -> Run:

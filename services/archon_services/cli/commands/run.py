@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.options import JsonEventsOption, OrchestratorOption
+from archon_services.cli.options import JsonEventsOption, MetadataOption, OrchestratorOption, UserOption
+from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import find_target, orchestrator_flag
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def run(
             metavar="ID", help="An id of your own: the same id again submits nothing and follows the first run."
         ),
     ] = "",
+    user: UserOption = "",
+    metadata: MetadataOption = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print the run's id and return; `archon watch` follows it.")
     ] = False,
@@ -112,6 +115,7 @@ def run(
         budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth),
         request_id,
         planner,
+        metadata_of(user, metadata or []),
     )
     if detach:
         print(asyncio.run(submit_only(find_target(orchestrator), request)))

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import AgentModelOption, RegistryOption
-from archon_services.cli.target.mesh import find_registry
+from archon_services.cli.target.mesh import find_registry, memory_beside
+
+MEMORY: Final = "ARCHON_MEMORY"
 
 
 def serve(
@@ -56,18 +58,18 @@ def serve(
 ) -> None:
     """Serve an agent from a YAML file, or from a Python program, as a role of the mesh.
 
-    A Python program is started with the address of the registry in ARCHON_REGISTRY. Ctrl-C drains the agent, and so
-    does each restart of --reload: tasks in progress finish before it leaves the mesh.
+    A Python program is started with the addresses of registry and memory in ARCHON_REGISTRY and ARCHON_MEMORY. Ctrl-C
+    drains the agent, and so does each restart of --reload: tasks in progress finish before it leaves the mesh.
     """
     file = _file(file, role)
     if not file.is_file():
         raise CliError(f"cannot read {file}: it is no file", code=USAGE)
     is_program = file.suffix == ".py"
-    if not check:
-        _join_mesh(registry)
     if check and is_program:
         _check_program(file)
         return
+    if not check:
+        _join_mesh(registry)
     if reload and not check:
         from archon_services.cli.reload import serve_reloading
 
@@ -79,14 +81,29 @@ def serve(
 
 
 def _join_mesh(registry: str) -> None:
-    """Makes what is served a member of the mesh on this machine, if that is the one whose registry is used."""
+    """Makes what is served a member of the mesh whose registry is used: with its memory service, unless ARCHON_MEMORY
+    names one, and with its id if it is the mesh of this machine."""
     from archon.mesh_id import VARIABLE
+    from archon_services.agents.settings import AgentServiceSettings
+    from archon_services.cli.render.output import print_stderr
     from archon_services.local_mesh import live_state
 
-    home = find_home()
+    try:
+        home, address = find_home(), find_registry(registry)
+    except CliError:
+        return  # a mistake of the file is reported first
     state = live_state(home)
-    if state is not None and state.registry == find_registry(registry) and (mesh_id := home.mesh_id()):
+    if state is not None and state.registry == address and (mesh_id := home.mesh_id()):
         os.environ[VARIABLE] = mesh_id
+    if AgentServiceSettings().memory:
+        return
+    if memory := memory_beside(address):
+        os.environ[MEMORY] = memory
+    else:
+        print_stderr(
+            f"note: the memory service beside the registry {address} is not known: runs share no values with this "
+            f"agent, and its long-term memory is in files here. {MEMORY}=HOST:PORT names the service."
+        )
 
 
 def _file(file: Path | None, role: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,22 +11,25 @@ import typer
 
 from archon_services.cli.commands.run import budget_of, make_screen, print_outcome
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.options import JsonEventsOption, JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.options import (
+    JsonEventsOption,
+    JsonOption,
+    MetadataOption,
+    OrchestratorOption,
+    RunArgument,
+    UserOption,
+)
+from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import find_target, orchestrator_flag
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
     from archon_mesh.workflows import Workflow
-    from archon_services.cli.follow_run import RunOutcome, RunRequest
-    from archon_services.cli.interrupts import Signals
+    from archon_services.cli.follow_run import RunRequest
     from archon_services.cli.target.mesh import Target
 
 workflow = typer.Typer(no_args_is_help=True)
 
-SEEN_WITHIN: Final = 15.0
-"""Seconds until the orchestrator sees a role that was just started."""
-
-_PAUSE: Final = 0.2
 _HEADERS: Final = ("workflow", "version", "parameters", "description", "file")
 
 NameArgument = Annotated[
@@ -89,6 +91,8 @@ def run(
     ] = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the run's id and return.")] = False,
     as_json: JsonEventsOption = False,
+    user: UserOption = "",
+    metadata: MetadataOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only.")] = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
@@ -99,23 +103,21 @@ def run(
     """
     if (as_json and quiet) or (detach and (as_json or quiet)):
         raise CliError("--json, --quiet and --detach are mutually exclusive", code=USAGE)
-    from archon_mesh.workflows.role import REFERENCE_KEY, ROLE, goal_of
     from archon_services.cli.follow_run import RunRequest
+    from archon_services.cli.run_workflow import submit_workflow, workflow_request
 
     template = _load(name)
-    arguments = _arguments(template, parameter or [])
-    request = RunRequest(
-        goal_of(template, arguments),
+    options = RunRequest(
+        "",
         session_id=session,
         timeout=timeout,
-        strategy="plan",
         budget=budget_of(tokens=budget_tokens, cost=budget_cost, depth=None),
         request_id=request_id,
-        planner=ROLE,
-        metadata={REFERENCE_KEY: template.reference},
+        metadata=metadata_of(user, metadata or []),
     )
+    request = workflow_request(template, _arguments(template, parameter or []), options)
     if detach:
-        print(asyncio.run(_submit(find_target(orchestrator), request, template, orchestrator)))
+        print(asyncio.run(submit_workflow(find_target(orchestrator), request, template, orchestrator)))
         return
     raise typer.Exit(asyncio.run(_run(request, template, orchestrator, as_json=as_json, quiet=quiet)))
 
@@ -230,6 +232,7 @@ def _row(each: Workflow) -> list[str]:
 
 async def _run(request: RunRequest, template: Workflow, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
     from archon_services.cli.command_span import command_span
+    from archon_services.cli.run_workflow import follow_workflow
     from archon_services.cli.target.temporary_mesh import running_or_own_mesh
     from archon_services.local_mesh import MeshOptions
     from archon_services.local_mesh.options import WORKFLOW
@@ -237,96 +240,12 @@ async def _run(request: RunRequest, template: Workflow, orchestrator: str, *, as
     own = MeshOptions(replicas={WORKFLOW: 1})
     async with running_or_own_mesh(orchestrator, quiet=quiet, options=own) as (target, signals):
         flag = orchestrator_flag(orchestrator)
+        screen = make_screen(as_json=as_json, quiet=quiet, flag=flag)
         with command_span("workflow run", target.otlp):
-            outcome = await _follow(request, template, target, signals, orchestrator, as_json=as_json, quiet=quiet)
+            outcome = await follow_workflow(request, template, target, signals, orchestrator, screen)
     if not as_json:
         print_outcome(outcome, quiet=quiet, flag=flag, traces=target.traces)
     return outcome.code
-
-
-async def _follow(
-    request: RunRequest,
-    template: Workflow,
-    target: Target,
-    signals: Signals,
-    orchestrator: str,
-    *,
-    as_json: bool,
-    quiet: bool,
-) -> RunOutcome:
-    from archon.errors import UnknownRole
-    from archon_services.cli.follow_run import submit_and_follow
-
-    request = await _prepared(request, template, orchestrator)
-    until = time.monotonic() + SEEN_WITHIN
-    while True:
-        screen = make_screen(as_json=as_json, quiet=quiet, flag=orchestrator_flag(orchestrator))
-        try:
-            return await submit_and_follow(target, request, screen, signals)
-        except UnknownRole as error:
-            _check_role(error, until)
-            await asyncio.sleep(_PAUSE)
-
-
-async def _submit(target: Target, request: RunRequest, template: Workflow, orchestrator: str) -> str:
-    from archon.errors import UnknownRole
-    from archon_services.cli.follow_run import submit_only
-
-    request = await _prepared(request, template, orchestrator)
-    until = time.monotonic() + SEEN_WITHIN
-    while True:
-        try:
-            return await submit_only(target, request)
-        except UnknownRole as error:
-            _check_role(error, until)
-            await asyncio.sleep(_PAUSE)
-
-
-def _check_role(error: Any, until: float) -> None:
-    """Raises the error unless the orchestrator may still come to see the role."""
-    from archon_mesh.workflows.role import ROLE
-
-    if error.metadata.get("role") != ROLE or time.monotonic() >= until:
-        raise error
-
-
-async def _prepared(request: RunRequest, template: Workflow, orchestrator: str) -> RunRequest:
-    """Starts the role if this machine's mesh lacks it, and names the roles if one of the steps may go to the role that
-    plans: an approval, or nothing. Raises CliError if the role is missing elsewhere."""
-    from dataclasses import replace
-
-    from archon.registry import RegistryClient
-    from archon_mesh.workflows.role import ROLE
-    from archon_services.cli.contexts import active_context
-    from archon_services.cli.render.output import print_stderr
-    from archon_services.cli.target.mesh import connecting, find_registry, running_home
-    from archon_services.local_mesh import send_command
-    from archon_services.local_mesh.options import WORKFLOW
-
-    is_local = not orchestrator and active_context() is None
-    is_needed = _has_approvals(template) or _may_do_nothing(template)
-    if not is_local and not is_needed:
-        return request
-    registry = find_registry("")
-    with connecting("registry", registry):
-        async with RegistryClient(registry) as client:
-            roles = {instance.role for instance in await client.list_instances()}
-    if ROLE not in roles and is_local:
-        await send_command(running_home(), {"scale": {WORKFLOW: 1}}, print_stderr)
-    return replace(request, roles=sorted({*roles, ROLE})) if is_needed else request
-
-
-def _may_do_nothing(template: Workflow) -> bool:
-    """Whether conditions and lists may leave no step: then the role itself ends the run."""
-    return all(step.kind in ("if", "for_each", "parallel", "workflow") for step in template.steps)
-
-
-def _has_approvals(template: Workflow) -> bool:
-    from archon_mesh.workflows.load import all_steps
-
-    return any(step.approve for _, step in all_steps((), template.steps)) or any(
-        map(_has_approvals, template.calls.values())
-    )
 
 
 async def _completed(target: Target, name: str) -> Run:

@@ -95,6 +95,15 @@ def find_memory(memory: str) -> str:
     return address
 
 
+def memory_beside(registry: str) -> str:
+    """Returns the memory service of the mesh with this registry, as the context in use or the mesh in ARCHON_HOME
+    tells; empty if neither does."""
+    if registry == _context_address("registry", required=False):
+        return _context_address("memory", required=False)
+    state = live_state(find_home())
+    return state.address("memory") if state is not None and state.registry == registry else ""
+
+
 def running_home() -> Home:
     """Returns ARCHON_HOME once its mesh is ready. Raises CliError if none is running there."""
     home = find_home()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FailedPrecondition, UnknownRole
 from archon.registry import Registration
-from archon_mesh.core.run.decide.step_roles import closest_role
-from archon_services.orchestrator.convert.plan import plan_target, target_from_proto
+from archon_services.orchestrator.roles.role_index import closest
 from archon_services.orchestrator.roles.selection import PLANNER
+
+MAX_WORDS: Final = 3
+"""Words of a goal that a reason names."""
 
 
 def choose_strategy(
@@ -19,8 +22,9 @@ def choose_strategy(
     """Returns strategy, roles and reason. `instances` has one of each role; `roles` are those that may take part, all
     if empty.
 
-    A goal of one step goes to the role whose description shares most words with it, or else to the coordinator; one of
-    several steps to the planner. Raises UnknownRole if a role has no instance, FailedPrecondition if there is none.
+    A goal of one step goes to the role whose registration fits it best; if none shares a word with it, to the
+    coordinator, or else to the planner; the only role there is answers in any case. One of several steps goes to the
+    planner. Raises UnknownRole if a role has no instance, FailedPrecondition if there is none.
     """
     from archon_mesh.planning.decide import TaskMode, decide  # only this call needs it
 
@@ -38,20 +42,23 @@ def choose_strategy(
     tools = {tool.name: tool.description for instance in workers.values() for tool in instance.tools}
     decision = decide(goal, sorted(workers), tools)
     if decision.mode is not TaskMode.DIRECT and planner in instances:
-        return pb.PlanRunResponse(strategy=run_pb2.STRATEGY_PLAN, roles=sorted(roles), reason=decision.reason)
-    role, why = _answering(goal, workers)
+        return _plan(roles, decision.reason)
     reason = decision.reason
     if decision.mode is not TaskMode.DIRECT:
         reason = f"{reason}, but no instance of {planner!r} is there to plan"
-    return pb.PlanRunResponse(strategy=run_pb2.STRATEGY_AGENT, roles=[role], reason=f"{reason}, {why}")
-
-
-def _answering(goal: str, workers: Mapping[str, Registration]) -> tuple[str, str]:
-    """Returns the role that answers alone, and why."""
-    alone = [workers[role] for role in sorted(workers) if not workers[role].coordinator]
-    targets = [target_from_proto(plan_target(instance)) for instance in alone]
-    if role := closest_role(goal, targets):
-        return role, f"which {role} is for"
+    match = closest(goal, (instance for instance in workers.values() if not instance.coordinator))
+    if match is not None:
+        return _one_role(match.name, f"{reason}, and {match.name} fits it best ({', '.join(match.words[:MAX_WORDS])})")
     coordinators = [role for role in sorted(workers) if workers[role].coordinator]
+    if not coordinators and planner in instances and len(workers) > 1:
+        return _plan(roles, f"{reason}, no role has a word of it, and {planner} decides")
     role = coordinators[0] if coordinators else sorted(workers)[0]
-    return role, f"and no role is closest to it: {role} answers"
+    return _one_role(role, f"{reason}, and no role has a word of it: {role} answers")
+
+
+def _plan(roles: Collection[str], reason: str) -> pb.PlanRunResponse:
+    return pb.PlanRunResponse(strategy=run_pb2.STRATEGY_PLAN, roles=sorted(roles), reason=reason)
+
+
+def _one_role(role: str, reason: str) -> pb.PlanRunResponse:
+    return pb.PlanRunResponse(strategy=run_pb2.STRATEGY_AGENT, roles=[role], reason=reason)

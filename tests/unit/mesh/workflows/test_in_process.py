@@ -12,7 +12,7 @@ from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import MalformedPlan, PlanEvent, PlanExecutor, PlanFailed, Planner, TaskMode
-from archon_mesh.planning.plan_template import fitting_template
+from archon_mesh.planning.plan_template import asked_template, fitting_template
 from archon_mesh.tools import ToolResult, tool
 from archon_mesh.tools.people import PersonQuestion, answered_by
 from archon_mesh.workflows import ApprovalTool, Workflow, WorkflowPlanner, WorkflowTemplate
@@ -167,10 +167,14 @@ def test_a_query_that_clearly_fits_needs_no_model(tmp_path: Path, query: str, ar
     (tmp_path / "o").mkdir()
     templates = [WorkflowTemplate(load(tmp_path, TRIP)), WorkflowTemplate(load(tmp_path / "o", other))]
     found = fitting_template(query, templates)
-    assert (found and found[1]) == arguments
-    if arguments is not None:
-        assert found is not None
-        assert found[0].name == "trip"
+    assert (found and found.arguments) == arguments
+    assert found is None or found.template.name == "trip"
+
+
+def test_a_query_may_ask_for_a_template_without_its_arguments(tmp_path: Path) -> None:
+    fit = asked_template("Book a trip to a city", [WorkflowTemplate(load(tmp_path, TRIP))])
+    assert fit is not None
+    assert (fit.template.name, fit.missing) == ("trip", ["city"])
 
 
 async def test_without_a_model_a_fitting_template_plans(tmp_path: Path) -> None:

@@ -8,34 +8,21 @@ from dataclasses import replace
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import PlanTarget
-from archon_mesh.core.words import FUNCTION_WORDS, stem, words
+from archon_mesh.core.text_index import Field, TextIndex
 
 
 def assigned(plan: Plan, targets: Sequence[PlanTarget]) -> Plan:
     """Returns the plan in which every step that has not ended names its role, and has the estimates of its role if it
     has none of its own."""
-    topics = [(target, _topic((target.role, target.description, *target.capabilities))) for target in targets]
-
+    index = TextIndex({target.role: _fields(target) for target in targets})
     by_role = {target.role: target for target in targets}
 
     def with_role(step: SubTask) -> SubTask:
         if step.has_ended or step.expand:
             return step
-        return _estimated(replace(step, role=_role(step, targets, topics)), by_role)
+        return _estimated(replace(step, role=_role(step, targets, index)), by_role)
 
     return replace(plan, subtasks=tuple(map(with_role, plan.subtasks)))
-
-
-def closest_role(text: str, targets: Sequence[PlanTarget]) -> str:
-    """Returns the role whose name, description, capabilities and tools share most words with a text; empty if none
-    shares any."""
-    wanted = _topic((text,))
-    shared = [
-        (len(wanted & _topic((target.role, target.description, *target.capabilities, *target.tools))), target.role)
-        for target in targets
-    ]
-    best = max(shared, key=lambda entry: entry[0], default=(0, ""))
-    return best[1] if best[0] else ""
 
 
 def _estimated(step: SubTask, targets: Mapping[str, PlanTarget]) -> SubTask:
@@ -61,9 +48,9 @@ def binding_faults(plan: Plan, targets: Sequence[PlanTarget]) -> Iterable[tuple[
             yield step.id, f"subtask {step.id!r}: {role} {verb} {' and '.join(names)}"
 
 
-def _role(step: SubTask, targets: Sequence[PlanTarget], topics: Sequence[tuple[PlanTarget, set[str]]]) -> str:
+def _role(step: SubTask, targets: Sequence[PlanTarget], index: TextIndex) -> str:
     """The first role that can execute the step: with its name if it has one, else with the tool and the capability; of
-    a step that needs neither, the role that has most of its words."""
+    a step that needs neither, the role that its description fits best."""
     if able := _able(step, targets):
         if step.role or step.tool_name or step.capability:
             return able[0].role
@@ -71,9 +58,9 @@ def _role(step: SubTask, targets: Sequence[PlanTarget], topics: Sequence[tuple[P
         return holders[0].role  # the tool decides: without it the step cannot be executed at all
     elif offering := [target for target in targets if step.capability in target.capabilities]:
         return offering[0].role
-    wanted = _topic((step.description,))
-    best = max(topics, key=lambda entry: len(entry[1] & wanted), default=None)
-    return best[0].role if best is not None else step.role
+    if matches := index.search(step.description):
+        return matches[0].name
+    return targets[0].role if targets else step.role
 
 
 def _able(step: SubTask, targets: Sequence[PlanTarget]) -> list[PlanTarget]:
@@ -86,5 +73,9 @@ def _able(step: SubTask, targets: Sequence[PlanTarget]) -> list[PlanTarget]:
     ]
 
 
-def _topic(texts: Iterable[str]) -> set[str]:
-    return {stem(word) for text in texts for word in words(text) if word not in FUNCTION_WORDS}
+def _fields(target: PlanTarget) -> tuple[Field, ...]:
+    return (
+        Field(target.role, 2.0),
+        Field(target.description, 2.0),
+        Field(" ".join((*target.capabilities, *target.tools))),
+    )

@@ -26,8 +26,8 @@ FAILED: Final = 125
 CPU: Final = "the limit of CPU time"
 """What the pipe for errors says if that limit has ended the program."""
 CPU_PART: Final = 0.3
-"""The part of that limit which it has taken at least, since it may send itself the signal. The system counts time for the
-limit by ticks of its clock: on a loaded machine it may count twice what the program has taken."""
+"""The part of that limit which it has taken at least, since it may send itself the signal. The system counts time for
+the limit by ticks of its clock: on a loaded machine it may count twice what the program has taken."""
 
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
-from archon_mesh.core.run.decide.step_roles import assigned, binding_faults, closest_role
+from archon_mesh.core.run.decide.step_roles import assigned, binding_faults
 from archon_mesh.core.run.types import PlanTarget
 
 BOOKER = PlanTarget("booker", "Books hotels and flights.", False, ("booking",), ("book", "search"), 2.5, 40)
@@ -70,23 +70,6 @@ def test_a_step_has_the_estimates_of_its_role_if_it_has_none() -> None:
     assert [(step.estimated_seconds, step.estimated_cost_micro_usd) for step in after] == [
         (2.5, 40), (1.0, 40), (2.5, 1), (9.0, 0), (3.0, 0), (0.0, 7),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "role"),
-    [
-        ("Who books hotels?", "booker"),
-        ("search", "writer"),
-        ("booking", "writer"),
-        ("book booking search flight", "booker"),
-        ("write texts", "writer"),
-        ("the of and", ""),
-        ("sing", ""),
-    ],
-)
-def test_the_closest_role_shares_most_words(text: str, role: str) -> None:
-    assert closest_role(text, TARGETS) == role
-    assert closest_role(text, ()) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""A chat with a role of the mesh: one run for each message, all in one session."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from archon_services.cli.chat.questions import ChatQuestions
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1 import run_pb2
+    from archon.client import Client
+    from archon_services.cli.render.questions import PendingQuestion
+
+
+@asynccontextmanager
+async def open_role(role: str, session: str, metadata: Mapping[str, str], orchestrator: str) -> AsyncIterator[RoleChat]:
+    """Yields the chat with a role. Raises CliError if the orchestrator cannot be reached."""
+    from archon.client import Client
+    from archon_services.cli.target.mesh import connecting, find_orchestrator
+
+    target = find_orchestrator(orchestrator)
+    with connecting("orchestrator", target):
+        async with Client(target) as client:
+            await client.list_runs(limit=1)  # a wrong address is reported before the first line is typed
+            yield RoleChat(client, role, session or f"chat-{uuid.uuid4().hex}", metadata)
+
+
+class RoleChat:
+    """A stateful role remembers the session itself; any other one gets the lines and answers so far with each line."""
+
+    def __init__(self, client: Client, name: str, session_id: str, metadata: Mapping[str, str]) -> None:
+        self.name = name
+        self._client = client
+        self._session_id = session_id
+        self._metadata = metadata
+        self._history: list[str] = []
+        self._stateful = False
+
+    async def ask(self, line: str, write: Callable[[str], None], questions: ChatQuestions) -> str:
+        """Returns the answer of the role. Its text goes to `write` while it is generated. Raises the failure of the run
+        as an ArchonError."""
+        from archon.api.common.v1 import common_pb2
+        from archon.client import answer_text
+        from archon.status import from_failure
+
+        client, role = self._client, self.name
+        handle = await client.submit(
+            self._preamble() + line,
+            roles=[role],
+            strategy="agent",
+            session_id=self._session_id,
+            metadata=self._metadata,
+        )
+        prompts = _Prompts(client, handle.run_id, role, questions)
+        try:
+            async for event in handle.events():
+                if event.dispatched.role == role:
+                    self._stateful = event.dispatched.HasField("conversation_version")
+                if event.WhichOneof("event") == "text_delta" and event.text_delta.role == role:
+                    write(event.text_delta.text)
+                prompts.see(event)
+        except asyncio.CancelledError:
+            await client.cancel(handle.run_id, "Ctrl-C")
+            raise
+        finally:
+            await prompts.close()
+        run = await client.get(handle.run_id)
+        if run.state != common_pb2.TASK_STATE_COMPLETED:
+            raise from_failure(run.failure)
+        answer = answer_text(run)
+        self._history.extend((f"user: {line}", f"{role}: {answer}"))
+        return answer
+
+    def _preamble(self) -> str:
+        if not self._history or self._stateful:
+            return ""
+        return "The conversation so far:\n" + "\n".join(self._history) + "\n\nNow:\n"
+
+
+class _Prompts:
+    """The open questions of a run, each of which a task asks the person."""
+
+    def __init__(self, client: Client, run_id: str, role: str, questions: ChatQuestions) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._role = role
+        self._questions = questions
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def see(self, event: run_pb2.RunEvent) -> None:
+        """Asks a question of the event; a question that has its answer, from wherever it came, is asked no longer."""
+        from archon_services.cli.render.questions import pending_question, question_of
+
+        if (asked := question_of(event)) is not None and asked.input_id not in self._tasks:
+            question = pending_question(self._run_id, asked, self._role)
+            self._tasks[asked.input_id] = asyncio.create_task(self._ask(question), name=f"ask {asked.input_id}")
+        if (task := self._tasks.get(_closed_question(event))) is not None:
+            task.cancel()
+
+    async def _ask(self, question: PendingQuestion) -> None:
+        from archon.errors import FailedPrecondition
+        from archon_services.cli.render.output import print_stderr
+
+        async def send(answer: str, decision: str) -> None:
+            await self._client.respond(self._run_id, question.input_id, answer, decision=decision)
+
+        try:
+            if not await self._questions.ask(question, send):
+                await self._client.cancel(self._run_id, "the input ended before the question had its answer")
+        except FailedPrecondition as error:  # somebody else was faster
+            print_stderr(str(error))
+
+    async def close(self) -> None:
+        """Stops asking. Raises what a task that asked has raised."""
+        for task in self._tasks.values():
+            task.cancel()
+        for result in await asyncio.gather(*self._tasks.values(), return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+
+
+def _closed_question(event: run_pb2.RunEvent) -> str:
+    """Returns the id of the question that an event closes; empty if it closes none."""
+    from archon.api.common.v1 import question_pb2
+
+    if event.HasField("input_given"):
+        return event.input_given.input_id
+    timed_out = event.question_timed_out
+    return timed_out.input_id if timed_out.policy != question_pb2.TIMEOUT_POLICY_ESCALATE else ""
