@@ -111,7 +111,7 @@ class _Prompts:
         try:
             if not await self._questions.ask(question, send):
                 await self._client.cancel(self._run_id, "the input ended before the question had its answer")
-        except FailedPrecondition as error:  # somebody else was faster
+        except FailedPrecondition as error:  # another person's answer came first
             print_stderr(str(error))
 
     async def close(self) -> None:

@@ -61,7 +61,7 @@ SHOP: Final = (
     ("Is there a cheaper product with the same size?", "catalogue"),
     ("What are your opening hours?", "support"),
     ("The label for my return is missing", "returns"),
-    ("Somebody has paid my invoice twice", "billing"),
+    ("I have paid my invoice twice", "billing"),
     # The second half.
     ("My parcel has not arrived", "shipping"),
     ("Can you deliver to my office instead?", "shipping"),
