@@ -57,7 +57,7 @@ $(VENV)/.compiled: $(VENV)/.test
 
 # Using it ------------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.runtime ## set up, start a mesh, run a real brief through it by both strategies, and stop
+demo: $(VENV)/.runtime ## set up, start a mesh, kill an agent and the orchestrator in the middle of a run, get its answer, and stop
 	@$(BIN)/archon demo
 
 up: $(VENV)/.runtime ## start a mesh on this machine and stay with it (Ctrl-C ends it)

@@ -9,13 +9,14 @@ STEP = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S
 VARYING = (
     (re.compile(r"\b[0-9a-f]{12,32}\b"), "ID"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|m)\b"), "TIME"),
+    (re.compile(r"kill -9 \d+"), "kill -9 PID"),
     (re.compile(r"(?: [.:#+>=]+)+(?= +TIME)"), " BAR"),
     (re.compile(r"\b\d+(\.\d+)?%"), "SHARE"),
     (re.compile(r"\S*/library/"), ""),
     (re.compile(r"~[\d,]+(\.\d)?[kM]?"), "TOKENS"),
     (re.compile(r" +"), " "),
 )
-"""What differs between two runs: ids, times and their bars and shares, the folder, and the width of columns, which
+"""What differs between two runs: ids, pids, times and their bars and shares, the folder, and the width of columns, which
 follows from these; and the estimates of tokens, which each change of a prompt changes."""
 
 SKIP = "..."

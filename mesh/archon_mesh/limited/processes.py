@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import select
 import signal
@@ -22,6 +23,8 @@ from typing import Any, Final
 from archon import errors
 from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable
 from archon.threads import on_thread
+
+_log = logging.getLogger(__name__)
 
 CHILD: Final = Path(__file__).with_name("child.py")
 PACKAGES: Final = ("archon", "archon_mesh")
@@ -113,10 +116,20 @@ class LimitedProcesses:
         return answer
 
     def _reply(self, request: dict[str, Any], seconds: float, cancelled: Cancelled) -> dict[str, Any]:
-        process = self._take() or _Process(self._command())
+        body = json.dumps(request).encode()
+        if (waiting := self._take()) is not None:
+            try:
+                return self._asked(waiting, body, seconds, cancelled)
+            except Unavailable as error:  # it was killed while it waited, as by the system for want of memory
+                if cancelled.is_set:
+                    raise
+                _log.info("another process is asked: %s", error)
+        return self._asked(_Process(self._command()), body, seconds, cancelled)
+
+    def _asked(self, process: _Process, body: bytes, seconds: float, cancelled: Cancelled) -> dict[str, Any]:
         cancelled.kills(process)
         try:
-            data = process.ask(json.dumps(request).encode(), START_SECONDS + seconds, self._max_reply)
+            data = process.ask(body, START_SECONDS + seconds, self._max_reply)
         except BaseException:
             process.kill()
             raise
@@ -158,6 +171,11 @@ class Cancelled:
         self._is_set = False
         self._process: _Process | None = None
         self._lock = threading.Lock()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the caller has given up."""
+        return self._is_set
 
     def set(self) -> None:
         """Kills the process."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from tests.fixtures.fake_link import FakeLink
 from tests.unit.services.cli.render.waterfall.journals import delegation
 
 PAGE = (Path(__file__).parents[3] / "docs" / "observability.md").read_text()
-BRIEF = files("archon_services.cli").joinpath("briefs", "demo.md").read_text(encoding="utf-8")
+BRIEF = (Path(__file__).parents[3] / "examples" / "documents" / "library.md").read_text()
 TOLERANCE = 0.05
 """Part by which the bytes on the page may differ."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,9 +12,9 @@ from typing_extensions import override
 from archon.errors import BudgetExhausted, InvalidArgument, PermissionDenied
 from archon.failure_kinds import TOOL_PERMISSION
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
-from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, maybe_await
+from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, QueryCall, maybe_await
 from archon_mesh.agent.hooks.points import Outcome, stop
-from archon_mesh.agent.state.agent_state import get_context
+from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.llm.base import ModelReply
 from archon_mesh.llm.prices import estimate_call
 from archon_mesh.tools.failures import failed
@@ -21,28 +23,50 @@ _SPENT: Final = "archon.budget"
 
 
 class BudgetMiddleware(Middleware):
-    """Limits the tokens (input and output), the model calls and the cost of a whole run.
+    """Limits the tokens (input and output), the model calls and the cost of a whole run, and the time of its agent.
 
-    Sub-agents that have a middleware of this class share the budget. A call that might exceed it raises BudgetExhausted
-    before it is made.
+    Sub-agents that have a middleware of this class share the budget, but for the time: each has its own. A call that
+    might exceed the budget raises BudgetExhausted before it is made; the end of the time stops what is in progress. In
+    the mesh the time is that of an attempt, which the wait for a person ends.
     """
 
     def __init__(
-        self, max_tokens: int | None = None, max_model_calls: int | None = None, max_cost: float | None = None
+        self,
+        max_tokens: int | None = None,
+        max_model_calls: int | None = None,
+        max_cost: float | None = None,
+        max_seconds: float | None = None,
     ) -> None:
         """`max_cost` is in US dollars; a model without a price costs nothing.
 
-        Raises InvalidArgument if a limit is below 1, or the cost below a millionth, or if there is none.
+        Raises InvalidArgument if a limit is below 1, the cost below a millionth, the seconds are not above 0, or if
+        there is no limit.
         """
+        if max_seconds is not None and not 0 < max_seconds < math.inf:
+            raise InvalidArgument(f"invalid budget: max_seconds is {max_seconds}, and must be above 0")
+        self._max_seconds = max_seconds
         cost = None if max_cost is None else round(max_cost * 1_000_000)
         limits = [limit for limit in (max_tokens, max_model_calls, cost) if limit is not None]
-        if not limits or min(limits) < 1:
+        if (not limits and max_seconds is None) or min(limits, default=1) < 1:
             raise InvalidArgument(
-                "invalid budget: set max_tokens, max_model_calls or max_cost, each at least 1, or $0.000001"
+                "invalid budget: set max_tokens, max_model_calls or max_cost, each at least 1, or $0.000001, "
+                "or max_seconds"
             )
         self._max_tokens = max_tokens
         self._max_model_calls = max_model_calls
         self._max_cost = cost
+
+    @override
+    async def wrap_query(self, state: AgentState, message: str, call: QueryCall) -> str:
+        try:
+            async with asyncio.timeout(self._max_seconds) as limit:
+                return await call()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise BudgetExhausted(
+                f"insufficient budget: the {self._max_seconds:g} s of {state.agent.name} are used"
+            ) from None
 
     @override
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:

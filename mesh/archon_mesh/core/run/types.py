@@ -146,30 +146,32 @@ class PlanTarget(Target):
 
 @value
 class Amount:
-    """An amount of budget: tokens, and cost in millionths of a US dollar."""
+    """An amount of budget: tokens, cost in millionths of a US dollar, and calls of models."""
 
     tokens: int = 0
     cost: int = 0
+    calls: int = 0
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(self.tokens + other.tokens, self.cost + other.cost)
+        return Amount(self.tokens + other.tokens, self.cost + other.cost, self.calls + other.calls)
 
     def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.tokens - other.tokens, self.cost - other.cost)
+        return Amount(self.tokens - other.tokens, self.cost - other.cost, self.calls - other.calls)
 
 
 @value
 class Budget:
-    """The limits of tokens, cost and delegation depth. 0 means no limit (for depth: the default)."""
+    """The limits of tokens, cost, delegation depth and calls of models. 0 means no limit (for depth: the default)."""
 
     tokens: int = 0
     cost: int = 0
     depth: int = 0
+    calls: int = 0
 
     @property
     def limited(self) -> bool:
         """True if it limits anything."""
-        return bool(self.tokens or self.cost or self.depth)
+        return bool(self.tokens or self.cost or self.depth or self.calls)
 
 
 NOTHING = Amount()

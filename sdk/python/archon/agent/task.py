@@ -395,27 +395,27 @@ class TaskContext:
             raise from_failure(result.failure)
         return Delegated(text_of(result.output), result.output, result.usage, reply.memoized, dict(result.metadata))
 
-    async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
+    async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0, model_calls: int = 1) -> None:
         """Reserves a part of the run's budget for this attempt, beyond what it has spent; call it before a model call.
         Returns at once if the run has no budget. Raises BudgetExhausted if less is left, InvalidArgument for a negative
         amount."""
-        for name, amount in (("tokens", tokens), ("cost_micro_usd", cost_micro_usd)):
+        for name, amount in (("tokens", tokens), ("cost_micro_usd", cost_micro_usd), ("model_calls", model_calls)):
             if amount < 0:
                 raise InvalidArgument(
                     f"{name} is {amount}, and must not be negative",
                     field_violations=[FieldViolation(name, "must not be negative")],
                 )
-        while (missing := self._budget.missing(self.usage, tokens, cost_micro_usd)) is not None:
+        while (missing := self._budget.missing(self.usage, tokens, cost_micro_usd, model_calls)) is not None:
             grant = await self._link.reserve(missing)
             if grant.HasField("failure"):
                 raise from_failure(grant.failure)
             if not grant.HasField("budget"):
                 raise BudgetExhausted(
-                    f"insufficient budget: {tokens:,} tokens and {cost_micro_usd:,} micro-USD needed",
+                    f"insufficient budget: {tokens:,} tokens, {cost_micro_usd:,} micro-USD, {model_calls} calls needed",
                     metadata={"role": self.role},
                 )
             self._budget.add(grant.budget)
-        self._budget.reserve(tokens, cost_micro_usd)
+        self._budget.reserve(tokens, cost_micro_usd, model_calls)
 
     def settle(self) -> None:
         """Releases the oldest reservation, for a model call that was not made after all."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_TOKENS: Final = 10**12
 MAX_DEPTH: Final = 32
+MAX_CALLS: Final = 10**9
 MAX_USD: Final = 1_000_000
 
 
@@ -67,6 +68,9 @@ def run(
     budget_cost: Annotated[
         float | None, typer.Option(metavar="USD", help="Budget in US dollars, such as 0.25.")
     ] = None,
+    budget_calls: Annotated[
+        int | None, typer.Option(min=1, max=MAX_CALLS, metavar="N", help="Budget in calls of models, of all agents.")
+    ] = None,
     budget_depth: Annotated[
         int | None, typer.Option(min=1, max=MAX_DEPTH, metavar="N", help="Maximum depth of nested delegations.")
     ] = None,
@@ -112,7 +116,7 @@ def run(
         session,
         timeout,
         str(strategy or ""),
-        budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth),
+        budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth, calls=budget_calls),
         request_id,
         planner,
         metadata_of(user, metadata or []),
@@ -123,9 +127,9 @@ def run(
     raise typer.Exit(asyncio.run(_run(request, orchestrator, as_json=as_json, quiet=quiet)))
 
 
-def budget_of(*, tokens: int | None, cost: float | None, depth: int | None) -> Budget | None:
+def budget_of(*, tokens: int | None, cost: float | None, depth: int | None, calls: int | None = None) -> Budget | None:
     """Converts the budget options; None if there are none. Raises CliError if the cost is out of range."""
-    if tokens is None and cost is None and depth is None:
+    if tokens is None and cost is None and depth is None and calls is None:
         return None
     from archon.api.common.v1 import common_pb2
 
@@ -135,7 +139,9 @@ def budget_of(*, tokens: int | None, cost: float | None, depth: int | None) -> B
         if not 1e-6 <= cost <= MAX_USD:
             raise CliError(f"--budget-cost must be 0.000001 to {MAX_USD:,} US dollars, not {cost:g}", code=USAGE)
         micro_usd = round(cost * 1_000_000)
-    return common_pb2.Budget(max_tokens=tokens or 0, max_cost_micro_usd=micro_usd, max_depth=depth or 0)
+    return common_pb2.Budget(
+        max_tokens=tokens or 0, max_cost_micro_usd=micro_usd, max_depth=depth or 0, max_model_calls=calls or 0
+    )
 
 
 async def _run(request: RunRequest, orchestrator: str, *, as_json: bool, quiet: bool) -> int:

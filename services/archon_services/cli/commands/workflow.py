@@ -86,6 +86,7 @@ def run(
     ] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=1, metavar="N", help="Budget in tokens.")] = None,
     budget_cost: Annotated[float | None, typer.Option(metavar="USD", help="Budget in US dollars.")] = None,
+    budget_calls: Annotated[int | None, typer.Option(min=1, metavar="N", help="Budget in calls of models.")] = None,
     request_id: Annotated[
         str, typer.Option(metavar="ID", help="An id of your own: the same id again follows the first run.")
     ] = "",
@@ -111,7 +112,7 @@ def run(
         "",
         session_id=session,
         timeout=timeout,
-        budget=budget_of(tokens=budget_tokens, cost=budget_cost, depth=None),
+        budget=budget_of(tokens=budget_tokens, cost=budget_cost, depth=None, calls=budget_calls),
         request_id=request_id,
         metadata=metadata_of(user, metadata or []),
     )

@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
 from archon.wire import policy_from_proto
-from archon_services.cli.render.output import cost_text, duration, one_line
+from archon_services.cli.render.output import cost_text, counted, duration, one_line
 from archon_services.cli.render.questions import decision_text, parts_text, timed_out_text, truncate
 from archon_services.cli.render.run_view import (
     INPUT_REQUIRED,
@@ -145,7 +145,8 @@ def degraded_text(view: RunView) -> str:
 def budget_text(budget: common_pb2.Budget) -> str:
     """Formats a budget as `2,000 tokens and $0.05`; empty if it has no bound."""
     tokens = f"{budget.max_tokens:,} tokens" if budget.max_tokens else ""
-    return " and ".join(filter(None, (tokens, cost_text(budget.max_cost_micro_usd))))
+    calls = counted(budget.max_model_calls, "model call") if budget.max_model_calls else ""
+    return " and ".join(filter(None, (tokens, cost_text(budget.max_cost_micro_usd), calls)))
 
 
 def _by(identity: str) -> str:

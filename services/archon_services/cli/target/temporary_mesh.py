@@ -53,7 +53,7 @@ async def running_or_own_mesh(
             yield target, signals
             return
         if not quiet:
-            print_stderr("No mesh is running: starting a temporary one (`archon up` starts one that stays).")
+            print_stderr("No mesh is running: starting a temporary one (`archon up` starts one to keep).")
         if sys.stderr.isatty():
             starting.enter_context(console(stderr=True).status("starting the mesh"))
         async with own_mesh(home, options or MeshOptions(), signals) as mesh:

@@ -114,7 +114,7 @@ def _role_violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iter
 
 
 def _budget_violations(budget: common_pb2.Budget) -> Iterator[FieldViolation]:
-    for name in ("max_tokens", "max_cost_micro_usd", "max_depth"):
+    for name in ("max_tokens", "max_cost_micro_usd", "max_depth", "max_model_calls"):
         if getattr(budget, name) < 0:
             yield FieldViolation(f"budget.{name}", "must not be negative")
     if budget.max_depth > MAX_DEPTH:

@@ -86,7 +86,7 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     if source.budget.limited:
         budget = target.budget
         budget.max_tokens, budget.max_cost_micro_usd = source.budget.tokens, source.budget.cost
-        budget.max_depth = source.budget.depth
+        budget.max_depth, budget.max_model_calls = source.budget.depth, source.budget.calls
     set_seconds(target.timeout, source.timeout)
     if source.pause_timeout:
         set_seconds(target.pause_timeout, source.pause_timeout)

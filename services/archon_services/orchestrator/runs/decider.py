@@ -126,16 +126,16 @@ class Decider:
                     self._candidates.keep(task.task_id)
                 elif (instance_id := placement.find(place)) is not None:
                     self._dispatch(run, place, instance_id, decision)
-            # A step whose input cannot be made fails at once, which may make others ready.
-            candidates = self._candidates.take(run, ()) if decision.failed_input else []
-            decision.failed_input = False
+            # A task that is not dispatched but fails at once, without input or budget, may make others ready.
+            candidates = self._candidates.take(run, ()) if decision.failed_ready else []
+            decision.failed_ready = False
         placement.pass_on()
 
     def _fail_input(self, run: RunState, place: Place, failure: Failure, decision: Decision) -> None:
         given = inp.InputMissing(place.task_id, place.attempt, failure)
         if self._apply(run, decide(run, given, decision.now), decision):
             decision.inputs.append(given)
-            decision.failed_input = True
+            decision.failed_ready = True
 
     def _dispatch(self, run: RunState, place: Place, instance_id: str, decision: Decision) -> None:
         key = place.task_id, place.attempt
@@ -144,6 +144,7 @@ class Decider:
         events = self._apply(run, decide(run, given, decision.now), decision)
         if not events or type(events[0]) is not ev.Dispatched:
             self._transport.release(decision.placed.pop(key))
+            decision.failed_ready |= bool(events)
         if events:
             decision.inputs.append(given)
 

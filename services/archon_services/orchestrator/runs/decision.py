@@ -37,5 +37,5 @@ class Decision:
 
     step: Step | None = None
 
-    failed_input: bool = False
+    failed_ready: bool = False
     """Whether a step failed because its input cannot be made, since the candidates were last looked at."""

@@ -16,8 +16,8 @@ from archon.errors import FrameTooLarge
 from archon.status import to_failure
 from archon.wire import MAX_CHECKED_BYTES, text_of, to_seconds
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import NOTHING, Amount, Item, quantize
-from archon_services.orchestrator.convert.budget import amount_from_usage, budget_from_proto
+from archon_mesh.core.run.types import NOTHING, Item, quantize
+from archon_services.orchestrator.convert.budget import amount_from_budget, amount_from_usage, budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_from_proto
 from archon_services.orchestrator.convert.people import agent_terms, kind_from_proto
 from archon_services.orchestrator.convert.task import state_from_proto
@@ -171,7 +171,7 @@ def _digest(delegate: session_pb2.Delegate) -> str:
 
 def budget_input(frame: session_pb2.AgentFrame) -> inp.BudgetRequestIn:
     request = frame.budget_request
-    wanted = Amount(max(0, request.budget.max_tokens), max(0, request.budget.max_cost_micro_usd))
+    wanted = amount_from_budget(request.budget)
     return inp.BudgetRequestIn(frame.task.task_id, frame.task.attempt, request.request_id, frame.sequence, wanted)
 
 

@@ -100,6 +100,14 @@ def test_a_killed_process_is_started_anew() -> None:
     assert template("{{ 1 + 2 }}").value({}) == 3
 
 
+def test_a_process_that_is_killed_as_it_is_asked_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert template("{{ 1 + 3 }}").value({}) == 4
+    monkeypatch.setattr(processes._Process, "is_alive", True)  # it is asked before its end can be seen
+    for process in _children(psutil.Process()):
+        process.kill()
+    assert template("{{ 1 + 4 }}").value({}) == 5
+
+
 def workflow(folder: Path, task: str) -> Workflow:
     path = folder / "hostile.yaml"
     path.write_text(f"name: hostile\nsteps: [{{id: first, task: {task!r}}}]\n")

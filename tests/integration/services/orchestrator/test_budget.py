@@ -110,6 +110,27 @@ async def test_contract_rule_9_an_agent_sees_slices_of_limited_kinds(
     assert not of(events, "budget_reserved")
 
 
+async def test_contract_rule_9_all_agents_share_the_calls_of_models(mesh: Mesh, troupe: Troupe) -> None:
+    async def calls(task: TaskContext) -> str:
+        made = 0
+        try:
+            while True:
+                await task.reserve(tokens=1)
+                usage = common_pb2.Usage(input_tokens=1, model_calls=1)
+                task.record_model_call("scripted", {}, {}, started=time.time(), seconds=0.0, usage=usage)
+                made += 1
+        except BudgetExhausted as error:
+            return f"{made} {error.metadata['budget']}"
+
+    await troupe("first", calls)
+    await troupe("second", calls, depends_on=["first"])
+    roles = ["first", "second"]
+    handle = await mesh.client.submit("x", roles=roles, budget=Budget(max_model_calls=5), wait=10)
+    assert handle.run is not None
+    assert "0 of 5 calls of models left" in handle.run.failure.message
+    assert handle.run.usage.model_calls == 5
+
+
 async def test_contract_rule_9_a_refused_reservation_is_a_typed_error(mesh: Mesh, troupe: Troupe) -> None:
     async def writer(task: TaskContext) -> str:
         await task.reserve(tokens=100)  # its slice

@@ -82,7 +82,7 @@ class Task(TaskContext):
             raise answer
         return Delegated(answer, (), common_pb2.Usage(output_tokens=1000), memoized=False, metadata={})
 
-    async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
+    async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0, model_calls: int = 1) -> None:
         self.reserved.append(tokens)
         if self.allowance is not None and tokens > self.allowance:
             raise BudgetExhausted("the budget is insufficient")

@@ -14,20 +14,27 @@ SLICES = 8
 """An attempt starts with 1/SLICES of its budget, but at most half of what is left, so that any number of attempts can
 start together. It requests more when it needs more."""
 
-SMALLEST = Amount(1, 1)
+SMALLEST = Amount(1, 1, 1)
 """The least that an attempt needs to start."""
 
 MAX_DEPTH = 8
 """The default limit of how deep delegations nest."""
 
 
-def limits(run: RunState, task: Task) -> tuple[bool, bool]:
-    """Whether the task's tokens are limited, and whether its cost is."""
+_UNITS = {"tokens": "tokens", "cost": "millionths of a US dollar", "model_calls": "calls of models"}
+
+
+def limits(run: RunState, task: Task) -> tuple[bool, bool, bool]:
+    """Whether the task's tokens are limited, its cost, and its calls of models."""
     assert run.submission is not None
     if not task.parent and not run.submission.budget.limited:
-        return False, False
+        return False, False, False
     budgets = _budgets(run, task)
-    return any(budget.tokens for budget in budgets), any(budget.cost for budget in budgets)
+    return (
+        any(budget.tokens for budget in budgets),
+        any(budget.cost for budget in budgets),
+        any(budget.calls for budget in budgets),
+    )
 
 
 def left(run: RunState, task: Task) -> Amount:
@@ -36,7 +43,8 @@ def left(run: RunState, task: Task) -> Amount:
     bounds = _bounds(run, task)
     tokens = min((budget.tokens - used.tokens for _, budget, used in bounds if budget.tokens), default=0)
     cost = min((budget.cost - used.cost for _, budget, used in bounds if budget.cost), default=0)
-    return Amount(max(0, tokens), max(0, cost))
+    calls = min((budget.calls - used.calls for _, budget, used in bounds if budget.calls), default=0)
+    return Amount(max(0, tokens), max(0, cost), max(0, calls))
 
 
 def _bounds(run: RunState, task: Task) -> list[tuple[str, Budget, Amount]]:
@@ -59,16 +67,17 @@ def first_slice(run: RunState, task: Task) -> Amount | Failure | None:
     assert run.submission is not None
     if not task.parent and not run.submission.budget.limited:
         return None
-    tokens, cost = limits(run, task)
-    if not tokens and not cost:
+    tokens, cost, calls = limits(run, task)
+    if not tokens and not cost and not calls:
         return None
     free = left(run, task)
-    if (tokens and not free.tokens) or (cost and not free.cost):
+    if (tokens and not free.tokens) or (cost and not free.cost) or (calls and not free.calls):
         return exhausted(run, task)
     budgets = _budgets(run, task)
     return Amount(
         _slice(free.tokens, [budget.tokens for budget in budgets]) if tokens else 0,
         _slice(free.cost, [budget.cost for budget in budgets]) if cost else 0,
+        _slice(free.calls, [budget.calls for budget in budgets]) if calls else 0,
     )
 
 
@@ -84,11 +93,15 @@ def _budgets(run: RunState, task: Task) -> list[Budget]:
 
 def grant(run: RunState, task: Task, wanted: Amount) -> Amount | Failure:
     """The wanted amount, of the kinds that are limited; a Failure if too little is left."""
-    tokens, cost = limits(run, task)
+    tokens, cost, calls = limits(run, task)
     free = left(run, task)
-    if (tokens and wanted.tokens > free.tokens) or (cost and wanted.cost > free.cost):
+    if (
+        (tokens and wanted.tokens > free.tokens)
+        or (cost and wanted.cost > free.cost)
+        or (calls and wanted.calls > free.calls)
+    ):
         return exhausted(run, task, wanted)
-    return Amount(wanted.tokens if tokens else 0, wanted.cost if cost else 0)
+    return Amount(wanted.tokens if tokens else 0, wanted.cost if cost else 0, wanted.calls if calls else 0)
 
 
 def usage(run: RunState, task: Task, spent: Amount) -> list[ev.Event]:
@@ -124,17 +137,22 @@ def _overspent_task(run: RunState, task: Task, spent: Amount) -> Task | None:
 
 
 def _exceeds(limit: Budget, total: Amount) -> bool:
-    return bool((limit.tokens and total.tokens > limit.tokens) or (limit.cost and total.cost > limit.cost))
+    return bool(
+        (limit.tokens and total.tokens > limit.tokens)
+        or (limit.cost and total.cost > limit.cost)
+        or (limit.calls and total.calls > limit.calls)
+    )
 
 
 def exhausted(run: RunState, task: Task, needed: Amount = SMALLEST) -> Failure:
-    """The failure of a task whose budget does not cover `needed`. It names the first budget that is too small: `budget`
-    (tokens or cost), `scope` (the run, or the role that the budget was given to), `limit`, `spent` (reservations
-    included) and `needed`; cost in millionths of a US dollar."""
+    """The failure of a task whose budget does not cover `needed`. It names the first budget that is too small:
+    `budget` (tokens, cost or model_calls), `scope` (the run, or the role that the budget was given to), `limit`,
+    `spent` (reservations included) and `needed`; cost in millionths of a US dollar."""
     for scope, budget, used in _bounds(run, task):
         for kind, limit, spent, wanted in (
             ("tokens", budget.tokens, used.tokens, needed.tokens),
             ("cost", budget.cost, used.cost, needed.cost),
+            ("model_calls", budget.calls, used.calls, needed.calls),
         ):
             if limit and wanted > max(0, limit - spent):
                 return _too_small(task, kind, scope, limit, spent, wanted)
@@ -143,10 +161,10 @@ def exhausted(run: RunState, task: Task, needed: Amount = SMALLEST) -> Failure:
 
 
 def _too_small(task: Task, kind: str, scope: str, limit: int, spent: int, needed: int) -> Failure:
-    unit = " tokens" if kind == "tokens" else " millionths of a US dollar"
+    unit = _UNITS[kind]
     owner = f"the task of {scope}" if scope else "the run"
     message = (
-        f"insufficient budget of {owner}: {max(0, limit - spent):,} of {limit:,}{unit} left, "
+        f"insufficient budget of {owner}: {max(0, limit - spent):,} of {limit:,} {unit} left, "
         f"{task.role} needs {needed:,}"
     )
     metadata = {

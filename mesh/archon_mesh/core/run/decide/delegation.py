@@ -107,6 +107,7 @@ def _missing_target(request: inp.DelegateIn, role: str) -> Failure | None:
 def _negative_budget(budget: Budget) -> Failure | None:
     """Names the field as the wire format does, since that is the name that the agent knows."""
     amounts = {"max_tokens": budget.tokens, "max_cost_micro_usd": budget.cost, "max_depth": budget.depth}
+    amounts["max_model_calls"] = budget.calls
     for name, amount in amounts.items():
         if amount < 0:
             field = (("field", f"budget.{name}"),)

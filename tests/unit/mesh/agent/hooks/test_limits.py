@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from archon.errors import BudgetExhausted, InvalidArgument, Unavailable
-from archon_mesh.agent import Agent, HookContext
+from archon_mesh.agent import Agent, HookContext, Middleware
 from archon_mesh.agent.hooks.limits import BudgetMiddleware, PermissionMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, Usage, retry
@@ -110,7 +111,37 @@ async def test_forbidden_tool_is_not_called_and_is_an_error_result() -> None:
     assert results[2] == "seen door"
 
 
-@pytest.mark.parametrize("wrong", [{}, {"max_tokens": 0}, {"max_model_calls": -1}, {"max_cost": 0.0}])
+async def test_the_time_of_an_agent_ends_what_is_in_progress() -> None:
+    ended = asyncio.Event()
+
+    class Silent(ScriptedModel):
+        async def generate(self, request: ModelRequest) -> ModelReply:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            raise AssertionError
+
+    agent = Agent("a", model=Silent(), middlewares=[BudgetMiddleware(max_seconds=0.05)])
+    with pytest.raises(BudgetExhausted, match=r"the 0\.05 s of a are used"):
+        await agent.run_async("?")
+    assert ended.is_set()
+
+
+async def test_a_time_out_of_something_else_is_not_taken_for_the_time_of_the_agent() -> None:
+    class Late(Middleware):
+        async def wrap_query(self, *_: Any) -> str:
+            raise TimeoutError("something else")
+
+    agent = Agent("a", model=ScriptedModel(), middlewares=[BudgetMiddleware(max_seconds=60), Late()])
+    with pytest.raises(Exception, match="something else"):
+        await agent.run_async("?")
+
+
+WRONG: list[dict[str, Any]] = [{}, {"max_tokens": 0}, {"max_model_calls": -1}, {"max_cost": 0.0}, {"max_seconds": 0.0}]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_empty_budget_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         BudgetMiddleware(**wrong)

@@ -34,6 +34,8 @@ def test_contract_rule_9_an_attempt_starts_with_a_slice() -> None:
         (Budget(800), Amount(100)),
         (Budget(cost=80), Amount(cost=10)),
         (Budget(3), Amount(1)),
+        (Budget(calls=80), Amount(calls=10)),
+        (Budget(800, 80, 0, 2), Amount(100, 10, 1)),
     ):
         run = Lead(budget=budget)
         run.place(1)
@@ -43,6 +45,21 @@ def test_contract_rule_9_an_attempt_starts_with_a_slice() -> None:
     dispatched = run.log[-1]
     assert isinstance(dispatched, ev.Dispatched)
     assert dispatched.reserved is None, "how deep it may nest is no amount"
+
+
+def test_contract_rule_9_calls_of_models_are_reserved_as_tokens_are() -> None:
+    run = Lead(budget=Budget(calls=3))
+    run.place(1)
+    task = run.state.tasks["r.1"]
+    run.feed(inp.BudgetRequestIn(task.task_id, task.attempt, "b1", 0, Amount(500, 5, 2)))
+    assert reserved(run) == Amount(calls=3), "kinds without a limit are not reserved"
+    run.feed(inp.BudgetRequestIn(task.task_id, task.attempt, "b2", 0, Amount(calls=1)))
+    failure = task.requests["b2"]
+    assert isinstance(failure, Failure)
+    assert failure.message == "insufficient budget of the run: 0 of 3 calls of models left, lead needs 1"
+    assert run.feed(inp.UsageIn(task.task_id, task.attempt, Amount(10, 0, 3))) == []
+    ended = run.feed(inp.UsageIn(task.task_id, task.attempt, Amount(10, 0, 4)))
+    assert ended, "a report above the budget ends the run"
 
 
 def test_contract_rule_9_a_request_reserves_the_rest() -> None:

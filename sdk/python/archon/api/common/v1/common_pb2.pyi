@@ -371,12 +371,15 @@ class Budget(_message.Message):
     MAX_COST_MICRO_USD_FIELD_NUMBER: _builtins.int
     MAX_TIME_FIELD_NUMBER: _builtins.int
     MAX_DEPTH_FIELD_NUMBER: _builtins.int
+    MAX_MODEL_CALLS_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
     """Maximum number of tokens, read and written together."""
     max_cost_micro_usd: _builtins.int
     """Maximum cost in millionths of a US dollar."""
     max_depth: _builtins.int
     """Maximum nesting depth of delegations."""
+    max_model_calls: _builtins.int
+    """Maximum number of calls of models: of iterations, of all agents together."""
     @_builtins.property
     def max_time(self) -> _duration_pb2.Duration:
         """Maximum wall-clock time."""
@@ -388,10 +391,11 @@ class Budget(_message.Message):
         max_cost_micro_usd: _builtins.int = ...,
         max_time: _duration_pb2.Duration | None = ...,
         max_depth: _builtins.int = ...,
+        max_model_calls: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max_time", b"max_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_cost_micro_usd", b"max_cost_micro_usd", "max_depth", b"max_depth", "max_time", b"max_time", "max_tokens", b"max_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_cost_micro_usd", b"max_cost_micro_usd", "max_depth", b"max_depth", "max_model_calls", b"max_model_calls", "max_time", b"max_time", "max_tokens", b"max_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
