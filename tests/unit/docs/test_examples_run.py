@@ -193,14 +193,14 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("agents", 12),
+        ("agents", 10),
         ("tools", 8),
         ("models", 5),
         ("composite-tools", 1),
         ("agent-memory", 2),
-        ("plans", 6),
+        ("plans", 4),
         ("people", 3),
-        ("workflows", 5),
+        ("workflows", 4),
     ],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
