@@ -48,7 +48,7 @@ def agent_server(
         capabilities=[
             Capability(capability) if isinstance(capability, str) else capability for capability in role.capabilities
         ],
-        tools=tool_descriptions(agent.tools),
+        tools=tool_descriptions(agent.tools, agent.policy),
         depends_on=role.depends_on,
         all_ancestors=role.all_ancestors,
         coordinator=role.coordinator,

@@ -11,6 +11,7 @@ from archon.registry import Tool
 from archon.wire import duration
 from archon_mesh.tools.breaker import BreakerState
 from archon_mesh.tools.engine import ToolExecutionEngine
+from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.registry import ToolRegistry
 
 _BREAKERS: Final = {
@@ -20,8 +21,9 @@ _BREAKERS: Final = {
 }
 
 
-def tool_descriptions(registry: ToolRegistry) -> list[Tool]:
-    """Returns the tools as an agent registers them."""
+def tool_descriptions(registry: ToolRegistry, permissions: ToolPermissions | None = None) -> list[Tool]:
+    """Returns the tools as an agent registers them: without those that its permissions allow in no session."""
+    allowed = permissions or ToolPermissions(allowed=frozenset(registry.names))
     return [
         Tool(
             each.name,
@@ -31,6 +33,7 @@ def tool_descriptions(registry: ToolRegistry) -> list[Tool]:
             idempotent=each.tool.idempotent,
         )
         for each in registry.registrations
+        if allowed.ever_allows(each.name, dangerous=each.tool.dangerous)
     ]
 
 

@@ -53,6 +53,13 @@ class ToolPermissions:
             return None
         return f"tool {name} is not allowed"
 
+    def ever_allows(self, name: str, *, dangerous: bool = False) -> bool:
+        """Tells whether a tool may be called in any session."""
+        return any(
+            self.refusal(name, dangerous=dangerous, session_id=session_id) is None
+            for session_id in ("", *self.sessions)
+        )
+
     def check(self, name: str, *, dangerous: bool = False, session_id: str = "") -> None:
         """Raises PermissionDenied if a tool may not be called."""
         if (refusal := self.refusal(name, dangerous=dangerous, session_id=session_id)) is not None:

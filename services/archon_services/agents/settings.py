@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 
 from archon.agent import AgentSettings
 from archon.agent.settings import DRAIN_GRACE
-from archon_mesh.declared import ModelOverrides
 from archon_services.common.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from archon_mesh.declared import ModelOverrides
 
 
 class AgentServiceSettings(ServiceSettings):
@@ -75,6 +77,8 @@ class AgentServiceSettings(ServiceSettings):
 
     def overrides(self) -> ModelOverrides:
         """Returns what replaces the settings of model calls in a file."""
+        from archon_mesh.declared import ModelOverrides  # commands that only read settings need no agents
+
         return ModelOverrides(
             None,
             self.model_timeout,

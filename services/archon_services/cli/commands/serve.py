@@ -148,6 +148,7 @@ def _become_program(file: Path, variables: Mapping[str, str]) -> NoReturn:
 def _serve_yaml(file: Path, model: str, host: str, port: int, advertise: str, registry: str, *, check: bool) -> None:
     from archon.errors import InvalidArgument, NotFound
     from archon_mesh.declared import load_agent
+    from archon_mesh.node.tools import tool_descriptions
     from archon_services.agents.app import serve_role
     from archon_services.agents.settings import AgentServiceSettings
     from archon_services.cli.render.output import counted
@@ -158,7 +159,8 @@ def _serve_yaml(file: Path, model: str, host: str, port: int, advertise: str, re
     except (NotFound, InvalidArgument) as error:
         raise CliError(str(error), code=USAGE) from None
     if check:
-        names = [tool.name for tool in declared.agent.tools.list_tools()]
+        agent = declared.agent
+        names = [tool.name for tool in tool_descriptions(agent.tools, agent.policy)]
         tools = f"{counted(len(names), 'tool')} ({', '.join(names)})" if names else "no tools"
         print(f"{file} declares the role {declared.role.name} with {tools}.")
         return

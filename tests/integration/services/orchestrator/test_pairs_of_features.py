@@ -20,6 +20,7 @@ from archon.errors import ArchonError, BudgetExhausted, FailedPrecondition, Inva
 from archon.registry import Tool
 from archon_mesh.workflows.role import ROLE, goal_of, handle
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.replicas import Replicas
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_workflows import submit, written
 from tests.integration.services.orchestrator.troupe import Troupe
@@ -417,6 +418,33 @@ async def test_items_of_a_loop_with_strange_names_are_whole_in_answer_and_events
     run = await submit(house.mesh.client, written(tmp_path, text), ROLES, items=items)
     done = await run.result(timeout=20)
     assert json.loads(answer_text(done)) == [f"item [{item}]" for item in items]
+
+
+async def test_a_loop_goes_on_at_the_other_replica_when_its_owner_dies(replicas: Replicas, tmp_path: Path) -> None:
+    house = House(replicas)
+    async with Joined(replicas, troupe_of(house)):
+        run = await submit(replicas.client, written(tmp_path, DOORS), ROLES, doors=["front", "back"])
+        back, front = await house.questions(run, 2)
+        run_id, other = run.run_id, replicas.other
+        await other.respond(run_id, back.input_id, decision="approve")
+        await house.begun("back approved")
+        await replicas.orchestrator.kill()
+
+        async def accepted() -> bool:
+            try:
+                await other.respond(run_id, front.input_id, decision="approve", request_id="front")
+            except ArchonError:
+                return False  # the other replica has not taken the run over yet
+            return True
+
+        await eventually(accepted)
+
+        async def has_ended() -> bool:
+            return (await other.get(run_id)).state in FINAL_STATES
+
+        await eventually(has_ended)
+        assert answer_text(await other.get(run_id)) == "front approved, back approved"
+        assert house.worked.count("back approved") == 1
 
 
 async def ended(mesh: Mesh, run_id: str) -> run_pb2.Run:
