@@ -13,6 +13,7 @@ from archon import context, frames
 from archon.agent import attempt, attempt_table, server, session, task
 from archon_mesh.core.run import Effect, RunState
 from archon_services.orchestrator import ports
+from archon_services.orchestrator.runs import clocks
 from archon_services.orchestrator.runs.driver import RunDriver
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.sessions import attempts
@@ -21,7 +22,7 @@ from tests.simulation.loop import end_other_tasks
 
 MAX_RECORDS = 2
 
-_TIMED: tuple[Any, ...] = (context, frames, attempt, server, session, attempt_table, task, ports)
+_TIMED: tuple[Any, ...] = (context, frames, attempt, server, session, attempt_table, task, ports, clocks)
 _CHANCY: tuple[Any, ...] = (server, sessions)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -13,7 +14,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, Unavailable
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.ownership import Ownership
-from archon_services.orchestrator.ports import SystemClock
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.watch.forward import WatchForwarder
@@ -59,7 +60,8 @@ class Replica:
         self.serves = False
         world.boots(self)
         self.view, journal = View.journal(world.store, world.dice, world.loop, self.process)
-        clock = self.process.context.run(SystemClock, world.true_wall)
+        clock = self.process.context.run(partial(JournalClock, journal, boot=f"slot-{slot}"))
+        self._clock = clock
         self.runs = Runs(owner=world.new_owner(), clock=clock, journal=journal, new_id=world.new_id)
         self.ownership = Ownership(
             journal,
@@ -83,6 +85,7 @@ class Replica:
         """Starts the replica and returns when it serves. Raises the journal's errors."""
         self.pool.update(self.world.registered.values())
         self.runs.start(self.pool)
+        await self._clock.read()
         await self.ownership.start()
         self.runs.claimed()
         self.serves = True

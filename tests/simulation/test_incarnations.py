@@ -13,7 +13,6 @@ from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, MemoryJournal, OwnerRow, RunRow
 from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ownership.lease import LEASE
-from archon_services.orchestrator.ports import Clock
 from tests.fixtures.journal import commit, new_run, step_of
 from tests.simulation.loop import VirtualLoop, run_virtual
 
@@ -64,7 +63,7 @@ class Replica:
     def holds(self, run_id: str) -> bool:
         return run_id in self.held
 
-    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
         self.held[row.run_id] = row.epoch
         self.first[row.run_id] = [command.data for command in commands]
         self.room -= 1

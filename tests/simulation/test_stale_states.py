@@ -16,7 +16,7 @@ from archon_mesh.core.run.decide import engine
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.journal import Outcome, Step, StepResult
-from archon_services.orchestrator.ports import Delivery, SystemClock
+from archon_services.orchestrator.ports import Delivery
 from tests.fixtures.journal import step_of
 from tests.simulation.test_ownership import RecordingReceipt, calm_world, ended, run_virtual, submission, submit
 
@@ -188,7 +188,7 @@ def test_durability_10_a_run_is_not_held_if_its_owner_expired(
             return await real(*arguments)
 
         monkeypatch.setattr(world.store, "steps", slow)
-        await runs.take_over(row, (), SystemClock(world.true_wall))
+        await runs.take_over(row, ())
         assert not runs.holds("r"), "its owner has expired; another replica will claim the run"
         assert "r" not in runs._awaited
 
@@ -203,7 +203,7 @@ def test_durability_10_a_takeover_of_an_old_epoch_has_no_effect() -> None:
         rows = [await world.store.claim("r", runs.owner) for _ in range(2)]
         for row in reversed(rows):
             assert row is not None
-            await runs.take_over(row, (), SystemClock(world.true_wall))
+            await runs.take_over(row, ())
         driver = runs._drivers["r"]
         assert (driver.epoch, driver.deposed) == (3, False)
 
@@ -225,7 +225,7 @@ def test_a_result_for_a_run_that_ended_elsewhere_is_discarded(
         with monkeypatch.context() as planted:
             planted.setattr(world.store, "steps", gone)
             with pytest.raises(Unavailable):
-                await world.runs.take_over(row, (), SystemClock(world.true_wall))
+                await world.runs.take_over(row, ())
         receipt = RecordingReceipt()
         result = inp.ResultIn("r.1", 1, TaskState.COMPLETED, None)
         world.runs.deliver("r", Delivery(result, receipt))

@@ -58,11 +58,6 @@ class World:
         process = PROCESS.get()
         return WALL + self.loop.now + (self._jumped.get(process.name, 0.0) if process is not None else 0.0)
 
-    @property
-    def true_wall(self) -> float:
-        """The store's clock in seconds."""
-        return WALL + self.loop.now
-
     def jump(self, replica: Replica, seconds: float) -> None:
         """Sets the wall clock of a replica's machine wrong, also for later processes in its slot."""
         self._jumped[replica.process.name] = self._wrong[replica.slot] = seconds

@@ -172,7 +172,13 @@ class Child:
         self._process = forked or await self._execute()
         pid = self._process.pid
         self._set(
-            "starting", pid=pid, birth=start_ticks(pid), address=self.spec.address, started=time.time(), detail=""
+            "starting",
+            pid=pid,
+            birth=start_ticks(pid),
+            address=self.spec.address,
+            started=time.time(),
+            started_awake=time.monotonic(),
+            detail="",
         )
 
     async def _execute(self) -> asyncio.subprocess.Process:

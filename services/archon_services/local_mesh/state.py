@@ -19,8 +19,9 @@ class ProcessState:
     """The state of one process.
 
     `restarts` counts those after exits, not those by command; `started` is in seconds since the epoch, 0 if there is no
-    process; `birth` is its `start_ticks`, which distinguish it from a later process with the same id; `detail` explains
-    the condition to users; `model` is that of an agent; `metrics` is host:port of its Prometheus endpoint, if any.
+    process, and `started_awake` the monotonic clock then; `birth` is its `start_ticks`, which distinguish it from a
+    later process with the same id; `detail` explains the condition to users; `model` is that of an agent; `metrics` is
+    host:port of its Prometheus endpoint, if any.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ProcessState:
     detail: str = ""
     model: str = ""
     metrics: str = ""
+    started_awake: float = 0.0
 
     @property
     def port(self) -> str:

@@ -24,6 +24,7 @@ from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.load import load_events
 from archon_services.orchestrator.runs.manager import Runs
@@ -51,14 +52,17 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
         await _open(journal)
-        clock = SystemClock(await journal.now())
+        clock = JournalClock(journal)
+        await clock.read()
+        stack.push_async_callback(clock.close)
+        clock.start()
         spans = _start_spans(journal, stack)
         died = [] if journal.shared else await journal.live_owners()
         runs = Runs(
             owner=_new_owner(),
             clock=clock,
             journal=journal,
-            new_id=RunIds().next,
+            new_id=RunIds(clock.now, after=await journal.last_run_id()).next,
             publishes=bool(settings.memory),
             limits=RunLimits(
                 settings.max_runs,
@@ -90,7 +94,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
         _start_channels(settings, runs, clock, stack)
-        commands = Commands(runs, journal, roles, forwarder, clock.now, recall, pool.standing, rules)
+        commands = Commands(runs, journal, roles, forwarder, SystemClock(clock.now()).now, recall, pool.standing, rules)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         server = GrpcServer([service], host=settings.host, port=settings.port)
@@ -145,7 +149,7 @@ def _start_spans(journal: Journal, stack: AsyncExitStack) -> RunSpanExporter | N
     return spans
 
 
-def _start_channels(settings: OrchestratorSettings, runs: Runs, clock: SystemClock, stack: AsyncExitStack) -> None:
+def _start_channels(settings: OrchestratorSettings, runs: Runs, clock: JournalClock, stack: AsyncExitStack) -> None:
     channels = create_channels(settings, clock.now)
     if not channels:
         return

@@ -34,6 +34,11 @@ class SystemClock:
         self._wall = time.time() if wall is None else wall
         self._start = time.monotonic()
 
+    @property
+    def origin(self) -> float:
+        """The wall time at which the monotonic clock was 0."""
+        return quantize(self._wall - self._start)
+
     def now(self) -> float:
         return quantize(self._wall + time.monotonic() - self._start)
 

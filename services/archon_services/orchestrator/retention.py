@@ -19,10 +19,13 @@ INTERVAL: Final = 60.0
 LEAST_INTERVAL: Final = 0.5
 PAGE: Final = 100
 DAY: Final = 86_400.0
+CLOCK_ERROR: Final = 60.0
+"""Seconds by which a time may be in the future before it counts as one of a clock that was set back since."""
 
 
 class Retention:
-    """Compacts and deletes runs, each so many seconds after their end. A request id outlives its run by a day."""
+    """Compacts and deletes runs, each so many seconds after their end. A request id outlives its run by a day. Of a run
+    that ended in the future, by a clock that was set back since, the age counts from the next sweep on."""
 
     def __init__(self, journal: Journal, clock: Clock, *, compact_after: float = DAY, delete_after: float = 30 * DAY):
         self._journal = journal
@@ -42,6 +45,7 @@ class Retention:
     async def sweep(self) -> tuple[int, int]:
         """Compacts and deletes all runs that are due; returns how many of each. Skips runs that cannot be loaded."""
         now, compacted = self._clock.now(), 0
+        await self._journal.bound_times(now + CLOCK_ERROR)
         unreadable: set[str] = set()
         while True:
             limit = PAGE + len(unreadable)

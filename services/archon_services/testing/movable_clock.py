@@ -1,8 +1,8 @@
 """A clock that a test moves on, for services and agents in its event loop.
 
-It replaces `time.monotonic`, which event loops and all parts of Archon read, by one that can be ahead. Timers that come
-due on the way fire in their order. Wall time (`time.time`), other processes, and the deadlines of gRPC calls in
-progress do not move. `InProcessMesh.advance` moves a whole mesh.
+It replaces `time.monotonic`, which event loops and all parts of Archon read, and the wall time of journals, by clocks
+that can be ahead. Timers that come due on the way fire in their order. `time.time`, other processes, and the deadlines
+of gRPC calls in progress do not move. `InProcessMesh.advance` moves a whole mesh.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
+
+from archon_services.common import machine
 
 _real: Final = time.monotonic
 
@@ -44,4 +46,9 @@ def _moved() -> float:
     return _real() + MovableClock._ahead
 
 
+def _moved_wall() -> float:
+    return time.time() + MovableClock._ahead
+
+
 time.monotonic = _moved
+machine.wall_time = _moved_wall

@@ -40,5 +40,5 @@ def test_each_served_rule_of_the_contract_is_named_by_a_test() -> None:
 
 
 def test_the_rules_are_read_from_the_pages() -> None:
-    assert durability_rules() == list(range(1, 31))
+    assert durability_rules() == list(range(1, 32))
     assert {1, 6, 7, 8, 9, 12} <= set(contract_rules())

@@ -27,6 +27,7 @@ from archon_mesh.core.run.plan_text import plan_from_json, plan_to_json
 from archon_mesh.core.run.types import (
     Amount,
     Budget,
+    ClockOrigin,
     Edge,
     Failure,
     Item,
@@ -88,6 +89,7 @@ _TYPES: dict[str, type] = {
         InterceptionRule,
         Condition,
         QuestionTerms,
+        ClockOrigin,
     )
 }
 _ENUMS: dict[type, dict[str, type[IntEnum]]] = {

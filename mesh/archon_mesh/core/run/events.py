@@ -8,9 +8,11 @@ from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTe
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import (
     NO_LIMIT,
+    NO_ORIGIN,
     NOTHING,
     Amount,
     Budget,
+    ClockOrigin,
     ContextRef,
     Failure,
     Item,
@@ -28,6 +30,7 @@ class Submitted:
     submission: Submission
     owner: str
     epoch: int
+    origin: ClockOrigin = NO_ORIGIN
 
 
 @value
@@ -36,6 +39,7 @@ class Claimed:
 
     owner: str
     epoch: int
+    origin: ClockOrigin = NO_ORIGIN
 
 
 @value

@@ -8,9 +8,11 @@ from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTe
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import (
     NO_LIMIT,
+    NO_ORIGIN,
     NOTHING,
     Amount,
     Budget,
+    ClockOrigin,
     Failure,
     Item,
     Payload,
@@ -71,6 +73,7 @@ class Submit:
     reused: tuple[ReusedAnswer, ...] = ()
     plan: ReusedPlan | None = None
     answered: tuple[ReusedInput, ...] = ()
+    origin: ClockOrigin = NO_ORIGIN
 
 
 @value
@@ -79,6 +82,7 @@ class Claim:
 
     owner: str
     epoch: int
+    origin: ClockOrigin = NO_ORIGIN
 
 
 @value

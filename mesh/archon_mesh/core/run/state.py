@@ -8,7 +8,7 @@ from typing import Final
 from archon_mesh.core.run.plan_state import PlanState
 from archon_mesh.core.run.question import ClosedQuestion
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import NOTHING, Amount, Failure, Submission, TaskState
+from archon_mesh.core.run.types import NO_ORIGIN, NOTHING, Amount, ClockOrigin, Failure, Submission, TaskState
 
 MAX_RECENT: Final = 10
 """Failures that a run compares to tell whether one kind repeats."""
@@ -56,6 +56,10 @@ class RunState:
     failure: Failure | None = None
     answer_seqs: tuple[int, ...] = ()
     last_seq: int = 0
+    latest_time: float = 0.0
+    """The latest time of an event, in wall seconds of the run's clock, which never goes back."""
+    origin: ClockOrigin = NO_ORIGIN
+    """The origin of the present owner's clock."""
     create_time: float = 0.0
     end_time: float = 0.0
 

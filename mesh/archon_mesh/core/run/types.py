@@ -78,6 +78,19 @@ class Failure:
 
 
 @value
+class ClockOrigin:
+    """Where the clock of a run's owner began: the id of the machine's boot (empty: unknown), and when the machine's
+    monotonic clock was 0 by the run's clock, in wall seconds. Another process of the same boot can continue the run's
+    clock by it."""
+
+    boot_id: str = ""
+    time: float = 0.0
+
+
+NO_ORIGIN = ClockOrigin()
+
+
+@value
 class Edge:
     """`downstream` receives the final answers of `upstream`. `policy` is the number of a PropagationPolicy."""
 

@@ -8,7 +8,16 @@ from typing import Final
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Edge, PlanTarget, Requirement, SessionContextRef, Submission, Target
+from archon_mesh.core.run.types import (
+    NO_ORIGIN,
+    ClockOrigin,
+    Edge,
+    PlanTarget,
+    Requirement,
+    SessionContextRef,
+    Submission,
+    Target,
+)
 from archon_services.orchestrator.convert.budget import budget_from_proto
 from archon_services.orchestrator.convert.failures import (
     failure_to_proto,
@@ -56,7 +65,7 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         parent_run_id=source.parent_run_id,
         rules=tuple(map(rule_from_proto, source.rules)),
     )
-    return ev.Submitted(submission, source.owner, source.epoch)
+    return ev.Submitted(submission, source.owner, source.epoch, _read_origin(source))
 
 
 def _targets_from_proto(source: run_pb2.Submitted) -> tuple[Target, ...]:
@@ -94,14 +103,30 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     del target.rules[:]
     for rule in source.rules:
         write_rule(rule, target.rules.add())
+    _write_origin(target, event.origin)
 
 
 def read_claimed(event: run_pb2.RunEvent) -> ev.Event:
-    return ev.Claimed(event.claimed.owner, event.claimed.epoch)
+    return ev.Claimed(event.claimed.owner, event.claimed.epoch, _read_origin(event.claimed))
 
 
 def write_claimed(out: run_pb2.RunEvent, event: ev.Claimed) -> None:
     out.claimed.owner, out.claimed.epoch = event.owner, event.epoch
+    _write_origin(out.claimed, event.origin)
+
+
+def _read_origin(source: run_pb2.Submitted | run_pb2.Claimed) -> ClockOrigin:
+    if not source.HasField("clock_origin"):
+        return NO_ORIGIN
+    return ClockOrigin(source.clock_origin.boot_id, to_seconds(source.clock_origin.time))
+
+
+def _write_origin(target: run_pb2.Submitted | run_pb2.Claimed, origin: ClockOrigin) -> None:
+    if origin.boot_id:
+        target.clock_origin.boot_id = origin.boot_id
+        set_seconds(target.clock_origin.time, origin.time)
+    else:
+        target.ClearField("clock_origin")
 
 
 def read_cancel_requested(event: run_pb2.RunEvent) -> ev.Event:

@@ -72,7 +72,12 @@ class Journal(Owners, Protocol):
         before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[RunRow]:
-        """Returns runs, newest first. `before` is the (created_at, run_id) of the last run of the previous page."""
+        """Returns runs, newest first: in the order of their creation, even if the clock was set back in between.
+        `before` is the (created_at, run_id) of the last run of the previous page."""
+        ...
+
+    async def last_run_id(self) -> str:
+        """Returns the greatest run id, empty if there is no run."""
         ...
 
     async def records(
@@ -106,6 +111,11 @@ class Journal(Owners, Protocol):
 
     async def compact(self, run_id: str, summary: bytes) -> None:
         """Replaces the steps and records of an ended run by its summary."""
+        ...
+
+    async def bound_times(self, latest: float) -> None:
+        """Sets the times at which runs ended and turns were stored to `latest` (wall seconds) if they are later: the
+        clock was set back since, and they are kept no longer than others."""
         ...
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:

@@ -46,8 +46,8 @@ class Step:
     """What one decision of a run stores, in one transaction.
 
     `data` holds the RunEvents after `base`, up to `last_seq`, framed as a WatchRunResponse (field 1, repeated), so that
-    watchers get the stored bytes. `state` is the number of the run's TaskState after the step; `time` is in wall
-    seconds.
+    watchers get the stored bytes. `state` is the number of the run's TaskState after the step; `time` is when it was
+    decided, in wall seconds of the journal's clock: those of its events and inputs follow the run's clock.
     """
 
     run_id: str
@@ -112,8 +112,8 @@ class StoredStep:
 
 @value
 class RunRow:
-    """The row of a run. Times are in wall seconds; `ended_at` is 0 before the end. If `compacted`, its steps are
-    gone."""
+    """The row of a run. Times are in wall seconds; `created_at` is later than that of all runs of the tenant before,
+    even if the clock was set back, `ended_at` is 0 before the end. If `compacted`, its steps are gone."""
 
     run_id: str
     tenant: str

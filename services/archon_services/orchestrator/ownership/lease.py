@@ -14,7 +14,6 @@ from typing import Final, Protocol
 
 from archon.errors import ArchonError
 from archon_services.orchestrator.journal import CommandRow, Journal, OwnerRow, RunRow
-from archon_services.orchestrator.ports import Clock
 
 _log = logging.getLogger(__name__)
 
@@ -73,8 +72,8 @@ class HeldRuns(Protocol):
 
     def holds(self, run_id: str) -> bool: ...
 
-    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
-        """Drives a run that was just claimed, first with the commands that wait for it; `clock` is its clock."""
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
+        """Drives a run that was just claimed, first with the commands that wait for it."""
         ...
 
     def expired(self, owner: str) -> None:

@@ -17,7 +17,6 @@ from archon.errors import ArchonError
 from archon_services.orchestrator.journal import Journal, OwnerRow, RunRow
 from archon_services.orchestrator.ownership.lease import REVISION, HeldRuns, OwnershipLimits
 from archon_services.orchestrator.ownership.mailbox import Mailbox
-from archon_services.orchestrator.ports import SystemClock
 
 _log = logging.getLogger(__name__)
 
@@ -133,12 +132,10 @@ class Takeover:
         if not rows:
             return
         posted = await self._mailbox.waiting()
-        # The previous owner may have run on another machine: the journal's clock is the only one that both know.
-        clock = SystemClock(await self._journal.now())
         for row in rows:
             if row.owner != self._runs.owner:
                 continue  # claimed under a name that has expired since: any replica can claim it again
-            await self._runs.take_over(row, [command for command in posted if command.run_id == row.run_id], clock)
+            await self._runs.take_over(row, [command for command in posted if command.run_id == row.run_id])
 
     async def reclaim(self) -> None:
         """Searches for own runs that this process does not hold, without end, and claims them along with runs that have

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, Protocol
@@ -66,13 +66,15 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """What all drivers of a process share. `publishes`: whether answers are published in a shared memory."""
+    """What all drivers of a process share. `wall` returns wall seconds, `publishes`: whether answers are published in a
+    shared memory."""
 
     journal: Journal
     transport: Transport
     scheduler: Scheduler
     observer: Observer
     turns: TurnQueue
+    wall: Callable[[], float]
     publishes: bool = True
     max_bytes: int = MAX_JOURNAL_BYTES
     """Bytes of a run's journal above which the run fails."""
@@ -205,6 +207,10 @@ class RunDriver:
         self.deposed = True
         self.wake()
 
+    def now(self) -> float:
+        """Returns the time of the run's clock in wall seconds."""
+        return self._clock.now()
+
     def idle(self) -> bool:
         """Whether no input is queued."""
         return not self._inbox
@@ -285,6 +291,7 @@ class RunDriver:
             base=base,
             batch_id=self._drive.batch_id(),
             now=decision.now,
+            stored_at=self._drive.wall(),
             events=decision.events,
             inputs=decision.inputs,
             batch=decision.batch,

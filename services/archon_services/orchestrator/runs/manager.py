@@ -27,7 +27,8 @@ from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, Ru
 from archon_services.orchestrator.measuring.commits import CommitMeasurement
 from archon_services.orchestrator.measuring.role_averages import RoleAverages
 from archon_services.orchestrator.measuring.run_events import RunEventCounter
-from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
+from archon_services.orchestrator.ports import Delivery, Receipt, SystemClock, Transport
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
 from archon_services.orchestrator.runs.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.error_budget import ErrorBudget
@@ -74,7 +75,7 @@ class Runs:
         self,
         *,
         owner: str,
-        clock: Clock,
+        clock: JournalClock,
         journal: Journal,
         new_id: Callable[[], str],
         publishes: bool = True,
@@ -123,7 +124,14 @@ class Runs:
         commits = CommitMeasurement(self._recorder) if self._recorder is not None else None
         scheduler = Scheduler(self._journal, commits)
         self._drive = Drive(
-            self._journal, transport, scheduler, self, TurnQueue(), self._publishes, self.limits.journal_bytes
+            self._journal,
+            transport,
+            scheduler,
+            self,
+            TurnQueue(),
+            self._clock.now,
+            self._publishes,
+            self.limits.journal_bytes,
         )
 
     # What ownership needs ---------------------------------------------------------------------------------------
@@ -142,9 +150,9 @@ class Runs:
         """Whether a driver of this process drives the run."""
         return run_id in self._drivers
 
-    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
-        """Goes on with a run that was just claimed, its waiting commands first; its deadlines follow `clock`. A run
-        that was claimed again and again in vain is quarantined."""
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
+        """Goes on with a run that was just claimed, its waiting commands first, and with its clock. A run that was
+        claimed again and again in vain is quarantined."""
         run_id = row.run_id
         earlier = self._drivers.get(run_id)
         if earlier is not None and earlier.epoch > row.epoch:  # claimed again since, and taken over before this one
@@ -154,7 +162,7 @@ class Runs:
             earlier.depose()
             await earlier.cancel(claimed=True)
         if row.stalled >= MAX_STALLED:
-            await quarantine(self._journal, self._running().transport, row, clock.now())
+            await quarantine(self._journal, self._running().transport, row, self._clock.now())
             if self._spans is not None:
                 self._spans.ended(run_id)
             if self._counter is not None:
@@ -163,6 +171,7 @@ class Runs:
             return
         try:
             state, size = await load_run(self._journal, run_id), await self._journal.size(run_id)
+            clock = await self._clock.continued(state)
         except DataLoss as error:
             _log.error("run %s cannot be loaded: %s", run_id, error, extra={"run_id": run_id})
             return
@@ -170,7 +179,8 @@ class Runs:
         if state.epoch > row.epoch or row.owner != self.owner or self._closing:
             self._awaited.discard(run_id)
             return
-        first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
+        claim = inp.Claim(self.owner, row.epoch, self._clock.origin_of(clock))
+        first = [Delivery(claim), *(_delivery(command) for command in commands)]
         self._drivers[run_id] = driver = RunDriver(
             run_id,
             self._running(),
@@ -228,8 +238,10 @@ class Runs:
         self._errors.check()
         run_id = submission.run_id
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
-        first = [Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered))]
-        driver = RunDriver(run_id, self._running(), clock=self._clock, state=RunState(), epoch=1, first=first, new=new)
+        clock = SystemClock(self._clock.now())
+        origin = self._clock.origin_of(clock)
+        first = [Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered, origin))]
+        driver = RunDriver(run_id, self._running(), clock=clock, state=RunState(), epoch=1, first=first, new=new)
         self._drivers[run_id] = driver
         done = driver.created(until_end=wait > 0)
         driver.wake()
@@ -395,7 +407,7 @@ class Runs:
         if not self.watchers.watched(ref.run_id):
             return
         event = run_pb2.RunEvent(run_id=ref.run_id, task=ref)
-        set_seconds(event.time, self._clock.now())
+        set_seconds(event.time, driver.now())
         match progress.WhichOneof("content"):
             case "text":
                 event.text_delta.role, event.text_delta.text = task.role, progress.text

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable
 from typing import Final
 
 _COUNTER_BITS: Final = 16
+_FORM: Final = re.compile(r"[0-7][0-9a-f]{31}")
 
 
 class RunIds:
@@ -18,10 +20,11 @@ class RunIds:
     memory.
     """
 
-    def __init__(self, wall: Callable[[], float] = time.time) -> None:
-        """`wall` gives wall seconds; ids grow even if it goes back."""
+    def __init__(self, wall: Callable[[], float] = time.time, *, after: str = "") -> None:
+        """`wall` gives wall seconds; ids grow even if it goes back. They are greater than `after`, the last id of an
+        earlier process, if that has this form."""
         self._wall = wall
-        self._last = 0
+        self._last = int(after[:16], 16) if _FORM.fullmatch(after) else 0
 
     def next(self) -> str:
         """Returns an id that is greater than all before it in this process."""

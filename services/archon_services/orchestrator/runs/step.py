@@ -30,6 +30,7 @@ def build_step(
     base: int,
     batch_id: str,
     now: float,
+    stored_at: float,
     events: Sequence[ev.Event],
     inputs: Sequence[inp.Input],
     batch: Sequence[Delivery],
@@ -37,8 +38,9 @@ def build_step(
     state_before: int,
     publishes: bool,
 ) -> Step:
-    """Returns the step after event `base`. `run` is the state after `events`, `now` the time of the decision in wall
-    seconds, `publishes` whether there is a shared memory to publish answers in."""
+    """Returns the step after event `base`. `run` is the state after `events`, `now` the time of the decision by
+    the run's clock and `stored_at` by the journal's, in wall seconds, `publishes` whether there is a shared memory to
+    publish answers in."""
     response, at = pb.WatchRunResponse(), timestamp(now)
     add = response.events.add
     results: list[ev.ResultReceived] = []
@@ -58,7 +60,7 @@ def build_step(
         base,
         base + len(events),
         batch_id,
-        now,
+        stored_at,
         response.SerializeToString(),
         encode_inputs(inputs, now),
         state,

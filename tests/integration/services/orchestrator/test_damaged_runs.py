@@ -21,6 +21,7 @@ from archon_services.orchestrator.journal import Journal, OwnerRow, Publication,
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from tests.fixtures.damaged_journal import StoreOfRuns, store_of_runs
@@ -69,7 +70,7 @@ async def journal(store_of_runs: StoreOfRuns) -> AsyncIterator[Journal]:
 
 @pytest.fixture
 async def runs(journal: Journal) -> AsyncIterator[Runs]:
-    runs = Runs(owner="o2", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o2", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     yield runs
     await runs.stop()
 
@@ -128,7 +129,7 @@ async def test_a_damaged_run_does_not_stop_a_start(
     for _ in range(MAX_STALLED):
         row = await journal.claim("r2", runs.owner)
         assert row is not None
-        await runs.take_over(row, (), SystemClock())
+        await runs.take_over(row, ())
     assert (await commands.run("r2")).state == common_pb2.TASK_STATE_FAILED, "it is quarantined"
 
 
@@ -169,7 +170,7 @@ async def test_a_damaged_answer_does_not_stop_other_publications(
         row = Publication(run_id, "a", f"{run_id}.1", 3)
         await store(journal, step_of(run_id, 2, [result.SerializeToString()], publications=(row,)))
     await store_of_runs.flip("r2", "data", 2)
-    runs = Runs(owner="owner", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="owner", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     publisher, memory = OutboxPublisher(journal, runs, "127.0.0.1:1", keep=60.0), Memory()
     await publisher._client.close()
     publisher._client = memory  # type: ignore[assignment]

@@ -57,6 +57,18 @@ async def test_durability_7_one_sweep_covers_all_runs_that_are_due() -> None:
     assert await journal.runs(tenant="default") == []
 
 
+async def test_durability_31_a_run_that_ended_in_the_future_ages_from_now_on() -> None:
+    journal, clock = MemoryJournal(), Clock()
+    await fill(journal)
+    clock.time = 100.0
+    retention = Retention(journal, clock, compact_after=100.0, delete_after=200.0)
+    assert await retention.sweep() == (0, 0)
+    clock.time += 161.0
+    assert await retention.sweep() == (RUNS, 0)
+    clock.time += 100.0
+    assert await retention.sweep() == (0, RUNS)
+
+
 async def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     journal, clock = SqliteJournal(tmp_path / "journal.db", sync="normal"), Clock()
     await journal.open()

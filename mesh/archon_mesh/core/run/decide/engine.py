@@ -43,7 +43,7 @@ def _submit(run: RunState, submit: inp.Submit, now: float) -> list[ev.Event]:
         ev.TaskCreated(task_id(submit.submission.run_id, number), role)
         for number, role in enumerate(submit.submission.roles, 1)
     ]
-    events: list[ev.Event] = [ev.Submitted(submit.submission, submit.owner, submit.epoch), *created]
+    events: list[ev.Event] = [ev.Submitted(submit.submission, submit.owner, submit.epoch, submit.origin), *created]
     if submit.plan is not None:
         return reused_plan(submit, events, now)
     task_ids = {task.role: task.task_id for task in created}
@@ -55,7 +55,7 @@ def _submit(run: RunState, submit: inp.Submit, now: float) -> list[ev.Event]:
 def _claim(run: RunState, claim: inp.Claim, now: float) -> list[ev.Event]:
     if run.ended or claim.epoch <= run.epoch:
         return []
-    return [ev.Claimed(claim.owner, claim.epoch)]
+    return [ev.Claimed(claim.owner, claim.epoch, claim.origin)]
 
 
 def _delegate(run: RunState, request: inp.DelegateIn, now: float) -> list[ev.Event]:

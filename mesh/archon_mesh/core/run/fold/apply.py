@@ -13,6 +13,8 @@ from archon_mesh.core.run.state import RunState
 def apply(run: RunState, event: ev.Event, time: float) -> None:
     """Changes `run` in place by one event that was decided at `time` (wall seconds)."""
     run.last_seq += 1
+    if time > run.latest_time:
+        run.latest_time = time
     _FOLD[type(event)](run, event, time)
 
 

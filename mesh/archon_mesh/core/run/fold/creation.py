@@ -13,14 +13,14 @@ from archon_mesh.core.run.types import PLAN, TaskState
 
 
 def submitted(run: RunState, event: ev.Submitted, time: float) -> None:
-    run.submission, run.owner, run.epoch = event.submission, event.owner, event.epoch
+    run.submission, run.owner, run.epoch, run.origin = event.submission, event.owner, event.epoch, event.origin
     run.state, run.create_time = TaskState.WORKING, time
     if event.submission.strategy == PLAN:
         run.plan = PlanState()
 
 
 def claimed(run: RunState, event: ev.Claimed, time: float) -> None:
-    run.owner, run.epoch = event.owner, event.epoch
+    run.owner, run.epoch, run.origin = event.owner, event.epoch, event.origin
 
 
 def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:

@@ -50,6 +50,8 @@ class MemoryJournal(MemoryOwners):
         self._outbox: dict[int, OutboxRow] = {}
         self._next_row = 1
         self._turns: dict[tuple[str, str, str], list[tuple[int, bytes, float]]] = {}
+        self._newest: dict[str, float] = {}
+        """When the newest run of each tenant was created."""
 
     async def open(self) -> None:
         pass
@@ -91,6 +93,8 @@ class MemoryJournal(MemoryOwners):
             raise AlreadyExists(f"run {new.run_id!r} exists already", metadata={"run_id": new.run_id})
         if new.request_id:
             self._requests[new.tenant, new.request_id] = (new.payload_hash, new.run_id, 0.0)
+        newest = self._newest.get(new.tenant, 0.0)
+        created_at = self._newest[new.tenant] = newest + 1e-6 if newest > step.time else step.time
         self._stored[new.run_id] = _Steps()
         self._open[new.run_id] = None
         row = RunRow(
@@ -101,7 +105,7 @@ class MemoryJournal(MemoryOwners):
             step.epoch,
             last_seq=0,
             state=0,
-            created_at=step.time,
+            created_at=created_at,
             ended_at=0.0,
             revision=new.revision,
         )
@@ -201,6 +205,9 @@ class MemoryJournal(MemoryOwners):
         ]
         return sorted(rows, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
 
+    async def last_run_id(self) -> str:
+        return max(self._rows, default="")
+
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100, max_bytes: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
@@ -243,6 +250,13 @@ class MemoryJournal(MemoryOwners):
     async def compact(self, run_id: str, summary: bytes) -> None:
         self._rows[run_id] = replace(self._rows[run_id], compacted=True, summary=summary)
         self._stored[run_id] = _Steps()
+
+    async def bound_times(self, latest: float) -> None:
+        for run_id, row in self._rows.items():
+            if row.ended_at > latest:
+                self._rows[run_id] = replace(row, ended_at=latest)
+        for key, turns in self._turns.items():
+            self._turns[key] = [(version, data, min(time, latest)) for version, data, time in turns]
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
         deleted = {row.run_id for row in self._rows.values() if 0 < row.ended_at < ended_before}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from archon_services.common import machine
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.rows import RunRow
 
@@ -29,7 +29,7 @@ class MemoryOwners:
         pass
 
     async def now(self) -> float:
-        return time.time()
+        return machine.wall_time()
 
     async def enter(self, owner: OwnerRow) -> None:
         if not self.shared:

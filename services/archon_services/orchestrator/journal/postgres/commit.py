@@ -108,8 +108,12 @@ WITH given AS (
 ), made AS (
   INSERT INTO archon_journal.runs
     (run_id, tenant, session_id, owner, epoch, last_seq, state, created_at, ended_at, revision)
-  SELECT run_id, tenant, session_id, owner, epoch, last_seq, state, created_at, ended_at, revision
-  FROM given WHERE request_id = '' OR run_id IN (SELECT run_id FROM asked)
+  SELECT run_id, tenant, session_id, owner, epoch, last_seq, state,
+    CASE WHEN newest > created_at THEN newest + 1e-6 ELSE created_at END, ended_at, revision
+  FROM given LEFT JOIN LATERAL (
+    SELECT max(r.created_at) AS newest FROM archon_journal.runs AS r WHERE r.tenant = given.tenant
+  ) AS earlier ON true
+  WHERE request_id = '' OR run_id IN (SELECT run_id FROM asked)
   ON CONFLICT DO NOTHING
   RETURNING run_id
 ), stored AS (

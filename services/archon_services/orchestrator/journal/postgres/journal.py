@@ -137,6 +137,10 @@ class PostgresJournal(PostgresOwners):
         text, values = compile_statement(sql.list_runs(tenant, session_id, states, before, limit))
         return [RunRow(*row) for row in await self._connections.fetch(text, *values)]
 
+    async def last_run_id(self) -> str:
+        rows = await self._connections.fetch(sql.LAST_RUN_ID)
+        return str(rows[0][0]) if rows else ""
+
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100, max_bytes: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
@@ -163,6 +167,10 @@ class PostgresJournal(PostgresOwners):
 
     async def compact(self, run_id: str, summary: bytes) -> None:
         await self._connections.fetch(sql.COMPACT, run_id, summary)
+
+    async def bound_times(self, latest: float) -> None:
+        await self._connections.fetch(sql.BOUND_ENDS, latest)
+        await self._connections.fetch(sql.BOUND_TURNS, latest)
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
         await self._connections.fetch(sql.FORGET_REQUESTS, now)

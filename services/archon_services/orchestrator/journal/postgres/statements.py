@@ -56,6 +56,10 @@ LAST_ENDED: Final = """
 SELECT run_id, owner, ended_at FROM archon_journal.runs WHERE ended_at > 0 ORDER BY ended_at DESC LIMIT $1
 """
 
+LAST_RUN_ID: Final = "SELECT run_id FROM archon_journal.runs ORDER BY run_id DESC LIMIT 1"
+BOUND_ENDS: Final = "UPDATE archon_journal.runs SET ended_at = $1 WHERE ended_at > 0 AND ended_at > $1"
+BOUND_TURNS: Final = "UPDATE archon_journal.turns SET time = $1 WHERE time > $1"
+
 COMPACTABLE: Final = """
 SELECT run_id FROM archon_journal.runs AS r WHERE ended_at > 0 AND NOT compacted AND ended_at < $1
   AND NOT EXISTS (SELECT 1 FROM archon_journal.outbox AS o WHERE o.run_id = r.run_id)

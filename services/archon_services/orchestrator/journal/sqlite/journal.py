@@ -333,6 +333,10 @@ class SqliteJournal(SqliteOwners):
         order = "ORDER BY created_at DESC, run_id DESC LIMIT ?"
         return await self._read_rows(f"WHERE {' AND '.join(where)} {order}", [*parameters, limit])
 
+    async def last_run_id(self) -> str:
+        rows = await self._read("SELECT run_id FROM runs ORDER BY run_id DESC LIMIT 1")
+        return str(rows[0][0]) if rows else ""
+
     async def _read_rows(self, where: str, parameters: Sequence[object]) -> list[RunRow]:
         try:
             rows = await self._read(f"SELECT {RUN_COLUMNS} FROM runs {where}", parameters)
@@ -388,6 +392,13 @@ class SqliteJournal(SqliteOwners):
             for table in ("steps", "records"):
                 db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
             self._forget(run_id)
+
+        await self._write(work)
+
+    async def bound_times(self, latest: float) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE runs SET ended_at = ?1 WHERE ended_at > 0 AND ended_at > ?1", (latest,))
+            db.execute("UPDATE turns SET time = ?1 WHERE time > ?1", (latest,))
 
         await self._write(work)
 

@@ -21,10 +21,10 @@ from typing import Final
 from zlib import crc32
 
 from archon.errors import FailedPrecondition
+from archon_services.common.machine import boot_id
 from archon_services.common.sqlite_writer import is_damage
 from archon_services.orchestrator.journal.checksum import checksum_of
 from archon_services.orchestrator.journal.rows import Outcome, Step, StepResult
-from archon_services.orchestrator.journal.sqlite.boot import boot_id
 
 _log = logging.getLogger(__name__)
 

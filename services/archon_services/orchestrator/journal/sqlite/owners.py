@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from archon.errors import DataLoss
+from archon_services.common import machine
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.rows import RunRow
 from archon_services.orchestrator.journal.sqlite.schema import LAST_SEQ, OWN_COLUMNS, RUN_COLUMNS
@@ -38,7 +38,7 @@ class SqliteOwners:
         pass  # no other process posts commands
 
     async def now(self) -> float:
-        return time.time()
+        return machine.wall_time()
 
     async def enter(self, owner: OwnerRow) -> None:
         def work(db: sqlite3.Connection) -> None:

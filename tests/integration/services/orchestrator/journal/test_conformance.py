@@ -153,6 +153,29 @@ async def test_runs_are_listed_newest_first_and_filtered(journal: Journal) -> No
     assert await journal.runs(tenant="another") == []
 
 
+async def test_runs_keep_their_order_when_the_clock_is_set_back(journal: Journal) -> None:
+    assert await journal.last_run_id() == ""
+    for run_id, time in (("c", 900.0), ("b", 100.0), ("a", 101.0), ("d", 1000.0)):
+        await store(journal, creation(new_run(run_id), time=time))
+    await store(journal, creation(replace(new_run("x"), tenant="another"), time=1.0))
+    assert [row.run_id for row in await journal.runs(tenant="default")] == ["d", "a", "b", "c"]
+    (page,) = await journal.runs(tenant="default", limit=1)
+    rest = await journal.runs(tenant="default", before=(page.created_at, page.run_id))
+    assert [row.run_id for row in rest] == ["a", "b", "c"]
+    assert [row.created_at for row in await journal.runs(tenant="another")] == [1.0]
+    assert await journal.last_run_id() == "x"
+
+
+async def test_an_end_in_the_future_counts_from_the_present_on(journal: Journal) -> None:
+    for run_id, ended_at in (("past", 50.0), ("future", 900.0)):
+        await create(journal, run_id)
+        await store(journal, step(run_id, 1, ended=True, state=3, time=ended_at))
+    await create(journal, "open")
+    await journal.bound_times(100.0)
+    ended = {row.run_id: row.ended_at for row in await journal.runs(tenant="default")}
+    assert ended == {"past": 50.0, "future": 100.0, "open": 0.0}
+
+
 async def test_a_page_of_steps_or_records_ends_with_the_one_that_reaches_its_bytes(journal: Journal) -> None:
     await store(journal, creation(new_run("r")))
     for base in range(1, 6):

@@ -31,7 +31,7 @@ async def test_a_full_disk_refuses_steps_until_there_is_room(small_disk: SmallDi
                 acknowledged.append(f"n{n}")
         assert refused.value.retry_delay
         assert acknowledged
-        assert await journal.open_runs() == [*acknowledged, "r"], "exactly the acknowledged runs are stored"
+        assert await journal.open_runs() == ["r", *acknowledged], "exactly the acknowledged runs are stored"
         subprocess.run(["mount", "-o", "remount,size=200m", small_disk.folder], check=True)
         assert await store(journal, step("r", 1)) is Outcome.DONE
         await store(journal, creation(new_run("more"), records=(RecordRow("role", os.urandom(200_000)),)))

@@ -13,7 +13,6 @@ from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, OwnerRow, RunRow
 from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
-from archon_services.orchestrator.ports import Clock
 from tests.fixtures.journal import create
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.waiting import eventually, run_ready_tasks, until
@@ -31,7 +30,7 @@ class Held:
     def holds(self, run_id: str) -> bool:
         return run_id == "r"
 
-    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
         raise AssertionError
 
     def command(self, row: CommandRow) -> None:

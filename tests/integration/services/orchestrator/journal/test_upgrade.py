@@ -256,6 +256,7 @@ async def _append(journal: Journal, run_id: str, epoch: int, state: RunState, de
         base=base,
         batch_id=f"{base}",
         now=5e9,
+        stored_at=5e9,
         events=events,
         inputs=[decided],
         batch=[],

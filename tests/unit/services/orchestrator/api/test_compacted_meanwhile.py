@@ -9,8 +9,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import MemoryJournal, StoredStep
-from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.journal import commit, new_run, step_of
@@ -47,7 +47,7 @@ async def test_a_run_that_is_compacted_meanwhile_is_found(when: int) -> None:
     await commit(journal, step_of("r", 0, first, new=new_run("r")))
     await commit(journal, step_of("r", 2, [end.SerializeToString()], state=5, ended=True))
     journal.summary = run_to_proto(await load_run(journal, "r")).SerializeToString()
-    runs = Runs(owner="o2", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o2", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     registry = RegistryWatch("127.0.0.1:1", lambda changed, removed: None)
     try:
         run = await commands_of(runs, journal, registry).run("r")

@@ -15,8 +15,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ResourceExhausted
 from archon_services.orchestrator.api.converse_stream import MAX_COMMANDS, REPLIES_BYTES, ConverseStream
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.watch.hub import WatchHub
 from tests.fixtures.orchestrating import commands_of
@@ -37,7 +37,7 @@ async def test_commands_with_unread_replies_are_bounded() -> None:
 
     journal = MemoryJournal()
     numbers = count()
-    runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: str(next(numbers)))
+    runs = Runs(owner="o", clock=JournalClock(journal), journal=journal, new_id=lambda: str(next(numbers)))
     follower = RegistryWatch("127.0.0.1:1", lambda changed, removed: None)
     commands = commands_of(runs, journal, follower)
     try:

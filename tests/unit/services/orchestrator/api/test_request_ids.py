@@ -15,9 +15,9 @@ from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import DAY, Retention
 from archon_services.orchestrator.roles.selection import Participants
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.orchestrating import commands_of, started
@@ -50,7 +50,7 @@ class Graph:
         return Participants(("a",), (), (), ())
 
 
-class Clock(SystemClock):
+class Clock(JournalClock):
     ahead = 0.0
 
     def now(self) -> float:
@@ -61,7 +61,8 @@ class World:
     """One journal, and an orchestrator on it that can be restarted."""
 
     def __init__(self) -> None:
-        self.journal, self.graph, self.clock = MemoryJournal(), Graph(), Clock()
+        self.journal, self.graph = MemoryJournal(), Graph()
+        self.clock = Clock(self.journal)
         self.retention = Retention(self.journal, self.clock, compact_after=10.0, delete_after=100.0)
         self._ids = count(1)
         self.runs: Runs | None = None

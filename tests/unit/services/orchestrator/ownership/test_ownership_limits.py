@@ -10,7 +10,6 @@ from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, MemoryJournal, RunRow
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ownership.lease import LEASE
-from archon_services.orchestrator.ports import Clock
 from tests.fixtures.journal import commit, new_run, step_of
 from tests.fixtures.virtual_time import pass_time
 from tests.simulation.loop import run_virtual
@@ -28,7 +27,7 @@ class Runs:
     def holds(self, run_id: str) -> bool:
         return run_id in self.held
 
-    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
         self.held.add(row.run_id)
 
     def command(self, row: CommandRow) -> None:

@@ -7,7 +7,8 @@ from typing import Any, cast
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Failure, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
+from archon_services.orchestrator.ports import Delivery, Transport
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.waiting import eventually
 from tests.unit.services.orchestrator.runs.test_whose_run import OneInstance
@@ -20,7 +21,7 @@ def busy(task_id: str, delay: float) -> Delivery:
 
 async def test_each_task_is_tried_again_at_its_own_time() -> None:
     journal = MemoryJournal()
-    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o1", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, OneInstance()))
     runs.claimed()
     await runs.submit(Submission("r", "t", "", "", "pipeline", ("a", "b", "c"), (), 60.0, None), b"")

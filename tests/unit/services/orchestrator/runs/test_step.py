@@ -27,6 +27,7 @@ def step_of(batch: Sequence[Delivery], events: Sequence[ev.Event], state_before:
         base=4,
         batch_id="b",
         now=100.0,
+        stored_at=100.0,
         events=events,
         inputs=[delivery.given for delivery in batch],
         batch=batch,

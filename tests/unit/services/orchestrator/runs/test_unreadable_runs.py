@@ -14,8 +14,8 @@ from archon.errors import DataLoss
 from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal, RecordRow
-from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from tests.fixtures.journal import commit, new_run, step_of, stored_events
@@ -101,7 +101,7 @@ async def journal(request: pytest.FixtureRequest) -> MemoryJournal:
 
 @pytest.fixture
 async def runs(journal: MemoryJournal) -> AsyncIterator[Runs]:
-    runs = Runs(owner="o2", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o2", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     yield runs
     await runs.stop()
 
@@ -132,7 +132,7 @@ async def test_durability_14_an_unreadable_run_is_quarantined(journal: MemoryJou
     for _ in range(MAX_STALLED):
         row = await journal.claim("r2", runs.owner)
         assert row is not None
-        await runs.take_over(row, (), SystemClock())
+        await runs.take_over(row, ())
     run = await commands.run("r2")
     assert run.state == common_pb2.TASK_STATE_FAILED
     assert run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED
@@ -147,7 +147,7 @@ async def test_undecodable_bytes_of_the_journal_are_data_loss() -> None:
     last = [event(3).SerializeToString()]
     await commit(journal, step_of("r1", 2, last, state=3, ended=True, records=(RecordRow("a", b"\xff"),)))
     follower = RegistryWatch("127.0.0.1:1", lambda changed, removed: None)
-    runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     commands = commands_of(runs, journal, follower)
     try:
         with pytest.raises(DataLoss):

@@ -12,7 +12,8 @@ from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow, Step, StepResult
-from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
+from archon_services.orchestrator.ports import Delivery, Transport
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.waiting import eventually, run_ready_tasks
 
@@ -96,7 +97,7 @@ class Receipt:
 
 async def test_a_run_submitted_during_a_lookup_keeps_its_attempts() -> None:
     journal, instances = Slow(), Instances()
-    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o1", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
     runs.claimed()
     checkpoint = Delivery(inp.CheckpointIn("r.1", 1, 1), cast(Any, Receipt()))
@@ -115,7 +116,7 @@ async def test_a_run_claimed_before_its_creation_is_answered_runs_once(
     released: bool,
 ) -> None:
     journal, instances = Late(), OneInstance()
-    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o1", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
     submit = asyncio.create_task(runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b""))
     await run_ready_tasks()
@@ -125,7 +126,7 @@ async def test_a_run_claimed_before_its_creation_is_answered_runs_once(
         runs.release_all()
     row = await journal.claim("r", "o2")
     assert row is not None
-    await runs.take_over(row, (), SystemClock())
+    await runs.take_over(row, ())
     await run_ready_tasks()
     journal.answers.set()
     assert await submit == ("r", True)
@@ -137,7 +138,7 @@ async def test_a_run_claimed_before_its_creation_is_answered_runs_once(
 
 async def test_a_result_of_a_later_owners_attempt_is_not_discarded_by_the_earlier_one() -> None:
     journal, instances = MemoryJournal(shared=True), Instances()
-    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o1", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
     await runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b"")
     await journal.enter(OwnerRow("o2", "", 1, 0))
@@ -157,7 +158,7 @@ async def test_an_attempt_that_no_owner_has_dispatched_is_discarded() -> None:
             self.reason = reason
 
     journal, receipt = MemoryJournal(shared=True), Discarded()
-    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs = Runs(owner="o1", clock=JournalClock(journal), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, Instances()))
     await journal.enter(OwnerRow("o1", "", 1, 0))
     await runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b"")

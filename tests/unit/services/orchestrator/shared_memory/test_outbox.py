@@ -11,7 +11,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DeadlineExceeded, Internal, InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.journal import Publication
 from archon_services.orchestrator.journal.memory.journal import MemoryJournal
-from archon_services.orchestrator.ports import SystemClock
+from archon_services.orchestrator.runs.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.shared_memory.held_scopes import MAX_FAILURES, MOST_FAILURES
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
@@ -46,7 +46,7 @@ class Outbox:
 
     def __init__(self, **errors: Exception) -> None:
         self.journal, self.memory = MemoryJournal(), Memory(errors)
-        self._runs = Runs(owner="owner", clock=SystemClock(), journal=self.journal, new_id=lambda: "new")
+        self._runs = Runs(owner="owner", clock=JournalClock(self.journal), journal=self.journal, new_id=lambda: "new")
         self.publisher = OutboxPublisher(self.journal, self._runs, "127.0.0.1:1", keep=60.0)
 
     async def start(self) -> None:

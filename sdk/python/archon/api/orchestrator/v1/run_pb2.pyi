@@ -692,6 +692,7 @@ class Submitted(_message.Message):
     TRACED_FIELD_NUMBER: _builtins.int
     PLAN_TARGETS_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
+    CLOCK_ORIGIN_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -778,6 +779,10 @@ class Submitted(_message.Message):
     def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___InterceptionRule]:
         """The rules of the orchestrator that apply to the run, as of the submit."""
 
+    @_builtins.property
+    def clock_origin(self) -> Global___ClockOrigin:
+        """The origin of the owner's clock; absent if the system names no boot."""
+
     def __init__(
         self,
         *,
@@ -804,10 +809,11 @@ class Submitted(_message.Message):
         traced: _builtins.bool = ...,
         plan_targets: _abc.Iterable[_plan_pb2.PlanTarget] | None = ...,
         rules: _abc.Iterable[Global___InterceptionRule] | None = ...,
+        clock_origin: Global___ClockOrigin | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "clock_origin", b"clock_origin", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "clock_origin", b"clock_origin", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1938,23 +1944,59 @@ class Claimed(_message.Message):
 
     OWNER_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    CLOCK_ORIGIN_FIELD_NUMBER: _builtins.int
     owner: _builtins.str
     """Id of the owner's process."""
     epoch: _builtins.int
     """The owner's epoch."""
+    @_builtins.property
+    def clock_origin(self) -> Global___ClockOrigin:
+        """The origin of the owner's clock; absent if the system names no boot."""
+
     def __init__(
         self,
         *,
         owner: _builtins.str = ...,
         epoch: _builtins.int = ...,
+        clock_origin: Global___ClockOrigin | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_origin", b"clock_origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "owner", b"owner"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock_origin", b"clock_origin", "epoch", b"epoch", "owner", b"owner"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Claimed: _TypeAlias = Claimed  # noqa: Y015
+
+@_typing.final
+class ClockOrigin(_message.Message):
+    """The origin of a clock by which an owner decides: a later owner in the same boot of the machine continues the run's
+    clock by it, whatever the wall clock has become.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BOOT_ID_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    boot_id: _builtins.str
+    """Id of the machine's boot."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """When the machine's monotonic clock was 0, by the run's clock."""
+
+    def __init__(
+        self,
+        *,
+        boot_id: _builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClockOrigin: _TypeAlias = ClockOrigin  # noqa: Y015
 
 @_typing.final
 class TextDelta(_message.Message):
