@@ -45,7 +45,7 @@ async def test_a_memory_is_found_by_its_meaning(
     embeddings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await eventually(lambda: asyncio.to_thread(answers, embeddings), within=60)
-    monkeypatch.setenv("OPENAI_EMBEDDINGS_BASE_URL", embeddings)
+    monkeypatch.setenv("ARCHON_EMBEDDER_URL", embeddings)
     embedder = create_embedder("openai/multilingual-e5-small-q4")
     # A model on the same cores may take them for seconds; the limit of a search is not the subject.
     async with LongTermMemory(SqliteLongTermStore(tmp_path / "memory.db"), embedder, timeout=60) as memory:

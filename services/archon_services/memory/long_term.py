@@ -53,7 +53,13 @@ async def _create(kind: str, settings: MemorySettings) -> LongTermMemory:
         outbox = await _usable(outbox)
     else:
         raise InvalidArgument("long_term must be sqlite, off, or weaviate://HOST:PORT")
-    return LongTermMemory(store, create_embedder(settings.embedder), outbox=outbox)
+    embedder = create_embedder(
+        settings.embedder,
+        base_url=settings.embedder_url,
+        api_key=settings.embedder_key,
+        timeout=settings.embedder_timeout,
+    )
+    return LongTermMemory(store, embedder, outbox=outbox, embedder_timeout=settings.embedder_timeout)
 
 
 def _beside_db(settings: MemorySettings, name: str) -> Path:

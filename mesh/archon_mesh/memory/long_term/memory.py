@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
@@ -34,6 +35,7 @@ from archon.memory.long_term.entry import (
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
 from archon_mesh.memory.long_term.embedders.base import Embedder
+from archon_mesh.memory.long_term.embedders.calibrated import CalibratedEmbedder
 from archon_mesh.memory.long_term.embedders.checked import CheckedEmbedder
 from archon_mesh.memory.long_term.embedders.offline import OfflineEmbedder
 from archon_mesh.memory.long_term.growth import DEFAULT_GROWTH, GrowthLimits, Tidied
@@ -41,13 +43,24 @@ from archon_mesh.memory.long_term.guard import LIMIT, Guard
 from archon_mesh.memory.long_term.outbox import Outbox
 from archon_mesh.memory.long_term.port import MAX_BATCH, Change, Filters, LongTermStore, StoredVector, Vector
 from archon_mesh.memory.long_term.query_cache import QueryCache
-from archon_mesh.memory.long_term.retrieval import DEFAULT_WEIGHTS, Retrieval, Retriever, Weights
+from archon_mesh.memory.long_term.retrieval import (
+    DEFAULT_WEIGHTS,
+    Retrieval,
+    Retriever,
+    Weights,
+    aspects,
+)
 from archon_mesh.memory.long_term.upkeep import LONG, Upkeep
 
 _REQUEST_IDS: Final = uuid.UUID("7c1d40a7-6a1f-5d0f-9a53-2f0a3c4d5e6f")
 """The namespace of ids that are made of request ids."""
 
+_CALIBRATION: Final = "calibration of "
+"""Begins the key of the note of the store with what was measured of an embedder."""
+
 _PAGE: Final = 200
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +92,17 @@ class LongTermMemory:
         limits: GrowthLimits = DEFAULT_GROWTH,
         weights: Weights = DEFAULT_WEIGHTS,
         timeout: float = LIMIT,
+        embedder_timeout: float | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`metadata` is added to every entry that is stored, and is no filter of queries. `timeout` is in seconds: how
-        long a caller waits for the store, and for the embedder, before they count as down."""
+        long a caller waits for the store, and for the embedder unless that has an `embedder_timeout`, before they count
+        as down."""
         embedder = CheckedEmbedder(embedder or OfflineEmbedder())
+        knows_meanings = embedder.range is None
+        if knows_meanings:
+            embedder = CalibratedEmbedder(embedder, self._load_calibration, self._keep_calibration)
         self.tenant = tenant
         self._metadata = limits_of_entries.check_metadata(metadata)
         self._store = store
@@ -92,9 +110,9 @@ class LongTermMemory:
         self._outbox = outbox
         self._clock = clock
         self._guard = Guard("store of long-term memory", limit=timeout, clock=monotonic)
-        self._embedding = Guard("embedder", kind=PROVIDER, limit=timeout, clock=monotonic)
+        self._embedding = Guard("embedder", kind=PROVIDER, limit=embedder_timeout or timeout, clock=monotonic)
         self._cache = QueryCache(monotonic)
-        self._retriever = Retriever(store, self._embed, embedder.name, embedder.range, clock, weights)
+        self._retriever = Retriever(store, embedder, clock, weights, knows_meanings)
         self.upkeep = Upkeep(store, embedder, self._cache, self._guard, outbox, limits, clock)
 
     async def __aenter__(self) -> Self:
@@ -149,14 +167,12 @@ class LongTermMemory:
         created = [self._created(entry) for entry in entries]
         vectors: list[StoredVector | None] = [None] * len(created)
         try:
-            embedded = await self._embed([entry.content for entry in created])
+            embedded = await self._embed(self._embedder.embed, [entry.content for entry in created])
             vectors = [StoredVector(self._embedder.name, vector) for vector in embedded]
         except ArchonError:
             self.upkeep.wake()
         try:
-            new = await self._guard.call(
-                lambda: self._store.insert(self.tenant, created, vectors), limit=None if len(created) == 1 else LONG
-            )
+            new = await self._inserted(created, vectors)
         except (Unavailable, DeadlineExceeded):
             if self._outbox is None:
                 raise
@@ -205,8 +221,9 @@ class LongTermMemory:
         if result is None:
             generation = self._cache.generation
             wanted = Filters(pairs, with_archived)
+            vectors = await self._query_vectors(query)
             result = await self._guard.call(
-                lambda: self._retriever.search(self.tenant, query, limit, threshold, wanted)
+                lambda: self._retriever.search(self.tenant, query, vectors, limit, threshold, wanted)
             )
             self._cache.put(self.tenant, key, result, generation)
         self.upkeep.used(self.tenant, [found.entry.id for found in result.found])
@@ -384,8 +401,42 @@ class LongTermMemory:
         finally:
             self._cache.invalidate(self.tenant)
 
-    async def _embed(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._embedding.call(lambda: self._embedder.embed(texts), limit=None if len(texts) < 10 else LONG)
+    async def _inserted(self, created: Sequence[LongTermEntry], vectors: Sequence[StoredVector | None]) -> int:
+        """Stores entries and returns the number of new ones. Vectors that the store refuses, such as those of a model
+        that was exchanged behind its name, are left out: the texts are worth more."""
+
+        async def insert(stored: Sequence[StoredVector | None]) -> int:
+            return await self._guard.call(
+                lambda: self._store.insert(self.tenant, created, stored), limit=None if len(created) == 1 else LONG
+            )
+
+        try:
+            return await insert(vectors)
+        except InvalidArgument as error:
+            if not any(vectors):
+                raise
+            _log.warning("memories are stored without their embedding: %s", error)
+            return await insert([None] * len(created))
+
+    async def _query_vectors(self, query: str) -> list[Vector]:
+        """Returns the vectors of a query's aspects, embedded together; none if the embedder fails."""
+        try:
+            return await self._embed(self._embedder.embed_queries, aspects(query))
+        except ArchonError as error:
+            _log.warning("the query is searched by words only: %s", error)
+            return []
+
+    async def _embed(
+        self, embed: Callable[[Sequence[str]], Awaitable[list[Vector]]], texts: Sequence[str]
+    ) -> list[Vector]:
+        limit = None if len(texts) < 10 else max(LONG, self._embedding.limit)
+        return await self._embedding.call(lambda: embed(texts), limit=limit)
+
+    async def _load_calibration(self, embedder: str) -> str | None:
+        return await self._guard.call(lambda: self._store.note(_CALIBRATION + embedder))
+
+    async def _keep_calibration(self, embedder: str, calibration: str) -> None:
+        await self._guard.call(lambda: self._store.set_note(_CALIBRATION + embedder, calibration))
 
     async def _pages(self) -> AsyncIterator[list[LongTermEntry]]:
         after = ""

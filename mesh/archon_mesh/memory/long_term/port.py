@@ -145,3 +145,11 @@ class LongTermStore(ABC):
     @abstractmethod
     async def tenants(self) -> list[str]:
         """Returns the tenants that have entries, sorted."""
+
+    @abstractmethod
+    async def note(self, key: str) -> str | None:
+        """Returns a note that was kept with the entries, or None. A store may keep none."""
+
+    @abstractmethod
+    async def set_note(self, key: str, text: str) -> None:
+        """Keeps a note with the entries, in place of an earlier one; a store that keeps none ignores it."""

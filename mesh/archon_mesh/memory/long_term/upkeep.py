@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, InvalidArgument
 from archon.memory.long_term.entry import LongTermEntry
 from archon_mesh.memory.long_term.embedders.base import Embedder
+from archon_mesh.memory.long_term.embedders.calibrated import CalibratedEmbedder
 from archon_mesh.memory.long_term.growth import GrowthLimits, Tidied, tidy
 from archon_mesh.memory.long_term.guard import Guard
 from archon_mesh.memory.long_term.outbox import Outbox
@@ -67,6 +68,8 @@ class Upkeep:
         self._loop = BackgroundLoop("long-term memory", self._run)
         self._tidied_at = float("-inf")
         self._looked_at = float("-inf")
+        self._replaced: set[str] = set()
+        """The embedders before this one whose vectors were found."""
 
     def start(self) -> None:
         """Starts the loop."""
@@ -162,6 +165,12 @@ class Upkeep:
         """Embeds entries without a vector of the current embedder; returns their number. Stops if the embedder is
         down."""
         self._looked_at = self._clock()
+        try:
+            await self._embedder.embed(
+                []
+            )  # measures an unknown model when the memory is opened, not in the first query
+        except ArchonError as error:
+            _log.warning("the embedder fails: %s", error)
         embedded = 0
         refused: set[tuple[str, str]] = set()
         while len(refused) < MAX_REFUSED:
@@ -170,6 +179,7 @@ class Upkeep:
             todo = [(tenant, entry) for tenant, entry in found if (tenant, entry.id) not in refused]
             if not todo:
                 break
+            self._report_change({entry.embedder for _, entry in todo})
             try:
                 for tenant in sorted({tenant for tenant, _ in todo}):
                     entries = [entry for owner, entry in todo if owner == tenant]
@@ -177,7 +187,29 @@ class Upkeep:
             except _EmbedderDown as error:
                 _log.warning("memories wait for their embedding: %s", error)
                 break
+        if embedded and self._replaced:
+            _log.info("%d memories were embedded again with %s", embedded, self._embedder.name)
         return embedded
+
+    async def _calibrate(self) -> None:
+        """Measures an unknown model when the memory is opened, rather than in the first query."""
+        if isinstance(self._embedder, CalibratedEmbedder):
+            try:
+                await self._embedder.calibrated()
+            except (ArchonError, TimeoutError) as error:
+                _log.warning("the embedder %s is not measured yet: %s", self._embedder.name, error)
+
+    def _report_change(self, embedders: Set[str]) -> None:
+        """Logs once that the embedder is another one than before."""
+        replaced = embedders - {"", *self._replaced}
+        if replaced:
+            self._replaced |= replaced
+            _log.warning(
+                "the embedder is now %s: memories that %s embedded are embedded again in the background, and found by "
+                "words until then",
+                self._embedder.name,
+                " and ".join(sorted(replaced)),
+            )
 
     async def _embed(self, tenant: str, entries: Sequence[LongTermEntry], refused: set[tuple[str, str]]) -> int:
         try:

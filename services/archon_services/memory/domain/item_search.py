@@ -10,7 +10,7 @@ from operator import mul
 from typing import Final
 
 from archon_mesh.memory.long_term.embedders.offline import OfflineEmbedder, embed_text
-from archon_mesh.memory.long_term.retrieval.fusion import fuse
+from archon_mesh.memory.long_term.retrieval.fusion import Ranking, fuse
 from archon_mesh.memory.long_term.retrieval.similarity import coverage, query_stems
 from archon_services.memory.domain.items import StoredItem
 
@@ -46,7 +46,7 @@ def search_items(items: Sequence[StoredItem], query: str, limit: int, threshold:
     covered = [coverage(wanted, text) for _, text in found]
     numbers = range(len(found))
     rankings = [
-        [str(number) for number in sorted(numbers, key=lambda n: -values[n]) if values[number] > 0]
+        Ranking([str(number) for number in sorted(numbers, key=lambda n: -values[n]) if values[number] > 0])
         for values in (cosines, covered)
     ]
     fused = fuse(rankings)

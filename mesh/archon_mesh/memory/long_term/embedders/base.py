@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from archon_mesh.memory.long_term.port import Vector
 
@@ -25,8 +25,9 @@ class Embedder(Protocol):
         ...
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The cosine of unrelated texts and that of a question with its answer: scores 0 and 1."""
+    def range(self) -> tuple[float, float] | None:
+        """The cosine of unrelated texts and that of a question with its answer: scores 0 and 1. None if they are to be
+        measured, because they belong to a model that is not known."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -36,3 +37,19 @@ class Embedder(Protocol):
     async def close(self) -> None:
         """Closes connections. Idempotent."""
         ...
+
+
+@runtime_checkable
+class QueryEmbedder(Embedder, Protocol):
+    """An embedder of a model for which a query is another kind of text than what answers it."""
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        """Returns the vector of each query. Raises errors of `archon.errors`."""
+        ...
+
+
+async def embed_queries(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    """Returns the vectors of queries, by an embedder that may make no difference between them and other texts."""
+    if isinstance(embedder, QueryEmbedder):
+        return await embedder.embed_queries(texts)
+    return await embedder.embed(texts)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from archon_mesh.memory.long_term.embedders.base import Embedder
+from archon_mesh.memory.long_term.embedders.base import Embedder, embed_queries
 from archon_mesh.memory.long_term.embedders.wrapper import EmbedderWrapper
 from archon_mesh.memory.long_term.port import Vector
 
@@ -16,6 +17,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the vectors that are kept."""
 
 _OVERHEAD: Final = 200
+
+Embed = Callable[[Sequence[str]], Awaitable[list[Vector]]]
 
 
 class CachedEmbedder(EmbedderWrapper):
@@ -29,13 +32,19 @@ class CachedEmbedder(EmbedderWrapper):
         self._bytes = 0
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        keys = [sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
+        return await self._embed(texts, b"", self._embedder.embed)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._embed(texts, b"query\0", partial(embed_queries, self._embedder))
+
+    async def _embed(self, texts: Sequence[str], kind: bytes, embed: Embed) -> list[Vector]:
+        keys = [sha256(kind + text.encode(errors="surrogatepass")).digest() for text in texts]
         known = {key: self._vectors[key] for key in keys if key in self._vectors}
         for key in known:
             self._vectors.move_to_end(key)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
-            for key, vector in zip(missing, await self._embedder.embed(list(missing.values())), strict=True):
+            for key, vector in zip(missing, await embed(list(missing.values())), strict=True):
                 known[key] = vector
                 self._keep(key, vector)
         return [known[key] for key in keys]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from math import isfinite
 
 from archon.errors import ArchonError, Unavailable
 from archon.failure_kinds import PROVIDER
+from archon_mesh.memory.long_term.embedders.base import embed_queries
 from archon_mesh.memory.long_term.embedders.wrapper import EmbedderWrapper
 from archon_mesh.memory.long_term.port import Vector
+
+Embed = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
 
 
 class CheckedEmbedder(EmbedderWrapper):
@@ -19,8 +23,15 @@ class CheckedEmbedder(EmbedderWrapper):
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """Raises what the embedder raises if that is an ArchonError or a TimeoutError, else Unavailable."""
+        return await self._checked(self._embedder.embed, texts)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        """Raises what `embed` raises."""
+        return await self._checked(partial(embed_queries, self._embedder), texts)
+
+    async def _checked(self, embed: Embed, texts: Sequence[str]) -> list[Vector]:
         try:
-            return _checked(await self._embedder.embed(texts), len(texts))
+            return _checked(await embed(texts), len(texts))
         except (ArchonError, TimeoutError, KeyboardInterrupt):
             raise
         except asyncio.CancelledError:

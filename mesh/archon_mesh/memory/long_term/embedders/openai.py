@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import time
 from array import array
@@ -21,18 +20,15 @@ from archon_mesh.llm.openai_http import openai_http
 from archon_mesh.llm.provider_errors import to_archon_error
 from archon_mesh.llm.retry import RETRIES, WITHIN, is_transient, pause_before
 from archon_mesh.llm.wrappers.rate_limit import MAX_WAIT, TokenBucket
+from archon_mesh.memory.long_term.embedders.prefixes import prefixes_of
 from archon_mesh.memory.long_term.port import Vector
-
-BASE_URL: Final = "OPENAI_EMBEDDINGS_BASE_URL"
-API_KEY: Final = "OPENAI_EMBEDDINGS_API_KEY"
-"""Variables of an endpoint that is not that of the chat model."""
 
 BATCH_TEXTS: Final = 128
 BATCH_TOKENS: Final = 100_000
 """Texts and estimated tokens of one request."""
 
 CALL_TIMEOUT: Final = 30.0
-"""Seconds of one request."""
+"""Seconds of one request, unless a caller waits for longer."""
 
 REQUESTS_PER_MINUTE: Final = 3_000
 TOKENS_PER_MINUTE: Final = 1_000_000
@@ -42,7 +38,7 @@ class OpenAIEmbedder:
     """Embeds texts in batches. Requests that fail for a reason that may pass are made again, not before the time that
     the server asked for (Retry-After); requests above the limits per minute are delayed."""
 
-    range: tuple[float, float] = (0.1, 0.7)
+    range: None = None
 
     def __init__(
         self,
@@ -50,6 +46,7 @@ class OpenAIEmbedder:
         *,
         base_url: str | None = None,
         api_key: str | None = None,
+        timeout: float = CALL_TIMEOUT,
         retries: int = RETRIES,
         requests_per_minute: int = REQUESTS_PER_MINUTE,
         tokens_per_minute: int = TOKENS_PER_MINUTE,
@@ -57,17 +54,18 @@ class OpenAIEmbedder:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """`base_url` and `api_key` default to OPENAI_EMBEDDINGS_BASE_URL and OPENAI_EMBEDDINGS_API_KEY; if there is no
-        such URL, to OPENAI_BASE_URL and OPENAI_API_KEY.
+        """`base_url` and `api_key` default to OPENAI_BASE_URL and OPENAI_API_KEY; with a URL, the key does not.
+        `timeout` is in seconds: what one request may take. Queries and other texts get the prefixes of the model's
+        family.
 
         Raises Unauthenticated if the endpoint is OpenAI and there is no key, InvalidArgument for a limit below 1."""
         if min(requests_per_minute, tokens_per_minute) < 1 or retries < 0:
             raise InvalidArgument("requests_per_minute and tokens_per_minute must be at least 1, retries at least 0")
         self._model = model
-        own_url = base_url or os.environ.get(BASE_URL, "").strip()
-        own_key = api_key or os.environ.get(API_KEY, "").strip()
+        self._prefixes = prefixes_of(model)
+        self._timeout = timeout
         # A server of its own does not get the key of the chat model.
-        endpoint = Endpoint("OPENAI", "OpenAI", base_url=own_url, api_key=own_key, has_defaults=not own_url)
+        endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key, has_defaults=not base_url)
         self._key = endpoint.key
         self._http = openai_http(endpoint, "/embeddings")
         self._retries = retries
@@ -87,6 +85,12 @@ class OpenAIEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._embed([self._prefixes.passage + text for text in texts])
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._embed([self._prefixes.query + text for text in texts])
+
+    async def _embed(self, texts: Sequence[str]) -> list[Vector]:
         vectors: list[Vector] = []
         for batch in _batches(texts):
             vectors += await self._with_retries(batch)
@@ -122,14 +126,14 @@ class OpenAIEmbedder:
     async def _call(self, texts: Sequence[str]) -> list[Vector]:
         body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         try:
-            async with asyncio.timeout(CALL_TIMEOUT):
-                response = await self._http.post(body, CALL_TIMEOUT)
+            async with asyncio.timeout(self._timeout):
+                response = await self._http.post(body, self._timeout)
                 try:
                     content = await whole(response)
                 finally:
                     await response.aclose()
         except TimeoutError:
-            raise DeadlineExceeded(f"no embeddings within {CALL_TIMEOUT:g} s", kind=PROVIDER) from None
+            raise DeadlineExceeded(f"no embeddings within {self._timeout:g} s", kind=PROVIDER) from None
         except Exception as error:  # noqa: BLE001 - raised again as an Archon error
             # `from None`, because the original error may contain the key, and would be printed with this one.
             raise to_archon_error(error, self._key) from None

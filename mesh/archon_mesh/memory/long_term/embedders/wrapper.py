@@ -20,7 +20,7 @@ class EmbedderWrapper:
         return self._embedder.dimensions
 
     @property
-    def range(self) -> tuple[float, float]:
+    def range(self) -> tuple[float, float] | None:
         return self._embedder.range
 
     async def close(self) -> None:

@@ -75,7 +75,8 @@ def label_condition(tenant: str, pairs: Sequence[tuple[str, str]]) -> tuple[str,
     return text, arguments
 
 
-def embedder_number(connection: apsw.Connection, name: str) -> int | None:
-    """Returns the number of an embedder's table, or None if there is none."""
-    rows = fetch(connection, "SELECT number FROM embedders WHERE name = ?", (name,))
+def embedder_number(connection: apsw.Connection, name: str, dimensions: int = 0) -> int | None:
+    """Returns the number of an embedder's table, or None if there is none, or none of these dimensions."""
+    query = "SELECT number FROM embedders WHERE name = ? AND ? IN (0, dimensions)"
+    rows = fetch(connection, query, (name, dimensions))
     return int(rows[0][0]) if rows else None

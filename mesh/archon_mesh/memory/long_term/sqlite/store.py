@@ -85,7 +85,7 @@ class SqliteLongTermStore(LongTermStore):
         self, tenant: str, query: StoredVector, limit: int, filters: Filters = NO_FILTERS
     ) -> list[tuple[LongTermEntry, float]]:
         def search(db: apsw.Connection) -> list[Row]:
-            table = embedder_number(db, query.embedder)
+            table = embedder_number(db, query.embedder, len(query.vector))
             if table is None:
                 return []
             arguments: list[Any] = [query.vector.tobytes(), min(limit, _MAX_NEAREST), tenant]
@@ -179,6 +179,15 @@ class SqliteLongTermStore(LongTermStore):
     async def tenants(self) -> list[str]:
         query = "SELECT DISTINCT tenant FROM entries ORDER BY tenant"
         return [str(row[0]) for row in await self._database.read(lambda db: fetch(db, query))]
+
+    @override
+    async def note(self, key: str) -> str | None:
+        rows = await self._database.read(lambda db: fetch(db, "SELECT value FROM meta WHERE key = ?", (key,)))
+        return str(rows[0][0]) if rows else None
+
+    @override
+    async def set_note(self, key: str, text: str) -> None:
+        await self._database.write(lambda db: db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, text)))
 
     async def _entries(self, tenant: str, query: str, arguments: Sequence[Any]) -> list[LongTermEntry]:
         rows = await self._database.read(lambda db: fetch(db, query, list(arguments)))

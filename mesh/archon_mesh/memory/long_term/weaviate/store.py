@@ -277,6 +277,14 @@ class WeaviateLongTermStore(LongTermStore):
         return await self._of_tenant(tenant, work, LongTermStats())
 
     @override
+    async def note(self, key: str) -> str | None:
+        return None
+
+    @override
+    async def set_note(self, key: str, text: str) -> None:
+        pass  # a collection has no place for it: an embedder is measured again at each opening
+
+    @override
     async def tenants(self) -> list[str]:
         async def work(collection: Any) -> list[str]:
             found: set[str] = set()

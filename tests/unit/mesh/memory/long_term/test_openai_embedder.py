@@ -139,7 +139,7 @@ async def test_the_configuration_selects_the_embedder(monkeypatch: pytest.Monkey
     assert isinstance(created, CachedEmbedder)
     assert created.name == "openai/small"
     await created.close()
-    for spec in ("", "magic", "openai/", "anthropic/x"):
+    for spec in ("magic", "openai/", "anthropic/x"):
         with pytest.raises(InvalidArgument):
             create_embedder(spec)
     with pytest.raises(Unauthenticated):
@@ -151,11 +151,39 @@ async def test_an_endpoint_of_its_own_does_not_get_the_key_of_the_chat_model(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "the-key-of-the-chat-model")
-    monkeypatch.setenv("OPENAI_EMBEDDINGS_BASE_URL", server.url)
+    monkeypatch.setenv("ARCHON_EMBEDDER_URL", server.url)
     for own, expected in (("", None), ("another-key", "Bearer another-key")):
-        monkeypatch.setenv("OPENAI_EMBEDDINGS_API_KEY", own)
+        monkeypatch.setenv("ARCHON_EMBEDDER_KEY", own)
         client = create_embedder("openai/small")
         server.script(Answer({"object": "list", "model": "m", "data": [{"index": 0, "embedding": [1.0]}], "usage": {}}))
         await client.embed([f"a text {own}"])
         await client.close()
         assert server.received[-1].headers.get("authorization") == expected
+
+
+async def test_queries_and_texts_have_the_prefixes_of_their_model(server: OpenAIServer) -> None:
+    client = OpenAIEmbedder("intfloat/multilingual-e5-small", base_url=server.url, api_key="k")
+    item = {"index": 0, "embedding": [1.0]}
+    server.script(*[Answer({"object": "list", "model": "m", "data": [item], "usage": {}}) for _ in range(2)])
+    await client.embed(["Ana is vegetarian."])
+    await client.embed_queries(["What does Ana eat?"])
+    await client.close()
+    assert [request.body["input"] for request in server.received[-2:]] == [
+        ["passage: Ana is vegetarian."],
+        ["query: What does Ana eat?"],
+    ]
+
+
+async def test_a_request_has_the_time_limit_that_is_set(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = create_embedder("openai/small", base_url=server.url, timeout=90)
+    limits: list[float] = []
+
+    async def post(body: object, timeout: float) -> object:
+        limits.append(timeout)
+        raise InvalidArgument("not sent")
+
+    monkeypatch.setattr(created._embedder._http, "post", post)  # type: ignore[attr-defined]
+    with pytest.raises(InvalidArgument):
+        await created.embed(["a text"])
+    await created.close()
+    assert limits == [90]

@@ -7,7 +7,7 @@ import pytest
 from archon.errors import InvalidArgument
 from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term.retrieval.aspects import MAX_ASPECTS, aspects
-from archon_mesh.memory.long_term.retrieval.fusion import fuse
+from archon_mesh.memory.long_term.retrieval.fusion import Ranking, fuse
 from archon_mesh.memory.long_term.retrieval.similarity import coverage, is_duplicate, query_stems
 from archon_mesh.memory.long_term.retrieval.weights import Weights
 from tests.fixtures.long_term_entries import entry
@@ -27,9 +27,15 @@ def test_sentences_and_clauses_are_aspects() -> None:
 
 
 def test_fusion_prefers_what_several_rankings_name() -> None:
-    fused = fuse([["a", "b"], ["b", "c"]])
+    fused = fuse([Ranking(["a", "b"]), Ranking(["b", "c"])])
     assert max(fused, key=lambda key: fused[key]) == "b"
     assert fused["a"] > fused["c"], "rank 1 counts for more than rank 2"
+
+
+def test_scores_of_a_ranking_count_in_place_of_ranks() -> None:
+    by_rank, by_score = Ranking(["a", "b"]), Ranking(["b", "a"], [0.9, 0.2])
+    fused = fuse([by_rank, by_score])
+    assert max(fused, key=lambda key: fused[key]) == "b"
 
 
 def test_weights_fall_with_age_and_bad_feedback() -> None:
