@@ -45,7 +45,7 @@ def owner_of(state: AgentState) -> Owner | None:
     user = next((each.agent.user_id for each in state.lineage() if each.agent.user_id), "")
     if not isinstance(task, TaskContext):
         return _owner(user or LOCAL_USER, state.thread_id, state.root_run_id, state.agent_name)
-    session = task.conversation_id.rpartition("/")[0]
+    session = task.session_id
     user = task.metadata.get(USER_KEY, "") or user or (f"session/{session}" if session else "")
     return _owner(user, session, task.task_id, state.agent_name) if user else None
 

@@ -14,6 +14,7 @@ from archon.agent.history import history_from_proto
 from archon.agent.records import call_record
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.agent.values import (
+    SESSION_KEY,
     ContextItem,
     Delegated,
     DelegationTarget,
@@ -221,6 +222,11 @@ class TaskContext:
     def conversation_id(self) -> str:
         """The id of the role's conversation in the session; empty if the task belongs to no session."""
         return self._assigned.conversation_id
+
+    @property
+    def session_id(self) -> str:
+        """The id of the run's session; empty if there is none. Steps of a plan have it, too, without a conversation."""
+        return self.conversation_id.rpartition("/")[0] or self.metadata.get(SESSION_KEY, "")
 
     @property
     def conversation_version(self) -> int:

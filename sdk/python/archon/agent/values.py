@@ -15,6 +15,9 @@ from archon.wire import policy_from_proto
 MAX_CHECKPOINT = 1024 * 1024
 MAX_TURN = 512 * 1024
 
+SESSION_KEY = "dev.archon/session"
+"""The key of a task's metadata that names the session of its run, if the task has no conversation in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from archon.agent.values import SESSION_KEY
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
@@ -35,8 +36,11 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     write_attempt_trace(run, task, assigned)
     if (task.parent or run.submission.budget.limited) and any(limits(run, task)):
         amount_to_proto(task.reserved, assigned.budget)
-    if run.submission.session_id and not task.step_id:  # steps of one role share no conversation
-        assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
+    if session_id := run.submission.session_id:
+        if task.step_id:  # steps of one role share no conversation, but what is remembered of the session
+            assigned.metadata[SESSION_KEY] = session_id
+        else:
+            assigned.conversation_id = f"{session_id}/{task.role}"
     if task.conversation_version is not None:
         assigned.conversation_version = task.conversation_version
         for turn in history:
