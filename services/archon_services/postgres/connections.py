@@ -24,6 +24,8 @@ STATEMENT_TIMEOUT: Final = 5.0
 CONNECT_TIMEOUT: Final = 5.0
 LOCK_TIMEOUT: Final = 2.0
 POOL_SIZE: Final = 4
+FREE_PAUSE: Final = 0.05
+"""Seconds between two attempts to connect to a database that has no free connection."""
 CLOSE_TIMEOUT: Final = 2.0
 
 Connection: TypeAlias = asyncpg.Connection
@@ -44,8 +46,20 @@ UNION ALL SELECT set_config(name, value, false) FROM (VALUES
 
 
 async def dial(dsn: Dsn, application: str) -> Connection:
-    """Opens a connection. Raises the driver's errors and TimeoutError."""
+    """Opens a connection. While the database has none that is free, waits for one. Raises the driver's errors and
+    TimeoutError."""
     seconds = min(CONNECT_TIMEOUT, dsn.connect_timeout or CONNECT_TIMEOUT)
+    end = time.monotonic() + seconds / 2
+    while True:
+        try:
+            return await _dial_once(dsn, application, seconds)
+        except asyncpg.TooManyConnectionsError:
+            if time.monotonic() >= end:
+                raise
+        await asyncio.sleep(FREE_PAUSE)
+
+
+async def _dial_once(dsn: Dsn, application: str, seconds: float) -> Connection:
     async with asyncio.timeout(seconds):
         connection: Connection = await asyncpg.connect(
             dsn.address, timeout=seconds, server_settings={"application_name": application}
@@ -83,12 +97,13 @@ async def _keep_session(_: Any) -> None:
 
 
 class Connections:
-    """A bounded pool for statements that may be repeated: reads and idempotent writes."""
+    """A bounded pool of `size` connections for statements that may be repeated: reads and idempotent writes. `size` may
+    be changed until the pool is opened."""
 
     def __init__(self, dsn: Dsn, application: str, *, size: int = POOL_SIZE) -> None:
         self.dsn = dsn
         self._application = application
-        self._size = size
+        self.size = size
         self._pool: asyncpg.Pool | None = None
 
     async def open(self) -> None:
@@ -100,7 +115,7 @@ class Connections:
             self._pool = asyncpg.create_pool(
                 self.dsn.address,
                 min_size=0,
-                max_size=self._size,
+                max_size=self.size,
                 init=prepare,
                 reset=_keep_session,
                 timeout=min(CONNECT_TIMEOUT, self.dsn.connect_timeout or CONNECT_TIMEOUT),
@@ -147,7 +162,7 @@ class Connections:
         connection: Any = None
         try:
             async with asyncio.timeout(seconds):
-                connection = await self._pool.acquire()
+                connection = await self._acquire(self._pool)
                 rows: list[asyncpg.Record] = await connection.fetch(sql, *arguments)
                 return rows
         except BaseException as error:
@@ -157,3 +172,14 @@ class Connections:
         finally:
             if connection is not None:
                 await self._pool.release(connection, timeout=CLOSE_TIMEOUT)
+
+    async def _acquire(self, pool: asyncpg.Pool) -> Any:
+        """Waits while the database has no free connection: one of the pool may become free."""
+        end = time.monotonic() + STATEMENT_TIMEOUT / 2
+        while True:
+            try:
+                return await pool.acquire()
+            except asyncpg.TooManyConnectionsError:
+                if time.monotonic() >= end:
+                    raise
+            await asyncio.sleep(FREE_PAUSE)

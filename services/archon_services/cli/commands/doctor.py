@@ -71,7 +71,17 @@ async def _run_checks(etcd: str, registry: str, orchestrator: str, *, online: bo
 
 
 def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Checks:
-    from archon_services.cli.checks import clock, environment, machine, mesh, model, packages, state_file, versions
+    from archon_services.cli.checks import (
+        clock,
+        database,
+        environment,
+        machine,
+        mesh,
+        model,
+        packages,
+        state_file,
+        versions,
+    )
     from archon_services.cli.checks import etcd as etcd_checks
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh import live_state
@@ -94,6 +104,7 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
         ("mesh", lambda: mesh.check_service("orchestrator", orchestrator)),
         ("agents", lambda: mesh.check_agents(any_registry)),
         ("versions", lambda: versions.check_versions(state)),
+        ("database", lambda: database.check_databases(os.environ, running=state is not None)),
         ("clock", lambda: clock.check_jump(state)),
         ("clock", lambda: clock.check_events(any_orchestrator)),
         ("model", lambda: model.check_models(state, os.environ, online=online)),

@@ -19,7 +19,8 @@ from archon_services.memory.store.postgres.schema import SCHEMA
 from archon_services.memory.store.postgres.working_store import PostgresWorkingStore
 from archon_services.memory.store.postgres.working_writer import PendingWrite, WorkingWriter
 from archon_services.memory.store.sql_store import ItemFeed, SqlStore, system_clock, with_timeout
-from archon_services.postgres.connections import Connections, dial
+from archon_services.postgres.admission import admit
+from archon_services.postgres.connections import POOL_SIZE, Connections, dial
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.errors import to_archon_error
 from archon_services.postgres.group_commit import GroupCommit
@@ -27,12 +28,19 @@ from archon_services.postgres.migrations import migrate
 
 APPLICATION: Final = "archon-memory"
 
+_OWN: Final = 3
+"""Connections besides those of the pool: for publishes, working memory and the lock."""
+
+LEAST_CONNECTIONS: Final = _OWN + 1
+MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
+
 
 class PostgresStore(SqlStore):
     """Implements MemoryStore as an async context manager. Entering migrates the schema to its newest revision.
 
     Raises InvalidArgument if the address is malformed. Entering raises FailedPrecondition if another memory service
-    uses the database, a newer version of Archon wrote it, or the server refuses this user; and Unavailable.
+    uses the database, a newer version of Archon wrote it, the server refuses this user or has too few connections, or a
+    pooler before it shares sessions; and Unavailable.
     """
 
     def __init__(self, dsn: str, *, clock: Callable[[], float] = system_clock, feed: ItemFeed | None = None) -> None:
@@ -52,6 +60,8 @@ class PostgresStore(SqlStore):
     @override
     async def __aenter__(self) -> PostgresStore:
         try:
+            granted = await admit(self._dsn, APPLICATION, least=LEAST_CONNECTIONS, most=MOST_CONNECTIONS)
+            self._connections.size = granted - _OWN
             await migrate(self._dsn, SCHEMA, APPLICATION)
             await self._connections.open()
             await self._lock.acquire()

@@ -26,8 +26,9 @@ from archon_services.orchestrator.journal.rows import (
     StoredStep,
 )
 from archon_services.orchestrator.journal.session_history import Conversation, checked_conversation
+from archon_services.postgres.admission import admit
 from archon_services.postgres.compile import compile_statement
-from archon_services.postgres.connections import Connections, dial
+from archon_services.postgres.connections import POOL_SIZE, Connections, dial
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.group_commit import GroupCommit
 from archon_services.postgres.listener import Listener
@@ -38,13 +39,19 @@ _log = logging.getLogger(__name__)
 APPLICATION: Final = "archon-orchestrator"
 """The application name that the database shows."""
 
+_OWN: Final = 4
+"""Connections besides those of the pool: for creations, appends, heartbeats and notifications."""
+
+LEAST_CONNECTIONS: Final = _OWN + 1
+MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
+
 Result = Outcome | SameRequest
 
 
 class PostgresJournal(PostgresOwners):
     """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
-    pool, one connection listens: eight connections at most. Every call ends within about 20 seconds, and every error is
-    an ArchonError.
+    pool, one connection listens: eight connections at most, five if the database has no more. Every call ends within
+    about 20 seconds, and every error is an ArchonError.
 
     Raises InvalidArgument if the address cannot be parsed.
     """
@@ -64,7 +71,10 @@ class PostgresJournal(PostgresOwners):
 
     async def open(self) -> None:
         """Migrates the schema to its newest revision, which several replicas may do at once. Raises FailedPrecondition
-        if a newer version of Archon wrote it or the database refuses access, Unavailable if it cannot be reached."""
+        if a newer version of Archon wrote it, if the database refuses access or has too few connections, or if a pooler
+        before it shares sessions; Unavailable if it cannot be reached."""
+        granted = await admit(self._dsn, APPLICATION, least=LEAST_CONNECTIONS, most=MOST_CONNECTIONS)
+        self._connections.size = granted - _OWN
         await migrate(self._dsn, SCHEMA, APPLICATION)
         await self._connections.open()
         await self._beats.open()
