@@ -436,10 +436,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         Limit(
             "Records that wait for the frame that they precede",
             "{archon_services.orchestrator.sessions.attempts:RECORDS_BYTES|bytes}, "
-            "{archon_services.orchestrator.sessions.attempts:MAX_RECORDS} per attempt",
+            "{archon_services.orchestrator.sessions.attempts:MAX_RECORDS} per attempt, "
+            "{archon_services.orchestrator.sessions.attempts:RECORDS_WITHIN|s}",
             "They are stored ahead of it; those of a run that is not driven here are dropped.",
             [
                 "test_many_records_are_stored_ahead_of_the_frame_that_they_precede",
+                "test_records_of_an_attempt_that_goes_on_are_stored_soon",
                 "test_records_of_an_unknown_run_are_not_held",
             ],
         ),
@@ -1352,6 +1354,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
     ],
     "Command line": [
+        Limit(
+            "Records of a run in progress that `archon show` reads",
+            "{archon_services.cli.commands.show:MAX_CALLS}",
+            "Further calls are not counted.",
+            ["test_calls_of_an_attempt_are_shown_before_it_ends"],
+        ),
         Limit(
             "`archon trace`: records that are read; rows of the text; rows of the SVG; characters of a line",
             "{archon_services.cli.commands.trace:MAX_CALLS}; {archon_services.cli.render.waterfall.text:MAX_ROWS}; "

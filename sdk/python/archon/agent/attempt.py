@@ -49,6 +49,9 @@ MAX_UNACKED: Final = 8 * 1024 * 1024
 """Unacked bytes of an attempt above which a checkpoint is held back, and no item is published; only the newest of the
 checkpoints held back is kept."""
 
+RECORDS_WITHIN: Final = 0.5
+"""Seconds after which recorded calls are sent, if no frame that they precede was sent before."""
+
 MAX_OFFERED: Final = 8
 """Orchestrators that an attempt was offered to and may still answer; further ones take the places of the oldest."""
 
@@ -100,6 +103,7 @@ class Attempt:
         self._work: asyncio.Task[None] | None = None
         self._thread: asyncio.Future[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._records_timer: asyncio.TimerHandle | None = None
         self._task: TaskContext | None = None
         self._span: Span | None = None
         self._halted: ArchonError | None = None
@@ -284,8 +288,16 @@ class Attempt:
             checkpoint, self._checkpoint = self._checkpoint, None
             self.send(checkpoint)
 
+    def recorded(self) -> None:
+        """Sends the recorded calls soon, together with those of the next moments: most precede a result by then."""
+        if self.working and self._records_timer is None:
+            self._records_timer = asyncio.get_running_loop().call_later(RECORDS_WITHIN, self.send_records)
+
     def send_records(self) -> None:
         """Sends the calls that were recorded since the last time."""
+        if self._records_timer is not None:
+            self._records_timer.cancel()
+            self._records_timer = None
         records = self._task.take_records() if self._task is not None else ()
         for record in records if self.agreed("record") else ():
             self._send_record(record)
@@ -420,6 +432,12 @@ class _AttemptLink:
             self._attempt.send(frame, sequenced=False)
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._attempt.send, frame, False)
+
+    def recorded(self) -> None:
+        if threading.get_ident() == self._thread:
+            self._attempt.recorded()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._attempt.recorded)
 
     def save(self, checkpoint: session_pb2.Checkpoint) -> None:
         content = agent_content("checkpoint", checkpoint)

@@ -46,6 +46,10 @@ class Link(Protocol):
         """Sends a frame that may be dropped."""
         ...
 
+    def recorded(self) -> None:
+        """Has a call that was recorded sent soon: the handler may work for long after it."""
+        ...
+
     def save(self, checkpoint: session_pb2.Checkpoint) -> None:
         """Sends a checkpoint reliably. Raises FrameTooLarge."""
         ...
@@ -498,6 +502,7 @@ class TaskContext:
             request, response = redacted_value(request), redacted_value(response)
         record = call_record(kind, target, request, response, started, seconds)
         self._records.append(record)
+        self._link.recorded()
         return record
 
     def tell_tool_arguments(self, call_id: str, tool: str, delta: str) -> None:

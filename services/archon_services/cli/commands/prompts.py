@@ -32,7 +32,7 @@ def prompts(
     save: SaveOption = None,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Print the model calls of a run, message by message: what each message is, and its tokens."""
+    """Print the model calls of a run so far, message by message: what each message is, and its tokens."""
     from archon_services.cli.render.prompt_output import JsonOutput, TextOutput
 
     output = JsonOutput(save) if as_json else TextOutput(save, with_text=text)
@@ -57,7 +57,8 @@ async def _report(orchestrator: str, name: str, role: str, window: int, output: 
                 attempt = record.task.task_id, record.task.attempt
                 prompt = read_prompt(record, window or find_window(record.target), expected.get(attempt))
                 output.call(record, prompt)
-    output.end(recorded_text(recorded, run.usage.model_calls, role))
+    ended = run.HasField("end_time")
+    output.end(recorded_text(recorded, run.usage.model_calls, role, ended=ended))
 
 
 async def _expected(client: Client, run: Run) -> dict[tuple[str, int], Expected]:

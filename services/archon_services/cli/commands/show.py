@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from archon.client import Client
     from archon_services.cli.render.run_view import RunView
 
+MAX_CALLS: Final = 10_000
+"""Records that are read of a run in progress."""
+
 _GUIDES: Final = re.compile(r"[│├└─ ]*")
 """The lines of a tree of tasks, in front of a task."""
 
@@ -56,6 +59,7 @@ async def _get(target: Target, name: str) -> tuple[Run, RunView]:
         async with Client(target.orchestrator) as client:
             run = await client.get(await find_run_id(client, name))
             view = await _view(client, run)
+            await _read_calls(client, run, view)
     # The last answers are published after the end of the run, so the run does not have their versions.
     versions = await memory_versions(target.memory, run)
     for task in run.tasks:
@@ -76,6 +80,21 @@ async def _view(client: Client, run: Run) -> RunView:
         return view if await read_events(client, run, view.apply) else RunView()
     except CliError:  # the run itself is known
         return RunView()
+
+
+async def _read_calls(client: Client, run: Run, view: RunView) -> None:
+    """Adds the calls so far to the tasks whose attempts are in progress."""
+    views = ((task, view.tasks.get(task.task_id)) for task in run.tasks)
+    working = {(task.task_id, task.attempt): each for task, each in views if each is not None and not each.final}
+    if run.HasField("end_time") or not working:
+        return
+    read = 0
+    async for record in client.records(run.run_id):
+        read += 1
+        if (each := working.get((record.task.task_id, record.task.attempt))) is not None:
+            each.calls.add(record)
+        if read == MAX_CALLS:
+            break
 
 
 def _print(run: Run, view: RunView, flag: str) -> None:

@@ -55,12 +55,14 @@ def record_lines(record: RunRecord, prompt: Prompt, *, with_text: bool = True) -
     yield "", ""
 
 
-def recorded_text(recorded: int, made: int, role: str = "") -> str:
+def recorded_text(recorded: int, made: int, role: str = "", *, ended: bool = True) -> str:
     """Says how many of the model calls that a run made are not recorded; empty if all are.
 
     If only those of `role` are shown, `made` counts the others, too."""
     if recorded and (role or recorded >= made):
         return ""
+    if not ended and not recorded:
+        return "No model call of this run has ended so far; a call is listed within about a second."
     if not made:
         return "No model calls were made in this run."
     count, author = counted(made, "model call"), f" by {role}" if role else ""

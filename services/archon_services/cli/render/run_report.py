@@ -15,7 +15,7 @@ from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
-from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, is_reused, state_name, task_label
+from archon_services.cli.render.run_view import INPUT_REQUIRED, Calls, RunView, is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import children_of, in_order
 
 STEP_SHOWN: Final = 70
@@ -187,6 +187,8 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Itera
         yield f"checkpoint of {task_view.checkpoint_bytes:,} bytes"
     if usage := _usage_text(task.usage):
         yield f"tokens {usage}"
+    if task_view is not None and not task_view.final and (so_far := _calls_text(task_view.calls)):
+        yield so_far
     if task.memory_version:
         yield f"memory v{task.memory_version}"
     labels = {other.task_id: task_label(other) for other in run.tasks} if task.predecessors else {}
@@ -195,6 +197,15 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Itera
         upstream = [edge.upstream for edge in run.edges if edge.downstream == task.role]
     if upstream:
         yield f"after {', '.join(upstream)}"
+
+
+def _calls_text(calls: Calls) -> str:
+    """Says what an attempt in progress has called so far; empty if nothing."""
+    counts = [(calls.models, "model call"), (calls.tools, "tool call")]
+    if not (made := [counted(count, noun) for count, noun in counts if count]):
+        return ""
+    tokens = _usage_text(calls.usage)
+    return f"{' and '.join(made)} so far{f', tokens {tokens}' if tokens else ''}"
 
 
 def _usage_text(usage: common_pb2.Usage) -> str:

@@ -58,6 +58,23 @@ def task_label(task: run_pb2.Task) -> str:
 
 
 @dataclass(slots=True)
+class Calls:
+    """The calls of an attempt that have been recorded so far, and what they took."""
+
+    models: int = 0
+    tools: int = 0
+    usage: common_pb2.Usage = field(default_factory=common_pb2.Usage)
+
+    def add(self, record: run_pb2.RunRecord) -> None:
+        """Counts a call."""
+        if record.kind == "model":
+            self.models += 1
+            add_usage(self.usage, record.usage)
+        else:
+            self.tools += 1
+
+
+@dataclass(slots=True)
 class TaskView:
     """One task. Times are those of the events, in seconds since the epoch; 0 if the event has not occurred."""
 
@@ -109,6 +126,8 @@ class TaskView:
     """Size of the last checkpoint."""
     reused: bool = False
     """Whether the answer was taken over from a forked run."""
+    calls: Calls = field(default_factory=Calls)
+    """Those of the attempt in progress, if they were read."""
 
     @property
     def label(self) -> str:

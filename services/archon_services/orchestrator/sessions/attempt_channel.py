@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
@@ -15,6 +16,12 @@ Key = tuple[str, int]
 
 def key_of(ref: common_pb2.TaskRef) -> Key:
     return ref.task_id, ref.attempt
+
+
+class Timer(Protocol):
+    """What is called later, if it is not cancelled."""
+
+    def cancel(self) -> None: ...
 
 
 class AttemptChannel:
@@ -30,6 +37,8 @@ class AttemptChannel:
         self.records: list[agent_pb2.CallRecord] = []
         """Calls that came ahead of a frame that is stored."""
         self.record_bytes = 0
+        self.records_timer: Timer | None = None
+        """Has the records stored if no such frame comes soon."""
         self.held = 0
         """Bytes of its frames that are not durable yet, and count as in flight."""
         self.unclaimed = 0
@@ -82,6 +91,9 @@ class AttemptChannel:
 
     def take_records(self) -> tuple[agent_pb2.CallRecord, ...]:
         """Returns the records that came ahead of a frame; the attempt keeps none of them."""
+        if self.records_timer is not None:
+            self.records_timer.cancel()
+            self.records_timer = None
         if not self.records:
             return ()
         records, self.records, self.record_bytes = tuple(self.records), [], 0

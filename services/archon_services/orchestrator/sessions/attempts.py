@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ from archon_services.orchestrator.sessions.attempt_channel import (
     Key,
     LossReceipt,
     StopReceipt,
+    Timer,
     key_of,
 )
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
@@ -49,6 +51,18 @@ RECORDS_BYTES: Final = 1024 * 1024
 
 MAX_RECORDS: Final = 1_000
 """As many records are stored ahead of it, too."""
+
+RECORDS_WITHIN: Final = 0.5
+"""Seconds after which the records of an attempt that goes on are stored ahead of it, so that people see its calls."""
+
+Later = Callable[[float, Callable[[], None]], Timer]
+"""Calls a function after some seconds, unless the timer is cancelled."""
+
+
+def in_loop(seconds: float, call: Callable[[], None]) -> Timer:
+    """Calls a function from the running event loop."""
+    return asyncio.get_running_loop().call_later(seconds, call)
+
 
 Send = Callable[[OutgoingFrame | session_pb2.OrchestratorFrame], None]
 
@@ -77,6 +91,7 @@ class Attempts:
         resolve: Resolve,
         in_flight: InFlight,
         run_held: Callable[[str, bool], None] = lambda run_id, held: None,
+        later: Later = in_loop,
     ) -> None:
         self._instance_id = instance_id
         self._role = role
@@ -86,6 +101,7 @@ class Attempts:
         self._no_capacity = no_capacity
         self._resolve = resolve
         self._run_held = run_held
+        self._later = later
         self.in_flight = in_flight
         self._dropped: OrderedDict[Key, int] = OrderedDict()
         """Attempts whose records were dropped, and the sequence number of the first of them."""
@@ -343,6 +359,13 @@ class Attempts:
         attempt.records.append(frame.record)
         attempt.record_bytes += size
         if attempt.record_bytes >= RECORDS_BYTES or len(attempt.records) >= MAX_RECORDS:
+            self._store_records(attempt)
+        elif attempt.records_timer is None:
+            attempt.records_timer = self._later(RECORDS_WITHIN, lambda: self._store_late(attempt))
+
+    def _store_late(self, attempt: AttemptChannel) -> None:
+        attempt.records_timer = None
+        if attempt.records and self._attempts.get(attempt.key) is attempt and not attempt.concluded:
             self._store_records(attempt)
 
     def store_records(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +23,33 @@ def ref(epoch: int = 1, attempt: int = 1) -> common_pb2.TaskRef:
     return common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=attempt, epoch=epoch)
 
 
+class Timers:
+    """Calls what is due when a test lets time pass."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], None]] = []
+
+    def __call__(self, seconds: float, call: Callable[[], None]) -> Timers.Timer:
+        self._waiting.append(call)
+        return self.Timer(self, call)
+
+    def pass_by(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
+
+    class Timer:
+        def __init__(self, timers: Timers, call: Callable[[], None]) -> None:
+            self._timers, self._call = timers, call
+
+        def cancel(self) -> None:
+            if self._call in self._timers._waiting:
+                self._timers._waiting.remove(self._call)
+
+
+timers = Timers()
+
+
 def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
     """Returns attempts with an open stream, their inbox, and the frames that they send."""
     inbox, sent = Inbox(), list[session_pb2.OrchestratorFrame]()
@@ -33,7 +61,15 @@ def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
 
     slots = CreditWindow(lambda: None, lambda: 1)
     attempts = Attempts(
-        "a-1", "a", inbox, send, slots, lambda: None, lambda role, capability: (role,), InFlight(ProcessBytes())
+        "a-1",
+        "a",
+        inbox,
+        send,
+        slots,
+        lambda: None,
+        lambda role, capability: (role,),
+        InFlight(ProcessBytes()),
+        later=timers,
     )
     attempts.opened(ready())
     return attempts, inbox, sent
@@ -261,6 +297,21 @@ def test_records_are_stored_if_the_session_has_no_room() -> None:
     attempts.store_records()
     attempts.store_records()
     assert [delivery.given for delivery in inbox.deliveries] == [inp.RecordsIn("r.1", 1, 1, 1)]
+
+
+def test_records_of_an_attempt_that_goes_on_are_stored_soon() -> None:
+    attempts, inbox, _ = begun()
+    attempts.assign(ref(), "a", agent_pb2.AssignTask())
+    for sequence in (1, 2):
+        attempts.frame(frame_of(sequence, record=RECORD), 100)
+    assert not inbox.deliveries
+    timers.pass_by()
+    assert [delivery.given for delivery in inbox.deliveries] == [inp.RecordsIn("r.1", 1, 2, 2)]
+    attempts.frame(frame_of(3, record=RECORD), 100)
+    attempts.frame(frame_of(4, result=RESULT), 100)
+    timers.pass_by()
+    assert [type(delivery.given) for delivery in inbox.deliveries] == [inp.RecordsIn, inp.ResultIn]
+    assert len(inbox.deliveries[1].records) == 1, "those before a result are stored with it"
 
 
 def test_bytes_are_in_flight_until_their_event_is_durable() -> None:
