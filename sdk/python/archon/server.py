@@ -20,6 +20,7 @@ from archon.background import monitor
 from archon.channel import server_options
 from archon.interceptors.guard import GuardedServer
 from archon.local_sockets import socket_of
+from archon.loopback import with_port
 from archon.private_files import fault_of, private_folder
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class GrpcServer:
     @property
     def address(self) -> str:
         """host:port where the server listens; the port is 0 before `start` if any was asked for."""
-        return f"{self._host}:{self.port}"
+        return with_port(self._host, self.port)
 
     async def start(self) -> str:
         """Binds the port and serves. Returns the address. Raises Unavailable if the port is taken."""
@@ -76,12 +77,12 @@ class GrpcServer:
         add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
         add_reflection(reflected, guarded)
         guarded.refuse_unknown_methods()
+        wanted = with_port(self._host, self._wanted)
         try:
-            self.port = server.add_insecure_port(f"{self._host}:{self._wanted}")
+            self.port = server.add_insecure_port(wanted)
         except RuntimeError as error:
             raise errors.Unavailable(
-                f"cannot listen on {self._host}:{self._wanted}: is another process using the port?",
-                metadata={"address": f"{self._host}:{self._wanted}"},
+                f"cannot listen on {wanted}: is another process using the port?", metadata={"address": wanted}
             ) from error
         self._listen_locally(server)
         await server.start()

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from archon.errors import NotFound
+from archon.loopback import loopback_host
 from archon.private_files import fault_of
-from archon_services.local_mesh.ports import HOST, free_port, is_free
+from archon_services.local_mesh.ports import free_port, is_free_here
 
 NAME: Final = "jaeger"
 MAX_TRACES: Final = 10_000
@@ -84,10 +85,10 @@ def choose_addresses(*, free_ports: bool, taken: set[int]) -> JaegerAddresses:
     """Returns the usual ports, or free ones if they are in use; adds them to `taken`."""
     addresses = []
     for default in (QUERY_PORT, OTLP_PORT, OTLP_GRPC_PORT):
-        usual = not free_ports and default not in taken and is_free(default)
+        usual = not free_ports and default not in taken and is_free_here(default)
         port = default if usual else free_port(taken)
         taken.add(port)
-        addresses.append(f"{HOST}:{port}")
+        addresses.append(f"{loopback_host()}:{port}")
     return JaegerAddresses(*addresses)
 
 
@@ -95,7 +96,7 @@ def jaeger_command(program: Path, folder: Path, addresses: JaegerAddresses, take
     """Writes the configuration into `folder` and returns the command."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "config.yaml"
-    grpc = f"{HOST}:{free_port(taken)}"
+    grpc = f"{loopback_host()}:{free_port(taken)}"
     config.write_text(_CONFIG.format(max_traces=MAX_TRACES, grpc=grpc, **addresses._asdict()))
     return (str(program), "--config", str(config))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from archon import local_sockets, mesh_id
+from archon.loopback import loopback_host
 from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
@@ -17,7 +18,7 @@ from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
 from archon_services.local_mesh.options import ROLES, SERVICES, WORKFLOW, MeshOptions
-from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
+from archon_services.local_mesh.ports import DEFAULT_PORTS, free_port, is_free_here
 
 # Variables that differ per process, so that values in the user's shell apply to processes started by hand only.
 _PER_PROCESS: Final = (
@@ -65,7 +66,7 @@ class ProcessSpec:
         """Returns host:port of its Prometheus endpoint; empty if it has none."""
         if self.kind not in ("service", "agent") or not _serves_metrics():
             return ""
-        host = self.environment.get("OTEL_EXPORTER_PROMETHEUS_HOST") or metrics_export.DEFAULT_HOST
+        host = self.environment.get("OTEL_EXPORTER_PROMETHEUS_HOST") or loopback_host()
         return f"{host}:{self.environment[_METRICS_PORT]}"
 
 
@@ -114,12 +115,13 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     addresses = _addresses(options, notes)
     etcd = options.etcd or addresses.get("etcd", "")
     # Services that this mesh does not run are at the address in the environment, else at their default port.
-    registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{HOST}:{DEFAULT_PORTS['registry']}"
+    host = loopback_host()
+    registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{host}:{DEFAULT_PORTS['registry']}"
     memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
     taken = {*DEFAULT_PORTS.values(), *(int(address.rpartition(":")[2]) for address in addresses.values())}
     traces = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else NO_JAEGER
     base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
-    base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
+    base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": host, "PYTHONUNBUFFERED": "1"}
     base[local_sockets.FOLDER] = str(home.sockets)
     if "registry" in addresses:  # else the members belong to the mesh of another registry
         base[mesh_id.VARIABLE] = home.mesh_id()
@@ -170,14 +172,14 @@ def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
         if not options.wants(name):
             continue
         port, default = options.ports.get(name, 0), DEFAULT_PORTS.get(name, 0)
-        if port and not is_free(port):
+        if port and not is_free_here(port):
             raise StartFailed(f"port {port} for {name} is in use by another process")
         if not port and default and not options.free_ports:
-            port = default if is_free(default) else 0
+            port = default if is_free_here(default) else 0
             if not port:
                 port = free_port(taken)
                 notes.append(f"port {default} is in use: {name} listens on {port}")
-        addresses[name] = f"{HOST}:{port or free_port(taken)}"
+        addresses[name] = f"{loopback_host()}:{port or free_port(taken)}"
     return addresses
 
 
@@ -195,7 +197,7 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
 
 
 def _etcd(home: Home, address: str) -> tuple[str, ...]:
-    peer = f"{HOST}:{free_port({int(address.rpartition(':')[2])})}"
+    peer = f"{loopback_host()}:{free_port({int(address.rpartition(':')[2])})}"
     data = Path(home.etcd) / "data"
     if not data.exists():
         home.check_room(FIRST_ROOM)

@@ -79,7 +79,7 @@ class Probe:
         host, _, port = self._address.rpartition(":")
         try:
             async with asyncio.timeout(TIMEOUT):
-                reader, writer = await asyncio.open_connection(host, int(port))
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
                 try:
                     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     return expected in await reader.read(4096)

@@ -41,7 +41,7 @@ async def check_etcd(members: str) -> None:
         host, _, port = member.strip().rpartition(":")
         try:
             async with asyncio.timeout(ETCD_TIMEOUT):
-                _, writer = await asyncio.open_connection(host, int(port))
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
         except (OSError, TimeoutError, ValueError):
             continue
         writer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -36,6 +37,12 @@ class ProcessState:
     model: str = ""
     metrics: str = ""
     started_awake: float = 0.0
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was started, whatever the wall clock has become; those of a suspend of the machine do not
+        count."""
+        return max(0.0, time.monotonic() - self.started_awake if self.started_awake else time.time() - self.started)
 
     @property
     def port(self) -> str:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from archon.loopback import has_port, with_port
 from archon_services.common.settings import ServiceSettings
 from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 
@@ -105,6 +106,6 @@ class OrchestratorSettings(ServiceSettings):
 
     def advertised(self, address: str) -> str:
         """Returns where other replicas reach this process, which listens on `address`."""
-        if not self.advertise or ":" in self.advertise:
+        if not self.advertise or has_port(self.advertise):
             return self.advertise or address
-        return f"{self.advertise}:{address.rpartition(':')[2]}"
+        return with_port(self.advertise, int(address.rpartition(":")[2]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from archon.errors import InvalidArgument
+from archon.loopback import has_port, loopback_host, with_port
 from archon.process_input import clean_environment
 from archon.telemetry.logs import FORMATS, LogFormat
 
@@ -21,7 +22,7 @@ class AgentSettings:
     the role's own dependencies unless it is None; `max_tasks` replaces the role's own unless it is 0. `ttl` is the
     lease of the registration in seconds, `drain` how long tasks in progress may take after SIGTERM, in seconds."""
 
-    host: str = "127.0.0.1"
+    host: str = field(default_factory=loopback_host)
     port: int = 0
     registry: str = ""
     advertise: str = ""
@@ -44,7 +45,7 @@ class AgentSettings:
         depends_on = env.get("ARCHON_DEPENDS_ON")
         ready = env.get("ARCHON_READY_FILE", "")
         return cls(
-            host=env.get("ARCHON_HOST", "127.0.0.1"),
+            host=env.get("ARCHON_HOST") or loopback_host(),
             port=_whole(env, "ARCHON_PORT", 0, 65535),
             registry=env.get("ARCHON_REGISTRY", ""),
             advertise=env.get("ARCHON_ADVERTISE", ""),
@@ -60,8 +61,8 @@ class AgentSettings:
     def advertised(self, port: int) -> str:
         """host:port as others dial it."""
         if not self.advertise:
-            return f"{self.host}:{port}"
-        return self.advertise if ":" in self.advertise else f"{self.advertise}:{port}"
+            return with_port(self.host, port)
+        return self.advertise if has_port(self.advertise) else with_port(self.advertise, port)
 
 
 def _whole(env: Mapping[str, str], name: str, least: int, most: int) -> int:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from archon.background import monitor
 from archon.errors import FailedPrecondition
+from archon.loopback import loopback_host
 from archon.telemetry import export_failures, metrics, names
 from archon.telemetry.otel_settings import (
     END_TIMEOUT,
@@ -41,7 +42,6 @@ _log = logging.getLogger(__name__)
 EXTRA: Final = "prometheus"
 """The extra with the exporter of that name; those over OTLP come with the package."""
 
-DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9464
 PROMETHEUS: Final = "prometheus"
 
@@ -159,11 +159,11 @@ def _scraped() -> tuple[MetricReader, Callable[[], None]]:
     except ImportError as error:
         message = f"the exporter for Prometheus is not installed: pip install 'archon-mesh[{EXTRA}]'"
         raise FailedPrecondition(message) from error
-    host = os.environ.get("OTEL_EXPORTER_PROMETHEUS_HOST") or DEFAULT_HOST
+    host = os.environ.get("OTEL_EXPORTER_PROMETHEUS_HOST") or loopback_host()
     port = int(os.environ.get("OTEL_EXPORTER_PROMETHEUS_PORT") or DEFAULT_PORT)
     registry = CollectorRegistry()
     try:
-        server, thread = start_http_server(port, host, registry)
+        server, thread = start_http_server(port, host.strip("[]"), registry)
     except OSError as error:
         raise FailedPrecondition(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from error
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
 from archon_services.local_mesh import Home, MeshState
-from archon_services.local_mesh.ports import DEFAULT_PORTS, is_free
+from archon_services.local_mesh.ports import DEFAULT_PORTS, is_free_here
 
 _FIRST_WITH_RETURNING: Final = (3, 35, 0)
 _LOW_SPACE: Final = 1024**3
@@ -75,7 +75,7 @@ def check_ports(
         expected = (*addresses, state.address(name) if state is not None else "")
         if any(address.endswith(f":{port}") for address in expected):
             own.append(str(port))
-        elif not is_free(port):
+        elif not is_free_here(port):
             taken.append(f"{port} ({name})")
     if taken:
         verb = "is" if len(taken) == 1 else "are"

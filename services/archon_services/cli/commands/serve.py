@@ -12,6 +12,7 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
+from archon.loopback import loopback_host
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import AgentModelOption, RegistryOption
@@ -34,8 +35,11 @@ def serve(
     ] = "",
     model: AgentModelOption = "",
     host: Annotated[
-        str, typer.Option(envvar="ARCHON_HOST", metavar="HOST", help="The interface to listen on.")
-    ] = "127.0.0.1",
+        str,
+        typer.Option(
+            envvar="ARCHON_HOST", metavar="HOST", help="The interface to listen on; by default the loopback interface."
+        ),
+    ] = "",
     port: Annotated[
         int,
         typer.Option(
@@ -61,6 +65,7 @@ def serve(
     A Python program is started with the addresses of registry and memory in ARCHON_REGISTRY and ARCHON_MEMORY. Ctrl-C
     drains the agent, and so does each restart of --reload: tasks in progress finish before it leaves the mesh.
     """
+    host = host or loopback_host()
     file = _file(file, role)
     if not file.is_file():
         raise CliError(f"cannot read {file}: it is no file", code=USAGE)

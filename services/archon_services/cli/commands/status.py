@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -85,7 +84,7 @@ def _row(process: ProcessState) -> tuple[str, ...]:
         process.condition,
         str(process.pid or "-"),
         process.address or "-",
-        age(time.time() - process.started) if process.started else "-",
+        age(process.age) if process.started else "-",
         str(process.restarts),
         process.model or "-",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -50,7 +49,7 @@ def mesh_table(state: MeshState, *, footer: str = "") -> RenderableType:
             process.port or "-",
             Text(process.condition + detail, style=style_of(process.condition)),
             Text(str(process.restarts), style="yellow" if process.restarts else "dim"),
-            duration(max(0.0, time.time() - process.started)) if process.pid else "-",
+            duration(process.age) if process.pid else "-",
         )
     head = Text.from_markup(f"[bold]Archon mesh[/]  {_HEADLINES[state.phase]}  ")
     head.append(state.home, style="dim")

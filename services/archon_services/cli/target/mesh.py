@@ -135,8 +135,10 @@ def connecting(service: str, address: str) -> Iterator[None]:
 def checked_address(address: str) -> str:
     """Returns the address unchanged. Raises CliError if it is not HOST:PORT."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
-        raise CliError(f"invalid address {address!r}: expected host:port, such as 127.0.0.1:7100", code=USAGE)
+    bare = ":" in host and not (host.startswith("[") and host.endswith("]"))  # the port may be a part of the address
+    if not host or bare or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        example = "[::1]:7100" if bare else "127.0.0.1:7100"
+        raise CliError(f"invalid address {address!r}: expected host:port, such as {example}", code=USAGE)
     return address
 
 

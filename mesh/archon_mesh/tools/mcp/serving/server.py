@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
 from archon.errors import ArchonError
+from archon.loopback import IPV6, loopback_host
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.errors import UnknownTool
 from archon_mesh.tools.mcp.package import check_installed
@@ -108,19 +109,21 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 
 async def serve_http(server: Server[Any], port: int, started: Callable[[str], None], stopping: asyncio.Event) -> None:
-    """Serves clients by streamable HTTP on 127.0.0.1 until `stopping` is set; `started` gets the URL, to which
-    clients can connect from then on.
+    """Serves clients by streamable HTTP on the loopback address until `stopping` is set; `started` gets the URL, to
+    which clients can connect from then on.
 
     Requests with the Host or Origin of another machine are refused, as the specification asks for. Raises OSError if
     the port is taken.
     """
     import uvicorn
 
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    host = loopback_host()
+    family = socket.AF_INET6 if host == IPV6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
+        listener.bind((host.strip("[]"), port))
         listener.listen(BACKLOG)  # who reads the URL may connect at once
-        app = server.streamable_http_app(streamable_http_path=PATH, host="127.0.0.1")
+        app = server.streamable_http_app(streamable_http_path=PATH, host=host.strip("[]"))
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -129,7 +132,7 @@ async def serve_http(server: Server[Any], port: int, started: Callable[[str], No
             lifespan="on",
             backlog=BACKLOG,
         )
-        started(f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}")
+        started(f"http://{host}:{listener.getsockname()[1]}{PATH}")
 
         class Http(uvicorn.Server):
             """Leaves signals to the caller."""
