@@ -56,6 +56,10 @@ def message_origins(messages: Sequence[ChatMessage], system_prompt: str, run_id:
 
 def _origin(message: ChatMessage, index: int, system_prompt: str, run_id: str, tools: dict[str, str]) -> dict[str, Any]:
     metadata = message.metadata
+    if metadata.get(ORIGIN) == Origin.TOOL_RESULT:  # written as a text of the user: the role does not tell
+        if message.run_id and message.run_id != run_id:
+            return {"kind": Origin.SESSION_HISTORY}
+        return {"kind": Origin.TOOL_RESULT, "tool": metadata.get("tool", "")}
     if metadata.get(ORIGIN) in _NAMED:
         return {"kind": metadata[ORIGIN]}
     if metadata.get("shared_memory") is True:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
+from typing import Any
 
 from typing_extensions import override
 
 from archon import context, status
 from archon.agent import ContextItem, Item, TaskContext
 from archon.api.common.v1 import common_pb2
-from archon.errors import FailedPrecondition
+from archon.errors import FailedPrecondition, Unavailable
 from archon.wire import described, to_seconds
 from archon_mesh.agent.events.emit import call_id_of
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
@@ -24,8 +25,10 @@ from archon_mesh.agent.state.agent_state import get_context
 from archon_mesh.core.awareness import awareness_chat_message
 from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
-from archon_mesh.llm import ModelReply, ToolCallDelta
+from archon_mesh.llm import ModelReply, ToolCallDelta, Usage
+from archon_mesh.llm.exchanges import Exchange
 from archon_mesh.llm.prices import estimate_call
+from archon_mesh.llm.text_format.errors import ParsingError
 from archon_mesh.node.call_records import error_json, request_json, response_json, tool_json, usage_to_proto
 from archon_mesh.node.checkpoint import encode_checkpoint
 from archon_mesh.node.message_origins import message_origins
@@ -122,21 +125,38 @@ class TaskMiddleware(Middleware):
                 self._task.settle()
 
     def _record(self, made: ModelTry, *, retried: bool) -> None:
-        if made.reply is not None:
-            response = response_json(made.reply)
+        """Records a try: what was in fact sent and received, if the client has rewritten the request."""
+        exchanges, last = list(made.exchanges), None
+        if exchanges and _ends(exchanges[-1], made):
+            last = exchanges.pop()
+        for each in exchanges:
+            text = each.text if each.reply is None else each.reply.text
+            refused = Unavailable("no reply") if each.reply is None else ParsingError(each.refusal or "not read")
+            self._record_call(made.model, each, error_json(refused, text), each.usage, retried=True)
+        if last is not None:
+            reply, text = last.reply or made.reply, last.text if last.reply is None else last.reply.text
         else:
-            assert made.error is not None
-            response = error_json(status.as_error(made.error), made.text)
+            reply, text = made.reply, made.text
+        if made.error is not None:
+            response = error_json(status.as_error(made.error), text)
+        else:
+            assert reply is not None
+            response = response_json(reply)
+        usage = made.usage if last is None else last.usage
+        self._record_call(made.model, last or made, response, usage, retried=retried)
+
+    def _record_call(
+        self, model: str, made: ModelTry | Exchange, response: dict[str, Any], usage: Usage | None, *, retried: bool
+    ) -> None:
         state = get_context()
         origins = message_origins(made.request.messages, state.agent.system_prompt, state.run_id)
-        request = request_json(made.model, made.request, origins)
         self._task.record_model_call(
-            made.model,
-            request,
+            model,
+            request_json(model, made.request, origins),
             response,
             started=made.started,
             seconds=made.seconds,
-            usage=common_pb2.Usage() if made.usage is None else usage_to_proto(made.usage),
+            usage=common_pb2.Usage() if usage is None else usage_to_proto(usage),
             retried=retried,
             redacted=True,  # or full, as the mode says
         )
@@ -192,6 +212,11 @@ class TaskMiddleware(Middleware):
         seconds = time.monotonic() - started_monotonic
         self._task.record_tool_call(call.name, arguments, response, started=started, seconds=seconds, redacted=True)
         self._task.tell_tool_result(call.id, call.name, result.text, failed=not result.ok)
+
+
+def _ends(exchange: Exchange, made: ModelTry) -> bool:
+    """Whether the try ended with this exchange, and not with another client, as that of a fallback."""
+    return made.reply is None or (exchange.reply is not None and exchange.reply.model == made.reply.model)
 
 
 def messages_since_query(hook: HookContext) -> list[ChatMessage]:

@@ -437,7 +437,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Records that wait for the frame that they precede",
             "{archon_services.orchestrator.sessions.attempts:RECORDS_BYTES|bytes}, "
             "{archon_services.orchestrator.sessions.attempts:MAX_RECORDS} per attempt, "
-            "{archon_services.orchestrator.sessions.attempts:RECORDS_WITHIN|s}",
+            "{archon_services.orchestrator.sessions.attempts:RECORDS_WITHIN|seconds}",
             "They are stored ahead of it; those of a run that is not driven here are dropped.",
             [
                 "test_many_records_are_stored_ahead_of_the_frame_that_they_precede",

@@ -12,6 +12,7 @@ from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelReply, ModelRequest, ToolCallDelta, ToolSpec, Usage
+from archon_mesh.llm.exchanges import Exchange
 from archon_mesh.tools.result import ToolResult
 
 
@@ -20,7 +21,8 @@ class ModelTry:
     """One try of a model call. `started` is in seconds since the Unix epoch, `seconds` its duration.
 
     A try that succeeded has a reply; one that failed has an error, and in `text` what the model had streamed by then.
-    `usage` is that of the reply, or an estimate if the model had begun to reply; None if it had not.
+    `usage` is that of the reply, or an estimate if the model had begun to reply; None if it had not. `exchanges` are
+    what a client that rewrites requests has in fact sent and received; the last one has ended as the try.
     """
 
     model: str
@@ -31,6 +33,7 @@ class ModelTry:
     error: BaseException | None = None
     text: str = ""
     usage: Usage | None = None
+    exchanges: Sequence[Exchange] = ()
 
 
 @dataclass(slots=True)

@@ -22,8 +22,9 @@ from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.call_log import log_model_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelClient, ModelReply, Usage
+from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelClient, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.chunks import noted, whole_reply
+from archon_mesh.llm.exchanges import Exchange, noting
 from archon_mesh.llm.prices import usage_of_failed
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 from archon_mesh.llm.text_format.errors import ParsingError
@@ -103,6 +104,7 @@ class ModelCaller:
         """Calls the model once, and adds the try to those of the call."""
         request, text, written = params.request(), list[str](), list[str]()
         started, started_monotonic = time.time(), time.monotonic()
+        exchanges: list[Exchange] = []
 
         def note(reply: ModelReply | None = None, error: BaseException | None = None) -> None:
             seconds = time.monotonic() - started_monotonic
@@ -110,16 +112,17 @@ class ModelCaller:
             if (known := reply or unreadable) is not None:
                 usage: Usage | None = known.usage
             else:
-                usage = usage_of_failed(model, request, "".join(written))
+                usage = _usage_of_failed(model, request, "".join(written), exchanges)
             said = unreadable.text if unreadable is not None else "".join(text)
             if (recorder := metrics.recorder()) is not None:
                 model_metrics.record_call(recorder, self._state.agent, model, seconds, usage, error)
-            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, said, usage))
+            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, said, usage, exchanges))
             name = model.model if reply is None else reply.model or model.model
             log_model_call(name, seconds, agent=self._state.agent_name, usage=usage, error=error)
 
         try:
-            reply = await self._try(params, noted(deadline.stream(model, request), written), model, text)
+            with noting(exchanges):
+                reply = await self._try(params, noted(deadline.stream(model, request), written), model, text)
         except BaseException as error:
             note(error=error)
             raise
@@ -178,6 +181,19 @@ class ModelCaller:
 
     def _chunk_context(self) -> HookContext:
         return HookContext(HookEvent.STREAM_CHUNK, self._state.agent, self._state)
+
+
+def _usage_of_failed(
+    model: ModelClient, request: ModelRequest, written: str, exchanges: list[Exchange]
+) -> Usage | None:
+    """Estimates the usage of a try that failed: of the exchange that broke off, and with it what the others took."""
+    if not exchanges:
+        return usage_of_failed(model, request, written)
+    last = exchanges[-1]
+    if last.usage is None:
+        last.usage = usage_of_failed(model, last.request, last.text or (written if len(exchanges) == 1 else ""))
+    usages = [each.usage for each in exchanges if each.usage is not None]
+    return sum(usages, Usage(0, 0)) if usages else None
 
 
 def _may_wait(seconds: float, last_begin: float) -> bool:

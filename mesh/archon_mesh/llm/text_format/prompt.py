@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from archon_mesh.core.messages import OF_RESULT, ChatMessage
+from archon_mesh.core.messages import OF_RESULT, ORIGIN, ChatMessage
 from archon_mesh.llm.base import ModelRequest, ToolSpec
 
 RULES: Final = """You can use tools. Reply in one of these two forms, and write nothing else.
@@ -38,8 +38,9 @@ MAX_QUOTED: Final = 4_000
 def to_text(request: ModelRequest) -> ModelRequest:
     """Returns the request in plain text, without tools."""
     messages: list[ChatMessage] = []
+    tools = {call.id: call.name for message in request.messages for call in message.tool_calls}
     for message in request.messages:
-        written = _written(message)
+        written = _written(message, tools)
         if message.role == "tool" and messages and messages[-1].content.startswith("Observation: "):
             # Many chat templates refuse two messages of one role in a row.
             last = messages.pop()
@@ -58,20 +59,25 @@ def to_text(request: ModelRequest) -> ModelRequest:
 
 def repair_of(request: ModelRequest, reply: str) -> ModelRequest:
     """Returns the request with a reply that could not be read, and the request for valid JSON."""
-    quoted = ChatMessage("assistant", reply[:MAX_QUOTED] or "(an empty reply)")
-    return replace(request, messages=(*request.messages, quoted, ChatMessage("user", REPAIR)))
+    quoted = ChatMessage("assistant", reply[:MAX_QUOTED] or "(an empty reply)", metadata={ORIGIN: "step"})
+    asked = ChatMessage("user", REPAIR, metadata={ORIGIN: "note"})
+    return replace(request, messages=(*request.messages, quoted, asked))
 
 
-def _written(message: ChatMessage) -> ChatMessage:
+def _written(message: ChatMessage, tools: Mapping[str, str]) -> ChatMessage:
     if message.role == "tool":
-        metadata = {OF_RESULT: True} if message.files else {}
-        return ChatMessage("user", f"Observation: {message.content}", metadata=metadata, files=message.files)
+        tool = tools.get(message.tool_call_id or "", "")
+        metadata: dict[str, object] = {ORIGIN: "tool_result", "tool": tool} | (
+            {OF_RESULT: True} if message.files else {}
+        )
+        observation = f"Observation: {message.content}"
+        return ChatMessage("user", observation, metadata=metadata, files=message.files, run_id=message.run_id)
     if not message.tool_calls:
         return message
     lines = [f"Thought: {message.content}"] if message.content else []
     for call in message.tool_calls:
         lines.append(f'Action: {{"tool": {json.dumps(call.name)}, "arguments": {call.arguments_json or "{}"}}}')
-    return ChatMessage("assistant", "\n".join(lines))
+    return ChatMessage("assistant", "\n".join(lines), run_id=message.run_id)
 
 
 def _add_rules(messages: list[ChatMessage], tools: Sequence[ToolSpec]) -> None:
@@ -83,4 +89,4 @@ def _add_rules(messages: list[ChatMessage], tools: Sequence[ToolSpec]) -> None:
     if messages and messages[0].role == "system":
         messages[0] = replace(messages[0], content=f"{messages[0].content}\n\n{rules}")
     else:
-        messages.insert(0, ChatMessage("system", rules))
+        messages.insert(0, ChatMessage("system", rules, metadata={ORIGIN: "note"}))

@@ -14,6 +14,7 @@ from typing_extensions import override
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import DECLINED, ModelChunk, ModelReply, ModelRequest, ToolSpec, Usage
 from archon_mesh.llm.chunks import stream_reply
+from archon_mesh.llm.exchanges import begin
 from archon_mesh.llm.text_format.answer_stream import AnswerStream
 from archon_mesh.llm.text_format.calls import INPUT, ParsedCall
 from archon_mesh.llm.text_format.errors import ParsingError
@@ -45,11 +46,15 @@ class TextToolModel(ModelWrapper):
         Chunks of which nothing is shown are yielded empty: they tell that the model is at work."""
         text_request, used = to_text(request), Usage(0, 0)
         for repairs_left in range(REPAIRS, -1, -1):
-            answer, reply = AnswerStream(), None
-            async with aclosing(stream_of(self._client, text_request)) as chunks:
-                async for chunk in chunks:
-                    reply = chunk.reply or reply
-                    yield ModelChunk(answer.feed(chunk.text_delta), chunk.thinking_delta)
+            answer, reply, exchange = AnswerStream(), None, begin(text_request)
+            try:
+                async with aclosing(stream_of(self._client, text_request)) as chunks:
+                    async for chunk in chunks:
+                        reply = chunk.reply or reply
+                        exchange.text += chunk.text_delta
+                        yield ModelChunk(answer.feed(chunk.text_delta), chunk.thinking_delta)
+            finally:
+                exchange.end(reply)
             assert reply is not None
             used += reply.usage
             try:
@@ -64,6 +69,7 @@ class TextToolModel(ModelWrapper):
                         yield chunk
                 yield ModelChunk(reply=replace(parsed, usage=used))
                 return
+            exchange.refusal = "the reply does not keep to the text format"
             text_request = repair_of(text_request, reply.text)
 
 

@@ -34,6 +34,7 @@ from archon.memory.long_term.entry import (
 )
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
+from archon_mesh.memory.long_term import measuring
 from archon_mesh.memory.long_term.embedders.base import Embedder
 from archon_mesh.memory.long_term.embedders.calibrated import CalibratedEmbedder
 from archon_mesh.memory.long_term.embedders.checked import CheckedEmbedder
@@ -128,6 +129,7 @@ class LongTermMemory:
                 await self._outbox.close()
             raise
         self.upkeep.start()
+        measuring.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -217,15 +219,19 @@ class LongTermMemory:
             limits_of_entries.check_threshold(threshold)
         pairs = limits_of_entries.check_metadata(filters, "filters")
         key = (query, limit, threshold, tuple(sorted(pairs.items())), with_archived)
-        result = self._cache.get(self.tenant, key)
-        if result is None:
-            generation = self._cache.generation
-            wanted = Filters(pairs, with_archived)
-            vectors = await self._query_vectors(query)
-            result = await self._guard.call(
-                lambda: self._retriever.search(self.tenant, query, vectors, limit, threshold, wanted)
-            )
-            self._cache.put(self.tenant, key, result, generation)
+        try:
+            if (result := self._cache.get(self.tenant, key)) is None:
+                generation = self._cache.generation
+                wanted = Filters(pairs, with_archived)
+                vectors = await self._query_vectors(query)
+                result = await self._guard.call(
+                    lambda: self._retriever.search(self.tenant, query, vectors, limit, threshold, wanted)
+                )
+                self._cache.put(self.tenant, key, result, generation)
+        except ArchonError:
+            measuring.failed()
+            raise
+        measuring.done(result, has_threshold=threshold is not None)
         self.upkeep.used(self.tenant, [found.entry.id for found in result.found])
         return result
 

@@ -273,6 +273,28 @@ FRAMES_REFUSED: Final = Metric(
     "archon.frames.refused", Kind.COUNTER, "{frame}", "Frames of agents that were refused, by the reason", (REASON,)
 )
 
+PLAN_STEPS: Final = Metric(
+    "archon.plan.steps",
+    Kind.COUNTER,
+    "{step}",
+    "Steps of plans by state: created, started (with their first attempt), completed, failed, canceled, or rejected",
+    (STATE,),
+)
+
+# Long-term memory: the memory service, and agents with a memory of their own -------------------------------------
+
+MEMORY_QUERIES: Final = Metric(
+    "archon.memory.queries",
+    Kind.COUNTER,
+    "{query}",
+    "Queries of long-term memory: hit (an entry reached the threshold), fallback (the best by words, or the most "
+    "recent entries, in place of one), empty, or failed",
+    (OUTCOME,),
+)
+MEMORY_HITS: Final = Metric(
+    "archon.memory.hits", Kind.COUNTER, "{entry}", "Entries of long-term memory that reached the threshold of a query"
+)
+
 # All processes --------------------------------------------------------------------------------------------------
 
 RPC_DURATION: Final = Metric(

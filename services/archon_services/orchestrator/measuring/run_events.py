@@ -11,6 +11,10 @@ from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.types import TaskState
 
+CREATED: Final = "created"
+STARTED: Final = "started"
+"""States of a step before it ends."""
+
 _ENDS: Final = (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED)
 
 
@@ -22,6 +26,7 @@ class RunEventCounter:
         self._counted: Final[Mapping[type, Callable[[Any, RunState], None]]] = {
             ev.Submitted: self._submitted,
             ev.Claimed: self._claimed,
+            ev.TaskCreated: self._created,
             ev.Dispatched: self._dispatched,
             ev.Lost: self._lost,
             ev.Rejected: self._rejected,
@@ -34,6 +39,8 @@ class RunEventCounter:
         recorder.add(metrics.RUNS_TAKEN_OVER, (), 0)
         for state in _ENDS:  # Prometheus sees no increase in a series that begins with 1
             recorder.add(metrics.RUNS_ENDED, (_name(state),), 0)
+        for step_state in (CREATED, STARTED, *map(_name, _ENDS)):
+            recorder.add(metrics.PLAN_STEPS, (step_state,), 0)
 
     def stored(self, events: Sequence[ev.Event], run: RunState) -> None:
         """Counts events of a run whose state includes them."""
@@ -52,7 +59,13 @@ class RunEventCounter:
     def _claimed(self, _: ev.Claimed, run: RunState) -> None:
         self._recorder.add(metrics.RUNS_TAKEN_OVER)
 
+    def _created(self, event: ev.TaskCreated, run: RunState) -> None:
+        if event.step_id:
+            self._recorder.add(metrics.PLAN_STEPS, (CREATED,))
+
     def _dispatched(self, event: ev.Dispatched, run: RunState) -> None:
+        if event.attempt == 1 and _is_step(event.task_id, run):
+            self._recorder.add(metrics.PLAN_STEPS, (STARTED,))
         self._recorder.add(metrics.ATTEMPTS_DISPATCHED, (event.role,))
 
     def _lost(self, event: ev.Lost, run: RunState) -> None:
@@ -69,11 +82,18 @@ class RunEventCounter:
 
     def _task_ended(self, event: ev.ResultReceived | ev.TaskEnded, run: RunState) -> None:
         self._recorder.add(metrics.TASKS_ENDED, (event.role, _name(event.state)))
+        if _is_step(event.task_id, run):
+            self._recorder.add(metrics.PLAN_STEPS, (_name(event.state),))
 
     def _run_ended(self, event: ev.RunEnded, run: RunState) -> None:
         state = _name(event.state)
         self._recorder.add(metrics.RUNS_ENDED, (state,))
         self._recorder.record(metrics.RUN_DURATION, max(0.0, run.end_time - run.create_time), (state,))
+
+
+def _is_step(task_id: str, run: RunState) -> bool:
+    task = run.tasks.get(task_id)
+    return task is not None and bool(task.step_id)
 
 
 def _name(state: TaskState) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -250,10 +250,74 @@ async def test_a_reply_that_cannot_be_read_is_recorded_with_what_both_tries_cost
     )
     with pytest.raises(ParsingError):
         await agent_handler(agent)(task)
-    (record,) = task.take_records()
-    response = json.loads(record.response_json)
-    assert (response["error"]["reason"], response["text"]) == ("INVALID_ARGUMENT", unreadable)
-    assert (task.usage.input_tokens, task.usage.output_tokens) == (140, 10)
+    records = task.take_records()
+    for record in records:
+        response = json.loads(record.response_json)
+        assert (response["error"]["reason"], response["text"]) == ("INVALID_ARGUMENT", unreadable)
+    assert [(record.usage.input_tokens, record.usage.output_tokens) for record in records] == [(70, 5), (70, 5)]
+    assert (task.usage.input_tokens, task.usage.output_tokens, task.usage.model_calls) == (140, 10, 2)
+
+
+async def test_a_model_of_the_text_format_is_recorded_as_it_was_asked() -> None:
+    task = Task("Write.")
+    call = 'Thought: see\nAction: {"tool": "look", "arguments": {}}'
+    texts = ['Action: {"tool": "look", "argum', call, "Thought: done\nFinal Answer: Roses"]
+    replies = [ModelReply(text, (), Usage(10 * n, n), "given-1", "stop") for n, text in enumerate(texts, 1)]
+    model = TextToolModel(ScriptedModel(replies))
+    agent = Agent("poet", model=model, system_prompt="You write.", tools=[tool(name="look")(lambda: "seen")])
+    await agent_handler(agent)(task)
+    records = [record for record in task.take_records() if record.kind == agent_pb2.RECORD_KIND_MODEL]
+    requests = [json.loads(record.request_json) for record in records]
+    responses = [json.loads(record.response_json) for record in records]
+    assert [response["text"] for response in responses] == texts, "as they were received"
+    assert ["error" in response for response in responses] == [True, False, False]
+    assert [record.usage.input_tokens for record in records] == [10, 20, 30]
+    for request in requests:
+        assert request["messages"][0]["content"].startswith("You write.\n\nYou can use tools. Reply in one of these")
+        assert "tools" not in request, "they are in the text"
+    assert [origin["kind"] for origin in requests[1]["origins"]] == ["system_prompt", "input", "step", "note"]
+    assert requests[1]["messages"][2]["content"] == texts[0]
+    assert requests[2]["origins"] == [
+        {"kind": "system_prompt"},
+        {"kind": "input"},
+        {"kind": "step"},
+        {"kind": "tool_result", "tool": "look"},
+    ]
+    assert (task.usage.input_tokens, task.usage.output_tokens, task.usage.model_calls) == (60, 6, 3)
+
+
+class BrokenOff:
+    """A model whose second reply breaks off."""
+
+    model = "given"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        raise AssertionError("calls stream")
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+        self.calls += 1
+        yield ModelChunk("45, I th")
+        if self.calls == 2:
+            raise Unavailable("the stream broke")
+        yield ModelChunk(reply=ModelReply("{broken", (), Usage(70, 5), "given-1", "stop"))
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_reply_that_breaks_off_costs_besides_the_one_before_it() -> None:
+    task = Task("Write.")
+    agent = Agent("poet", model=TextToolModel(BrokenOff()), tools=[tool(name="look")(lambda: "seen")], retries=0)
+    with pytest.raises(Unavailable):
+        await agent_handler(agent)(task)
+    first, second = task.take_records()
+    assert json.loads(first.response_json)["text"] == "{broken"
+    assert json.loads(second.response_json)["text"] == "45, I th"
+    assert (first.usage.input_tokens, first.usage.estimated, second.usage.estimated) == (70, False, True)
+    assert task.usage.input_tokens == 70 + second.usage.input_tokens > 70
 
 
 async def test_the_usage_of_a_call_says_what_came_from_the_cache() -> None:

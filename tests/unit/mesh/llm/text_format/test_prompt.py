@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.messages import ORIGIN, ChatMessage, ToolCall
 from archon_mesh.llm import ModelRequest, ToolSpec
 from archon_mesh.llm.text_format.prompt import REPAIR, RULES, repair_of, to_text
 
@@ -22,7 +22,7 @@ def test_rules_and_tools_follow_the_system_prompt() -> None:
 
 def test_without_a_system_prompt_the_rules_are_one() -> None:
     line = f"- find: Findet. {json.dumps(SCHEMA, ensure_ascii=False)}"
-    rules = ChatMessage("system", f"{RULES}\n{line}")
+    rules = ChatMessage("system", f"{RULES}\n{line}", metadata={ORIGIN: "note"})
     assert to_text(ModelRequest([ChatMessage("user", "?")], [SPEC])).messages == (rules, ChatMessage("user", "?"))
     assert to_text(ModelRequest([], [SPEC])).messages == (rules,)
 
@@ -45,12 +45,15 @@ def test_calls_and_results_are_written_as_text() -> None:
             "assistant",
             'Thought: I look.\nAction: {"tool": "find", "arguments": {"a": 1}}\nAction: {"tool": "now", "arguments": {}}',
         ),
-        ChatMessage("user", "Observation: one\nObservation: two"),
+        ChatMessage("user", "Observation: one\nObservation: two", metadata={ORIGIN: "tool_result", "tool": "now"}),
         ChatMessage("assistant", 'Action: {"tool": "now", "arguments": {}}'),
     )
 
 
 def test_a_reply_that_cannot_be_read_is_quoted() -> None:
     request = ModelRequest([ChatMessage("user", "?")])
-    assert repair_of(request, "what").messages[1:] == (ChatMessage("assistant", "what"), ChatMessage("user", REPAIR))
+    assert repair_of(request, "what").messages[1:] == (
+        ChatMessage("assistant", "what", metadata={ORIGIN: "step"}),
+        ChatMessage("user", REPAIR, metadata={ORIGIN: "note"}),
+    )
     assert repair_of(request, "").messages[1].content == "(an empty reply)"

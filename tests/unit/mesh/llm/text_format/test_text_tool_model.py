@@ -9,7 +9,7 @@ import pytest
 
 from archon_mesh.agent import Agent
 from archon_mesh.agent.events.types import AgentEvent
-from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.messages import ORIGIN, ChatMessage, ToolCall
 from archon_mesh.llm import (
     ModelChunk,
     ModelReply,
@@ -74,8 +74,8 @@ async def test_a_reply_that_cannot_be_read_is_asked_for_again(streams: bool) -> 
     assert reply.tool_calls == (ToolCall("", "multiply", '{"a": 1}'),)
     assert reply.usage == Usage(200, 20)
     assert inner.requests[1].messages[-2:] == (
-        ChatMessage("assistant", "I will multiply them."),
-        ChatMessage("user", REPAIR),
+        ChatMessage("assistant", "I will multiply them.", metadata={ORIGIN: "step"}),
+        ChatMessage("user", REPAIR, metadata={ORIGIN: "note"}),
     )
 
 
@@ -185,7 +185,7 @@ async def test_results_of_several_calls_are_one_message() -> None:
     )
     *_, called, observed = inner.requests[0].messages
     assert called.content.count("Action: ") == 2
-    assert observed == ChatMessage("user", "Observation: 0\nObservation: 1")
+    assert (observed.role, observed.content) == ("user", "Observation: 0\nObservation: 1")
 
 
 async def test_the_answer_is_streamed_as_it_comes() -> None:

@@ -57,6 +57,23 @@ def test_a_run_is_counted_when_it_ends_and_timed(recorder: Recorder, reader: InM
     assert dict(duration.attributes) == {"archon.state": "failed"}
 
 
+def test_steps_of_plans_are_counted_by_their_state(recorder: Recorder, reader: InMemoryMetricReader) -> None:
+    counter, run = RunEventCounter(recorder), run_of("planner")
+    for step in ("book", "pay"):
+        run.tasks[step] = Task(step, "clerk", step_id=step)
+    counter.stored([ev.TaskCreated(step, "clerk", step_id=step) for step in ("book", "pay")], run)
+    counter.stored([ev.TaskCreated("planner", "planner"), ev.Dispatched("planner", 1, 1, "planner", "p-1", ())], run)
+    counter.stored([ev.Dispatched("book", attempt, 1, "clerk", "c-1", ()) for attempt in (1, 2)], run)
+    counter.stored([ev.TaskEnded("book", "clerk", 2, TaskState.FAILED, LOST)], run)
+    assert values(reader, metrics.PLAN_STEPS) == {
+        ("created",): 2,
+        ("started",): 1,
+        ("completed",): 0,
+        ("failed",): 1,
+        ("canceled",): 0,
+    }
+
+
 def test_an_event_without_a_metric_counts_nothing(recorder: Recorder, reader: InMemoryMetricReader) -> None:
     counter = RunEventCounter(recorder)
     before = {metric: values(reader, metric) for metric in metrics.METRICS if metric.kind is metrics.Kind.COUNTER}
