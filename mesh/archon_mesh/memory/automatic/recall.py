@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final
@@ -42,13 +43,31 @@ class Recall:
         self._found: list[LongTermEntry] = []
         self._before: list[LongTermEntry] = []
         self._added: AddedMessages | None = None
+        self._reading: asyncio.Task[None] | None = None
 
-    async def begin(self, history: Sequence[ChatMessage]) -> None:
-        """Recalls what is relevant before the first step: preferences, and what the query finds.
+    def begin(self, history: Sequence[ChatMessage]) -> None:
+        """Begins to recall what is relevant: preferences, and what the query finds. The run goes on meanwhile, with its
+        other hooks and the connections of its tools; `ready` waits for the result.
 
         A query that refers to something before it, with no history, is searched together with the newest turns.
         """
-        turns = _newest(history, self.query)
+        self._reading = asyncio.create_task(self._recall(_newest(history, self.query)), name="recall")
+
+    async def ready(self) -> None:
+        """Waits for what `begin` recalls, within the limit for a memory that does not answer. Raises what opening the
+        memory raises."""
+        if self._reading is not None:
+            await asyncio.shield(self._reading)
+
+    async def end(self) -> None:
+        """Ends a recall that no model call waits for."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+            if not self._reading.cancelled():
+                self._reading.exception()  # mark it as retrieved: `ready` has raised it, or the run has failed before
+
+    async def _recall(self, turns: Sequence[str]) -> None:
 
         async def read(memory: LongTerm) -> list[LongTermEntry]:
             self.preferences = await memory.recent(MAX_PREFERENCES, self._filters(PREFERENCE))
