@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final
 
+from archon.failure_kinds import TOKEN_BUDGET
 from archon.memory.long_term.context import RECENT_TURNS, build_query, estimate_tokens, memory_line
 from archon.memory.long_term.entry import MAX_LIMIT, LongTermEntry, Source
 from archon_mesh.core.compaction import is_summary
@@ -16,6 +18,8 @@ from archon_mesh.memory.automatic.added_messages import AddedMessages
 from archon_mesh.memory.automatic.entries import PREFERENCE, TURN, answer_text, turn_start
 from archon_mesh.memory.automatic.owner import Owner
 from archon_mesh.memory.automatic.settings import MemorySettings
+
+_log = logging.getLogger(__name__)
 
 MEMORY: Final = "memory"
 """The origin of a message that is a memory."""
@@ -95,12 +99,15 @@ class Recall:
         chosen: dict[str, LongTermEntry] = {}
         contents: set[str] = set()
         preferences_left = room // 2  # a user with many preferences must not displace everything else
-        found = 0
+        found = left_out = 0
         for entry in [*self.preferences, *self._found, *self._before]:
             is_preference = entry.metadata.get("type") == PREFERENCE
             line = memory_line(entry)
             cost = estimate_tokens(line) + 1
-            if entry.content in contents or cost > room or (is_preference and cost > preferences_left):
+            if entry.content in contents:
+                continue
+            if cost > room or (is_preference and cost > preferences_left):
+                left_out += 1
                 continue
             if (not is_preference and found == self._settings.limit) or _is_said(entry, said, starts, answers):
                 continue
@@ -110,6 +117,8 @@ class Recall:
             contents.add(entry.content)
             chosen.setdefault(entry.id, entry)
         self.shown.update(chosen)
+        if left_out:
+            _log.info("%d memories have no room in the budget of the request (%s)", left_out, TOKEN_BUDGET)
         return [
             # Not a system message: it repeats what users and tools wrote.
             ChatMessage("user", memory_line(entry), metadata={ORIGIN: MEMORY, "memory_id": entry.id})

@@ -54,6 +54,18 @@ async def test_a_follow_up_is_answered_from_an_earlier_session(memory: LongTermM
     assert [message.role for message in model.requests[0].messages] == ["system", "user", "user"]
 
 
+async def test_memories_without_room_are_counted_in_the_log(
+    memory: LongTermMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(3):
+        await memory.store(f"The trip to Oslo, part {number}: {'pack much ' * 40}", {"user": "ana", "type": "turn"})
+    model = ScriptedModel(["Done."])
+    with caplog.at_level("INFO"):
+        await clerk(memory, model, settings=MemorySettings(budget=600)).run_async("Plan the trip to Oslo, all parts")
+    assert len(memories(model.requests[0])) == 1
+    assert "2 memories have no room in the budget of the request (memory.token_budget)" in caplog.text
+
+
 class Setup(Middleware):
     """A middleware that sets something up before the first model call."""
 
