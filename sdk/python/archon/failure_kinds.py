@@ -81,11 +81,11 @@ CATALOGUE: Final = {
         FailureKind("planning.context_loss", _MEDIUM, _NEVER),
         FailureKind("planning.misread_goal", _HIGH, _NEVER),
         FailureKind("memory.retrieval", _MEDIUM, _LATER),
-        FailureKind("memory.embedding", _MEDIUM, _LATER, detected=False),
-        FailureKind("memory.token_budget", _MEDIUM, _NEVER, detected=False),
+        FailureKind("memory.embedding", _MEDIUM, _LATER),
+        FailureKind("memory.token_budget", _MEDIUM, _NEVER),
         FailureKind("memory.corruption", _HIGH, _NEVER),
-        FailureKind("memory.growth", _MEDIUM, _NEVER, detected=False),
-        FailureKind("memory.staleness", _LOW, _NEVER, detected=False),
+        FailureKind("memory.growth", _MEDIUM, _NEVER),
+        FailureKind("memory.staleness", _LOW, _NEVER),
         FailureKind("collaboration.delegation_loop", _HIGH, _NEVER),
         FailureKind("collaboration.bottleneck", _MEDIUM, _ELSEWHERE),
         FailureKind("collaboration.message_loss", _MEDIUM, _LATER),
@@ -117,6 +117,10 @@ REASONING_DEGRADATION: Final = "model.reasoning_degradation"
 MODEL_FORMAT: Final = "model.format"
 CONTEXT_OVERFLOW: Final = "model.context_overflow"
 RETRIEVAL: Final = "memory.retrieval"
+EMBEDDING: Final = "memory.embedding"
+TOKEN_BUDGET: Final = "memory.token_budget"
+GROWTH: Final = "memory.growth"
+STALENESS: Final = "memory.staleness"
 TOOL_TIMEOUT: Final = "tool.timeout"
 TOOL_CRASH: Final = "tool.crash"
 INVALID_PARAMETERS: Final = "tool.invalid_parameters"

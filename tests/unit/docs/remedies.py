@@ -72,6 +72,10 @@ REASONS: Final = {
 }
 
 KINDS: Final = {
+    "memory.embedding": "Check the embedder and its endpoint; memories are embedded when it is back.",
+    "memory.token_budget": "Raise `budget` of the memory, or lower its `limit`.",
+    "memory.growth": "Bring the store of long-term memory back, or delete entries that are not needed.",
+    "memory.staleness": "Store the fact again if it still holds, and delete the entry if not.",
     "model.hallucination": "Describe the agent's tools in its prompt, or use a larger model.",
     "model.refusal": "Rephrase the task or the prompt, ask for less at once, or use another model.",
     "model.context_overflow": "Shorten the input, add `ContextCompactionMiddleware`, or use a model with a larger window.",

@@ -91,12 +91,15 @@ class MemoryMiddleware(Middleware):
             return await call()
         recall = self._runs[state.run_id] = Recall(self._access, self.settings, owner, message)
         try:
-            await recall.begin(state.history)
+            recall.begin(state.history)
             answer = await call()
+            await recall.ready()
         except Exception as error:
+            await recall.end()
             await self._store(state, recall, "", f"{type(error).__name__}: {error}"[:300])
             raise
         finally:
+            await recall.end()
             del self._runs[state.run_id]
         await self._store(state, recall, answer)
         await self._rate(recall, answer)
@@ -107,6 +110,7 @@ class MemoryMiddleware(Middleware):
         recall = self._runs.get(hook.state.run_id)
         if recall is None or hook.params is None:
             return
+        await recall.ready()
         settings, messages, history = self.settings, hook.params.messages, hook.state.history
         if not any(_is_compaction(each) for each in hook.agent.registered):
             history_budget = int(settings.budget * settings.history)

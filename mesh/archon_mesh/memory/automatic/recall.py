@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final
 
+from archon.failure_kinds import TOKEN_BUDGET
 from archon.memory.long_term.context import RECENT_TURNS, build_query, estimate_tokens, memory_line
 from archon.memory.long_term.entry import MAX_LIMIT, LongTermEntry, Source
 from archon_mesh.core.compaction import is_summary
@@ -15,6 +18,8 @@ from archon_mesh.memory.automatic.added_messages import AddedMessages
 from archon_mesh.memory.automatic.entries import PREFERENCE, TURN, answer_text, turn_start
 from archon_mesh.memory.automatic.owner import Owner
 from archon_mesh.memory.automatic.settings import MemorySettings
+
+_log = logging.getLogger(__name__)
 
 MEMORY: Final = "memory"
 """The origin of a message that is a memory."""
@@ -42,13 +47,31 @@ class Recall:
         self._found: list[LongTermEntry] = []
         self._before: list[LongTermEntry] = []
         self._added: AddedMessages | None = None
+        self._reading: asyncio.Task[None] | None = None
 
-    async def begin(self, history: Sequence[ChatMessage]) -> None:
-        """Recalls what is relevant before the first step: preferences, and what the query finds.
+    def begin(self, history: Sequence[ChatMessage]) -> None:
+        """Begins to recall what is relevant: preferences, and what the query finds. The run goes on meanwhile, with its
+        other hooks and the connections of its tools; `ready` waits for the result.
 
         A query that refers to something before it, with no history, is searched together with the newest turns.
         """
-        turns = _newest(history, self.query)
+        self._reading = asyncio.create_task(self._recall(_newest(history, self.query)), name="recall")
+
+    async def ready(self) -> None:
+        """Waits for what `begin` recalls, within the limit for a memory that does not answer. Raises what opening the
+        memory raises."""
+        if self._reading is not None:
+            await asyncio.shield(self._reading)
+
+    async def end(self) -> None:
+        """Ends a recall that no model call waits for."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+            if not self._reading.cancelled():
+                self._reading.exception()  # mark it as retrieved: `ready` has raised it, or the run has failed before
+
+    async def _recall(self, turns: Sequence[str]) -> None:
 
         async def read(memory: LongTerm) -> list[LongTermEntry]:
             self.preferences = await memory.recent(MAX_PREFERENCES, self._filters(PREFERENCE))
@@ -76,12 +99,15 @@ class Recall:
         chosen: dict[str, LongTermEntry] = {}
         contents: set[str] = set()
         preferences_left = room // 2  # a user with many preferences must not displace everything else
-        found = 0
+        found = left_out = 0
         for entry in [*self.preferences, *self._found, *self._before]:
             is_preference = entry.metadata.get("type") == PREFERENCE
             line = memory_line(entry)
             cost = estimate_tokens(line) + 1
-            if entry.content in contents or cost > room or (is_preference and cost > preferences_left):
+            if entry.content in contents:
+                continue
+            if cost > room or (is_preference and cost > preferences_left):
+                left_out += 1
                 continue
             if (not is_preference and found == self._settings.limit) or _is_said(entry, said, starts, answers):
                 continue
@@ -91,6 +117,8 @@ class Recall:
             contents.add(entry.content)
             chosen.setdefault(entry.id, entry)
         self.shown.update(chosen)
+        if left_out:
+            _log.info("%d memories have no room in the budget of the request (%s)", left_out, TOKEN_BUDGET)
         return [
             # Not a system message: it repeats what users and tools wrote.
             ChatMessage("user", memory_line(entry), metadata={ORIGIN: MEMORY, "memory_id": entry.id})

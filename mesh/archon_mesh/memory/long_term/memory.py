@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, RequestIdReused, Unavailable
-from archon.failure_kinds import PROVIDER
+from archon.failure_kinds import EMBEDDING
 from archon.memory.long_term import entry as limits_of_entries
 from archon.memory.long_term.context import (
     NO_TEMPLATE,
@@ -111,7 +111,7 @@ class LongTermMemory:
         self._outbox = outbox
         self._clock = clock
         self._guard = Guard("store of long-term memory", limit=timeout, clock=monotonic)
-        self._embedding = Guard("embedder", kind=PROVIDER, limit=embedder_timeout or timeout, clock=monotonic)
+        self._embedding = Guard("embedder", kind=EMBEDDING, limit=embedder_timeout or timeout, clock=monotonic)
         self._cache = QueryCache(monotonic)
         self._retriever = Retriever(store, embedder, clock, weights, knows_meanings)
         self.upkeep = Upkeep(store, embedder, self._cache, self._guard, outbox, limits, clock)
@@ -171,7 +171,8 @@ class LongTermMemory:
         try:
             embedded = await self._embed(self._embedder.embed, [entry.content for entry in created])
             vectors = [StoredVector(self._embedder.name, vector) for vector in embedded]
-        except ArchonError:
+        except ArchonError as error:
+            _log.warning("memories are stored, and embedded later: %s (%s)", error, EMBEDDING)
             self.upkeep.wake()
         try:
             new = await self._inserted(created, vectors)
@@ -429,7 +430,7 @@ class LongTermMemory:
         try:
             return await self._embed(self._embedder.embed_queries, aspects(query))
         except ArchonError as error:
-            _log.warning("the query is searched by words only: %s", error)
+            _log.warning("the query is searched by words only: %s (%s)", error, EMBEDDING)
             return []
 
     async def _embed(

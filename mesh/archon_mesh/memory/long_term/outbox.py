@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from archon.errors import DataLoss, ResourceExhausted, Unavailable
-from archon.failure_kinds import RETRIEVAL, STORAGE
+from archon.failure_kinds import GROWTH, RETRIEVAL
 from archon.memory.long_term.entry import LongTermEntry
 from archon.memory.long_term.transfer import entry_from_json, entry_to_json
 from archon_mesh.memory.long_term.sqlite.database import Database, fetch
@@ -93,7 +93,7 @@ class Outbox:
                     f"the store of long-term memory is down, and its outbox is full: {count:,} of "
                     f"{self._max_entries:,} entries, {size:,} of {self._max_bytes:,} bytes",
                     retry_delay=60.0,
-                    kind=STORAGE,
+                    kind=GROWTH,
                 )
             db.executemany(
                 "INSERT OR IGNORE INTO waiting (tenant, id, entry, size) VALUES (?, ?, ?, ?)",

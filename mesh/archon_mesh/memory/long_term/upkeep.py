@@ -9,6 +9,7 @@ from typing import Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, InvalidArgument
+from archon.failure_kinds import GROWTH
 from archon.memory.long_term.entry import LongTermEntry
 from archon_mesh.memory.long_term.embedders.base import Embedder
 from archon_mesh.memory.long_term.embedders.calibrated import CalibratedEmbedder
@@ -119,7 +120,7 @@ class Upkeep:
         done = await self._guard.call(apply, limit=10 * LONG)
         if done != Tidied():
             self._cache.invalidate(tenant)
-            _log.info("long-term memory of %s: %s", tenant, done)
+            _log.info("long-term memory of %s: %s (%s)", tenant, done, GROWTH)
         return done
 
     async def write_uses(self) -> None:

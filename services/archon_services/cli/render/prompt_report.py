@@ -20,6 +20,7 @@ from archon_services.cli.render.prompt_sections import (
     redaction,
     request_of,
 )
+from archon_services.cli.render.prompt_suggestions import suggestions
 from archon_services.cli.render.run_summary import token_count
 
 Line = tuple[str, str]
@@ -44,6 +45,7 @@ def record_lines(record: RunRecord, prompt: Prompt, *, with_text: bool = True) -
     yield f"=== {head} ===", "bold cyan"
     yield from _section_lines(prompt)
     yield from ((f"warning: {warning}", "yellow") for warning in prompt.warnings)
+    yield from ((f"suggestion: {suggestion}", "cyan") for suggestion in suggestions(prompt))
     if with_text:
         for message, sent in zip(prompt.messages, messages_of(request), strict=True):
             yield from _message_lines(message, sent)
@@ -99,6 +101,7 @@ def record_document(record: RunRecord, prompt: Prompt) -> dict[str, Any]:
             for message in prompt.messages
         ],
         "warnings": prompt.warnings,
+        "suggestions": suggestions(prompt),
         "request": json.loads(record.request_json or "null"),
         "response": json.loads(record.response_json or "null"),
     }

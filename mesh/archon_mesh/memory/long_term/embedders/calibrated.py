@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from archon.errors import ArchonError, Unavailable
-from archon.failure_kinds import PROVIDER
+from archon.failure_kinds import EMBEDDING
 from archon_mesh.memory.long_term.embedders.base import Embedder, embed_queries
 from archon_mesh.memory.long_term.embedders.calibration import REVISION, Calibration, measure
 from archon_mesh.memory.long_term.embedders.wrapper import EmbedderWrapper
@@ -88,7 +88,7 @@ class CalibratedEmbedder(EmbedderWrapper):
             return [centre(vector) for vector in vectors]
         except ValueError:
             raise Unavailable(
-                f"the embedder {self._embedder.name} returns vectors of other dimensions than before", kind=PROVIDER
+                f"the embedder {self._embedder.name} returns vectors of other dimensions than before", kind=EMBEDDING
             ) from None
 
 

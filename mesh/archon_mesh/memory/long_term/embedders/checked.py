@@ -9,7 +9,7 @@ from functools import partial
 from math import isfinite
 
 from archon.errors import ArchonError, Unavailable
-from archon.failure_kinds import PROVIDER
+from archon.failure_kinds import EMBEDDING
 from archon_mesh.memory.long_term.embedders.base import embed_queries
 from archon_mesh.memory.long_term.embedders.wrapper import EmbedderWrapper
 from archon_mesh.memory.long_term.port import Vector
@@ -43,7 +43,7 @@ class CheckedEmbedder(EmbedderWrapper):
             raise self._failed(f"{type(error).__name__}: {error}") from error
 
     def _failed(self, reason: str) -> Unavailable:
-        return Unavailable(f"the embedder {self.name} failed: {reason}", kind=PROVIDER)
+        return Unavailable(f"the embedder {self.name} failed: {reason}", kind=EMBEDDING)
 
 
 def _checked(vectors: Sequence[Sequence[float]], count: int) -> list[Vector]:

@@ -12,7 +12,7 @@ from math import isfinite, sqrt
 from typing import Final
 
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
-from archon.failure_kinds import PROVIDER
+from archon.failure_kinds import EMBEDDING
 from archon_mesh.llm.base import estimate_tokens
 from archon_mesh.llm.endpoint import Endpoint
 from archon_mesh.llm.endpoint_http import whole
@@ -133,7 +133,7 @@ class OpenAIEmbedder:
                 finally:
                     await response.aclose()
         except TimeoutError:
-            raise DeadlineExceeded(f"no embeddings within {self._timeout:g} s", kind=PROVIDER) from None
+            raise DeadlineExceeded(f"no embeddings within {self._timeout:g} s", kind=EMBEDDING) from None
         except Exception as error:  # noqa: BLE001 - raised again as an Archon error
             # `from None`, because the original error may contain the key, and would be printed with this one.
             raise to_archon_error(error, self._key) from None
@@ -148,10 +148,10 @@ class OpenAIEmbedder:
         except InvalidArgument:
             raise
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-            raise Unavailable(f"the endpoint sent malformed embeddings ({error})", kind=PROVIDER) from None
+            raise Unavailable(f"the endpoint sent malformed embeddings ({error})", kind=EMBEDDING) from None
         sizes = {len(vector) for vector in vectors} | ({self._dimensions} if self._dimensions else set())
         if len(vectors) != count or len(sizes) != 1:
-            raise Unavailable("the endpoint sent another number of embeddings or dimensions", kind=PROVIDER)
+            raise Unavailable("the endpoint sent another number of embeddings or dimensions", kind=EMBEDDING)
         self._dimensions = sizes.pop()
         return vectors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,9 @@ RECENT_TURNS: Final = 2
 MAX_TURN_CHARACTERS: Final = 500
 """Characters of each of these turns."""
 
+STALE_AFTER: Final = 180 * 86_400.0
+"""Seconds after which a memory is marked as possibly out of date."""
+
 CountTokens = Callable[[str], int]
 
 
@@ -38,11 +42,13 @@ NO_TEMPLATE: Final = Template()
 
 @dataclass(frozen=True, slots=True)
 class RetrievedContext:
-    """The assembled context. `memories` are those that had room; `tokens` is the estimate for the text."""
+    """The assembled context. `memories` are those that had room, `left_out` is the number of the others, and `tokens`
+    the estimate for the text."""
 
     text: str
     memories: tuple[FoundEntry, ...]
     tokens: int
+    left_out: int = 0
 
     def __str__(self) -> str:
         return self.text
@@ -53,10 +59,16 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def memory_line(entry: LongTermEntry) -> str:
-    """Returns `[Memory from DATE, ROLE] text`."""
+def memory_line(entry: LongTermEntry, now: float | None = None) -> str:
+    """Returns `[Memory from DATE, ROLE] text`, marked if it is stale at `now`, in seconds since the Unix epoch."""
     date = datetime.fromtimestamp(entry.create_time, UTC).strftime("%Y-%m-%d")
-    return f"[Memory from {date}, {entry.metadata.get('role') or 'unknown'}] {entry.content}"
+    doubt = ", may be out of date" if is_stale(entry, time.time() if now is None else now) else ""
+    return f"[Memory from {date}, {entry.metadata.get('role') or 'unknown'}{doubt}] {entry.content}"
+
+
+def is_stale(entry: LongTermEntry, now: float) -> bool:
+    """Whether an entry is so old that it may no longer hold. Preferences, which their user changes, are not."""
+    return now - entry.create_time > STALE_AFTER and entry.metadata.get("type") != "preference"
 
 
 def build_query(current_query: str, history: Sequence[str]) -> str:
@@ -99,14 +111,17 @@ def assemble(
         history_budget -= counted.cost(turn)
     room = int(token_budget * RETRIEVED_PART) + left + history_budget
     memories: list[FoundEntry] = []
+    left_out = 0
     for entry in found:
         cost = counted.cost(memory_line(entry.entry))
         if cost <= room:
             memories.append(entry)
             room -= cost
+        else:
+            left_out += 1
     lines = [system, working, *(memory_line(memory.entry) for memory in memories), *turns, instruction]
     text = "\n".join(filter(None, lines))
-    return RetrievedContext(text, tuple(memories), count_tokens(text))
+    return RetrievedContext(text, tuple(memories), count_tokens(text), left_out)
 
 
 class _Counter:

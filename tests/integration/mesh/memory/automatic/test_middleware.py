@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json
 from typing import Any, cast
 
 import pytest
+from typing_extensions import override
 
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, get_context
+from archon_mesh.agent.hooks.middleware import Middleware, QueryCall
+from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelRequest, ScriptedModel
 from archon_mesh.llm.scripted import Response
@@ -48,6 +52,64 @@ async def test_a_follow_up_is_answered_from_an_earlier_session(memory: LongTermM
     (turn,) = memories(model.requests[0])
     assert turn.startswith("user: Tell me about Tokyo.\nassistant: Tokyo is the capital")
     assert [message.role for message in model.requests[0].messages] == ["system", "user", "user"]
+
+
+async def test_memories_without_room_are_counted_in_the_log(
+    memory: LongTermMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(3):
+        await memory.store(f"The trip to Oslo, part {number}: {'pack much ' * 40}", {"user": "ana", "type": "turn"})
+    model = ScriptedModel(["Done."])
+    with caplog.at_level("INFO"):
+        await clerk(memory, model, settings=MemorySettings(budget=600)).run_async("Plan the trip to Oslo, all parts")
+    assert len(memories(model.requests[0])) == 1
+    assert "2 memories have no room in the budget of the request (memory.token_budget)" in caplog.text
+
+
+class Setup(Middleware):
+    """A middleware that sets something up before the first model call."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+
+    @override
+    async def wrap_query(self, state: AgentState, message: str, call: QueryCall) -> str:
+        self.began.set()
+        return await call()
+
+
+async def test_memories_are_recalled_beside_the_setup_of_a_run(
+    memory: LongTermMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await memory.store(WINDOW_SEATS, {"user": "ana", "type": "preference"})
+    setup, recent = Setup(), memory.recent
+
+    async def after_setup(*arguments: Any, **more: Any) -> Any:
+        await setup.began.wait()
+        return await recent(*arguments, **more)
+
+    monkeypatch.setattr(memory, "recent", after_setup)
+    model = ScriptedModel(["Done."])
+    agent = clerk(memory, model).use(setup)
+    await agent.run_async("Book the trip to Oslo")
+    assert memories(model.requests[0]) == [WINDOW_SEATS], "a recall before the setup never ends"
+
+
+async def test_a_run_without_a_model_call_leaves_no_recall_behind(
+    memory: LongTermMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    class Fails(Middleware):
+        @override
+        async def wrap_query(self, state: AgentState, message: str, call: QueryCall) -> str:
+            raise InvalidArgument("no")
+
+    monkeypatch.setattr(memory, "recent", never)
+    with pytest.raises(InvalidArgument):
+        await clerk(memory, ScriptedModel([])).use(Fails()).run_async("Hello.")
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "recall"]
 
 
 async def test_a_preference_is_recalled_whatever_the_query_says(memory: LongTermMemory) -> None:

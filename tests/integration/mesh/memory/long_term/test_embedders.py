@@ -124,6 +124,21 @@ async def test_a_slow_embedder_does_not_count_as_a_store_that_is_down(tmp_path: 
         assert [each.content for each in await memory.query("vegetarian")] == ["Ana is vegetarian"]
 
 
+async def test_the_aspects_of_a_query_are_embedded_together(tmp_path: Path) -> None:
+    batches: list[list[str]] = []
+
+    class Noting(OfflineEmbedder):
+        async def embed(self, texts: Sequence[str]) -> list[Vector]:
+            batches.append([*texts])
+            return await super().embed(texts)
+
+    async with memory_of(tmp_path / "m.db", Noting()) as memory:
+        await memory.query("Book cheap flights to Milan, and find quiet hotels.")
+    assert [batch for batch in batches if batch] == [
+        ["Book cheap flights to Milan, and find quiet hotels.", "Book cheap flights to Milan", "find quiet hotels"]
+    ]
+
+
 def test_the_package_with_a_model_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stub(OfflineEmbedder):
         name = "stub"

@@ -187,8 +187,9 @@ async def test_what_waits_survives_a_restart(tmp_path: Path) -> None:
 async def test_the_outbox_is_bounded_in_bytes(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox.db", max_bytes=1_000)
     await outbox.open()
-    with pytest.raises(ResourceExhausted, match="1,000 bytes"):
+    with pytest.raises(ResourceExhausted, match="1,000 bytes") as refused:
         await outbox.put("t", [entry("x" * 1_000)])
+    assert refused.value.kind == "memory.growth"
     await outbox.close()
 
 

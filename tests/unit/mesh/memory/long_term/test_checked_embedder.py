@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from archon.errors import InvalidArgument, Unavailable
+from archon.failure_kinds import EMBEDDING
 from archon_mesh.memory.long_term import OfflineEmbedder
 from archon_mesh.memory.long_term.embedders.checked import CheckedEmbedder
 from archon_mesh.memory.long_term.port import Vector
@@ -34,8 +35,9 @@ class Odd(OfflineEmbedder):
     "raised", [RuntimeError("out of memory"), KeyError("x"), Panic(), SystemExit(3), asyncio.CancelledError()], ids=repr
 )
 async def test_what_is_no_error_of_archon_becomes_one(raised: BaseException) -> None:
-    with pytest.raises(Unavailable, match="the embedder offline/1 failed: "):
+    with pytest.raises(Unavailable, match="the embedder offline/1 failed: ") as error:
         await CheckedEmbedder(Odd(raised)).embed(["a text"])
+    assert error.value.kind == EMBEDDING
 
 
 @pytest.mark.parametrize("raised", [InvalidArgument("a text is refused"), TimeoutError()], ids=repr)

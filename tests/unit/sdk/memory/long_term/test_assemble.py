@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archon.errors import InvalidArgument
-from archon.memory.long_term.context import Template, assemble, build_query, memory_line
+from archon.memory.long_term.context import STALE_AFTER, Template, assemble, build_query, memory_line
 from archon.memory.long_term.entry import FoundEntry
 from archon.memory.long_term.summary import extract, summarize
 from tests.fixtures.long_term_entries import entry
@@ -21,8 +21,19 @@ def count(text: str) -> int:
 
 
 def test_a_memory_has_its_date_and_role() -> None:
-    assert memory_line(entry("x", 1_700_000_000.0, role="user")) == "[Memory from 2023-11-14, user] x"
-    assert memory_line(entry("x", 0.0)) == "[Memory from 1970-01-01, unknown] x"
+    assert memory_line(entry("x", 1_700_000_000.0, role="user"), 1_700_000_060.0) == "[Memory from 2023-11-14, user] x"
+    assert memory_line(entry("x", 0.0), 1.0) == "[Memory from 1970-01-01, unknown] x"
+
+
+def test_memories_without_room_are_counted() -> None:
+    context = assemble(found("one two three", "four five six"), 20, count_tokens=count)
+    assert (len(context.memories), context.left_out) == (1, 1)
+
+
+def test_a_stale_memory_is_marked_unless_it_is_a_preference() -> None:
+    late = STALE_AFTER + 1.0
+    assert memory_line(entry("x", 0.0, role="user"), late) == "[Memory from 1970-01-01, user, may be out of date] x"
+    assert memory_line(entry("x", 0.0, type="preference"), late) == "[Memory from 1970-01-01, unknown] x"
 
 
 def test_the_order_is_template_memories_turns_instruction() -> None:
