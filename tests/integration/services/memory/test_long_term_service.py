@@ -257,7 +257,7 @@ async def test_another_embedder_embeds_all_entries_again(tmp_path: Path, eventua
             async with LongTermMemoryClient(second.address) as memory:
 
                 async def embedded() -> bool:
-                    return {each.embedder for each in await memory.recent()} == {"openai/small"}
+                    return {each.embedder for each in await memory.recent()} == {"openai/small/centred-1"}
 
                 await eventually(embedded, within=60)
                 (found, *_) = await memory.query("Which apples are red?")
