@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final
 
@@ -102,7 +103,7 @@ class Recall:
         found = left_out = 0
         for entry in [*self.preferences, *self._found, *self._before]:
             is_preference = entry.metadata.get("type") == PREFERENCE
-            line = memory_line(entry)
+            line = memory_line(entry, time.time())
             cost = estimate_tokens(line) + 1
             if entry.content in contents:
                 continue
@@ -121,7 +122,7 @@ class Recall:
             _log.info("%d memories have no room in the budget of the request (%s)", left_out, TOKEN_BUDGET)
         return [
             # Not a system message: it repeats what users and tools wrote.
-            ChatMessage("user", memory_line(entry), metadata={ORIGIN: MEMORY, "memory_id": entry.id})
+            ChatMessage("user", memory_line(entry, time.time()), metadata={ORIGIN: MEMORY, "memory_id": entry.id})
             for entry in chosen.values()
         ]
 

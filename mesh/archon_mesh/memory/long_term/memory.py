@@ -342,7 +342,8 @@ class LongTermMemory:
         """
         query = build_query(limits_of_entries.check_query(current_query), history)
         found = await self.query(query, limit, filters=filters)
-        return assemble(found, token_budget, history=history, template=template, count_tokens=count_tokens)
+        now = self._clock()
+        return assemble(found, token_budget, history=history, template=template, count_tokens=count_tokens, now=now)
 
     async def export_to(self, file: Path) -> int:
         """Writes all entries, archived ones included, to a file; returns their number."""

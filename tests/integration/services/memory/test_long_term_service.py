@@ -295,7 +295,10 @@ async def test_weaviate_down_stores_later_exactly_once(tmp_path: Path, eventuall
                     return (stats.active, stats.waiting) == (5, 0)
 
                 await eventually(stored, within=90)
-                found = await memory.recent()
-                assert sorted(each.id for each in found) == sorted(ids)
+
+                async def found() -> bool:  # Weaviate shows what it has stored after a moment
+                    return sorted(each.id for each in await memory.recent()) == sorted(ids)
+
+                await eventually(found)
         finally:
             await process.close()

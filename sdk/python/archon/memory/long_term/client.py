@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -224,7 +225,9 @@ class LongTermMemoryClient:
         """
         query = build_query(limits.check_query(current_query), history)
         found = await self.query(query, limit, filters=filters)
-        return assemble(found, token_budget, history=history, template=template, count_tokens=count_tokens)
+        return assemble(
+            found, token_budget, history=history, template=template, count_tokens=count_tokens, now=time.time()
+        )
 
     async def export_to(self, file: Path) -> int:
         """Writes all entries, archived ones included, to a file; returns their number."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,9 +59,10 @@ def estimate_tokens(text: str) -> int:
 
 
 def memory_line(entry: LongTermEntry, now: float | None = None) -> str:
-    """Returns `[Memory from DATE, ROLE] text`, marked if it is stale at `now`, in seconds since the Unix epoch."""
+    """Returns `[Memory from DATE, ROLE] text`, marked if it is stale at `now`, in seconds since the Unix epoch; None:
+    not marked."""
     date = datetime.fromtimestamp(entry.create_time, UTC).strftime("%Y-%m-%d")
-    doubt = ", may be out of date" if is_stale(entry, time.time() if now is None else now) else ""
+    doubt = ", may be out of date" if now is not None and is_stale(entry, now) else ""
     return f"[Memory from {date}, {entry.metadata.get('role') or 'unknown'}{doubt}] {entry.content}"
 
 
@@ -85,11 +85,13 @@ def assemble(
     history: Sequence[str] = (),
     template: Template = NO_TEMPLATE,
     count_tokens: CountTokens = estimate_tokens,
+    now: float | None = None,
 ) -> RetrievedContext:
     """Returns system, working memory, memories, turns and instruction, in this order, within the budget.
 
     The newest turns and the best memories come first into their parts; what the template and the history leave over is
-    added to the part of the memories. A template above its part is cut at its end, the instruction last. Raises
+    added to the part of the memories. Memories that are stale at `now`, in seconds since the Unix epoch, are marked. A
+    template above its part is cut at its end, the instruction last. Raises
     InvalidArgument if the budget is not above 0.
     """
     if token_budget <= 0:
@@ -113,13 +115,13 @@ def assemble(
     memories: list[FoundEntry] = []
     left_out = 0
     for entry in found:
-        cost = counted.cost(memory_line(entry.entry))
+        cost = counted.cost(memory_line(entry.entry, now))
         if cost <= room:
             memories.append(entry)
             room -= cost
         else:
             left_out += 1
-    lines = [system, working, *(memory_line(memory.entry) for memory in memories), *turns, instruction]
+    lines = [system, working, *(memory_line(memory.entry, now) for memory in memories), *turns, instruction]
     text = "\n".join(filter(None, lines))
     return RetrievedContext(text, tuple(memories), count_tokens(text), left_out)
 

@@ -26,7 +26,7 @@ def test_a_memory_has_its_date_and_role() -> None:
 
 
 def test_memories_without_room_are_counted() -> None:
-    context = assemble(found("one two three", "four five six"), 20, count_tokens=count)
+    context = assemble(found("one two three", "four five six"), 15, count_tokens=count)
     assert (len(context.memories), context.left_out) == (1, 1)
 
 
