@@ -130,6 +130,14 @@ def test_ask_says_what_the_workflow_that_fits_lacks(terminal: Terminal, tmp_path
     assert "asking researcher" in named.error_lines[0]
 
 
+def test_ask_answers_beside_workflows_that_clash(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "copy.yaml").write_text(NOTES)
+    result = with_workflows(terminal, tmp_path).archon("ask", "Which facts are known about 360?")
+    assert result.code == 0, result.err
+    assert result.error_lines[0].startswith("note: no workflow is considered: two files have the workflow notes@1")
+    assert "asking researcher" in result.error_lines[1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

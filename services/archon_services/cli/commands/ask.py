@@ -104,6 +104,7 @@ async def _ask(request: RunRequest, orchestrator: str, *, quiet: bool) -> RunOut
 def _fitting_workflow(query: Goal) -> tuple[Workflow, dict[str, Any]] | None:
     """Returns the workflow that a query asks for, with its arguments; None if there is none. Notes one that fits but
     for arguments that are missing."""
+    from archon.errors import ArchonError
     from archon_mesh.planning.plan_template import asked_template
     from archon_mesh.workflows import WorkflowFolder, WorkflowTemplate
     from archon_mesh.workflows.parameters import checked_arguments
@@ -112,8 +113,11 @@ def _fitting_workflow(query: Goal) -> tuple[Workflow, dict[str, Any]] | None:
     if not isinstance(query, str):
         return None
     newest: dict[str, Workflow] = {}
-    for each in WorkflowFolder.from_environment(find_home().root).list()[0]:
-        newest.setdefault(each.name, each)
+    try:
+        for each in WorkflowFolder.from_environment(find_home().root).list()[0]:
+            newest.setdefault(each.name, each)
+    except ArchonError as error:
+        _note(f"note: no workflow is considered: {error}", quiet=False)
     fit = asked_template(query, [WorkflowTemplate(each) for each in newest.values()])
     if fit is None:
         return None
