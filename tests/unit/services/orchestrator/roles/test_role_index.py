@@ -51,6 +51,11 @@ def test_of_two_roles_that_fit_equally_the_one_with_less_to_offer_is_taken() -> 
         assert (match.name, match.words) == ("b-narrow", ("book", "flight"))
 
 
+def test_a_question_alone_makes_no_role_of_a_default_mesh_the_closest() -> None:
+    """They do not answer questions: the coordinator decides."""
+    assert closest("What is 15 * 24?", [each for each in team() if each.role in ("requirements", "designer")]) is None
+
+
 def test_a_query_without_a_word_of_any_role_has_no_role() -> None:
     assert closest("Sing!", SHOP_ROLES) is None
     assert closest("", SHOP_ROLES) is None
