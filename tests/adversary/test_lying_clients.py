@@ -310,6 +310,7 @@ async def test_a_watch_that_claims_to_be_relayed_gets_the_runs_events(
     assert await refused(late) == "UNAVAILABLE", "the run has ended: it is not driven here"
 
 
+@pytest.mark.slow
 async def test_relayed_watches_at_every_replica_neither_loop_nor_break_others(
     process_replicas: ProcessReplicas,
 ) -> None:

@@ -102,6 +102,7 @@ def test_run_with_insufficient_budget_fails(terminal: Terminal) -> None:
     assert any("budget request denied" in line for line in result.error_lines)
 
 
+@pytest.mark.slow
 def test_killed_coordinator_reuses_its_delegations(terminal: Terminal) -> None:
     designers = [terminal.pid("designer-1"), terminal.pid("designer-2")]
     before = terminal.state().process("coordinator-1").restarts

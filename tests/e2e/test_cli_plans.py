@@ -272,6 +272,7 @@ async def test_edit_replaces_what_has_not_begun(stage: Stage, tmp_path: Path) ->
         await snail.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.liveness
 async def test_a_planner_that_is_killed_while_it_plans_plans_again(stage: Stage) -> None:
     step = {"id": "1", "description": "facts about 360", "role": "researcher"}

@@ -66,6 +66,7 @@ def test_output_that_cannot_be_written_is_an_error(mesh: Terminal) -> None:
     assert (result.code, result.err) == (1, "error: cannot write the output: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_up_and_down_work_with_closed_streams(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "home")
     ports = " ".join(terminal._with_ports(["up"])[1:])
@@ -96,6 +97,7 @@ def test_a_variable_may_end_as_windows_editors_leave_it(mesh: Terminal, end: str
     assert shell(mesh, "agents$'\\r'").code == 0
 
 
+@pytest.mark.slow
 def test_services_and_agents_take_such_variables(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "home", ARCHON_LOG_LEVEL="debug\r", ARCHON_MODEL="offline \r", ARCHON_DRAIN="2\r")
     (tmp_path / "config.yaml").write_bytes(b"\xef\xbb\xbfcommon:\r\n  log_format: json  \r\n")

@@ -61,6 +61,7 @@ def test_the_tutorial_prints_what_it_shows(shell: Shell) -> None:
             assert not step.shown or matches(step.shown, printed), f"{step.commands}\n{printed}"
 
 
+@pytest.mark.slow
 def test_the_first_command_of_the_readme_prints_what_it_shows(shell: Shell) -> None:
     picture = re.search(r"^```text\n\$ (archon demo)\n(.*?)^```\n", README.read_text(), re.M | re.S)
     assert picture is not None

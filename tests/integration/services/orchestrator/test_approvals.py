@@ -337,6 +337,7 @@ async def test_a_killed_agent_leaves_its_question_to_another(own_mesh: Mesh) -> 
     assert (lines(own_mesh, "asked"), lines(own_mesh, "note"), lines(own_mesh, "pay")) == (1, 1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.liveness
 async def test_a_killed_orchestrator_keeps_question_and_time(own_mesh: Mesh) -> None:
     _, handle = await paying(own_mesh, 6.0, "approve")

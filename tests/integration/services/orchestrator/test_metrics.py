@@ -111,6 +111,7 @@ async def test_processes_export_the_metrics_of_the_table(measured_mesh: ProcessM
         assert 1 <= commits <= value(orchestrator, "archon_journal_steps_total", archon_outcome="stored")
 
 
+@pytest.mark.slow
 async def test_a_lost_attempt_and_its_run_are_counted(measured_mesh: ProcessMesh, scraped: Scraped) -> None:
     mesh = measured_mesh
     slow = await mesh.agent_process("writer", delay=60.0, **scraped.environment("writer"))

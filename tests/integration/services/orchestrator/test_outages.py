@@ -62,6 +62,7 @@ async def test_a_killed_agents_task_completes_on_another_instance(own_mesh: Mesh
     assert mesh.executions() == [("solo", 2)]
 
 
+@pytest.mark.slow
 async def test_durability_28_a_frozen_agents_late_result_is_discarded(
     own_mesh: Mesh,
 ) -> None:
@@ -99,6 +100,7 @@ async def test_a_run_without_an_instance_waits_until_one_starts(own_mesh: Mesh) 
     assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_COMPLETED
 
 
+@pytest.mark.slow
 async def test_durability_20_a_task_is_poisoned_after_three_losses(own_mesh: Mesh) -> None:
     mesh = own_mesh
     handle = None
@@ -152,6 +154,7 @@ async def test_durability_19_a_result_during_an_outage_is_parked(
     assert mesh.executions() == [("solo", 1)]
 
 
+@pytest.mark.slow
 async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.5)
@@ -173,6 +176,7 @@ async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> 
     assert seqs[-1] == (await mesh.client.get(handle.run_id)).last_seq
 
 
+@pytest.mark.slow
 async def test_durability_27_runs_continue_without_the_registry(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.3)
@@ -186,6 +190,7 @@ async def test_durability_27_runs_continue_without_the_registry(own_mesh: Mesh) 
         await mesh.seen(address, within=15.0)
 
 
+@pytest.mark.slow
 async def test_durability_27_runs_continue_while_etcd_restarts(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         etcd = EtcdProcess()

@@ -420,6 +420,7 @@ async def test_items_of_a_loop_with_strange_names_are_whole_in_answer_and_events
     assert json.loads(answer_text(done)) == [f"item [{item}]" for item in items]
 
 
+@pytest.mark.slow
 async def test_a_loop_goes_on_at_the_other_replica_when_its_owner_dies(replicas: Replicas, tmp_path: Path) -> None:
     house = House(replicas)
     async with Joined(replicas, troupe_of(house)):

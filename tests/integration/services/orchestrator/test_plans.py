@@ -307,6 +307,7 @@ def done(mesh: Mesh) -> Counter[str]:
     return Counter(words[2] for words in map(str.split, lines) if words[0] == "end")
 
 
+@pytest.mark.slow
 @pytest.mark.liveness
 @pytest.mark.parametrize(
     "victim",

@@ -102,6 +102,7 @@ async def test_a_caller_that_is_not_sampled_has_no_spans(
     assert TRACE not in {received.trace for received in span_collector.spans}
 
 
+@pytest.mark.slow
 async def test_a_run_keeps_its_trace_when_its_orchestrator_dies(
     traced_mesh: ProcessMesh, span_collector: SpanCollector
 ) -> None:

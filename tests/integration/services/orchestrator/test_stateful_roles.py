@@ -140,6 +140,7 @@ async def _sessions(agent: object, count: int) -> bool:
     return len(agent._sessions) >= count  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_a_takeover_between_two_turns_loses_none_of_them(replicas: Replicas, session: str) -> None:
     async with AsyncExitStack() as stack:
         troupe = Troupe(replicas, stack)

@@ -192,6 +192,7 @@ async def test_an_approval_without_an_answer_has_its_default(mesh: Mesh, house: 
     assert answer_text(done) == "open"
 
 
+@pytest.mark.slow
 @pytest.mark.liveness
 @pytest.mark.parametrize("victim", ["orchestrator", "workflow"])
 async def test_a_killed_process_repeats_no_step(own_mesh: Mesh, tmp_path: Path, victim: str) -> None:

@@ -121,6 +121,7 @@ async def test_without_the_graph_condition_cycles_would_be_written(
             await check_acyclic(etcd.address, prefix)
 
 
+@pytest.mark.slow
 async def test_validator_14_edges_are_acyclic_while_etcd_members_fail(
     cluster: EtcdCluster, prefix: str, make: Make
 ) -> None:

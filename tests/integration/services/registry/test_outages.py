@@ -118,6 +118,7 @@ async def test_frozen_etcd_is_a_typed_error_within_its_time_and_heals(
     await eventually(healed, 60)
 
 
+@pytest.mark.slow
 async def test_stopped_etcd_is_unavailable_and_clients_wait_for_it(
     fresh_etcd: EtcdProcess, client: RegistryClient, make: Make
 ) -> None:

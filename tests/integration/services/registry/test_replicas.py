@@ -38,6 +38,7 @@ async def valves(etcd: EtcdProcess, prefix: str) -> AsyncIterator[list[Valve]]:
         yield valves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "ways"),
     [(0, ("up",)), *(pytest.param(*each, marks=pytest.mark.slow) for each in [(1, ("up",)), (0, ("down",))])],

@@ -13,6 +13,7 @@ from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.workflows import evaluate
 from archon_mesh.workflows.evaluate import MAX_RENDERED
 from archon_mesh.workflows.sandbox import MAX_SOURCE, decoded, template
+from tests.fixtures.variants import one_in
 
 FLIGHTS = [{"number": "A1", "price": 120, "items": ["bag"]}, {"number": "B2", "price": 80, "items": []}]
 VALUES = {"city": "Rome", "nights": 2, "flights": FLIGHTS, "nothing": None, "big": "x" * 100_000}
@@ -211,7 +212,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", one_in(4, SHAPES))
 def test_the_check_of_any_shape_is_quick_and_typed(name: str) -> None:
     source = SHAPES[name]
     assert len(source) <= MAX_SOURCE

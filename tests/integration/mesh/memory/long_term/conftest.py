@@ -21,7 +21,7 @@ def weaviate_server() -> Iterator[WeaviateProcess]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "sqlite_in_memory", "weaviate"])
+@pytest.fixture(params=["sqlite", "sqlite_in_memory", pytest.param("weaviate", marks=pytest.mark.slow)])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LongTermStore]:
     """An empty store of each kind."""
     opened: LongTermStore

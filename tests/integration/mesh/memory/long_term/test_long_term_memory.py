@@ -331,6 +331,7 @@ async def test_an_export_restores_every_entry(memory: LongTermMemory, tmp_path: 
             ) == ((old.content, old.metadata, old.create_time, old.importance, old.useful, old.archived))
 
 
+@pytest.mark.slow
 async def test_an_export_is_restored_to_the_other_store(
     memory: LongTermMemory, tmp_path: Path, weaviate_server: WeaviateProcess
 ) -> None:

@@ -22,6 +22,7 @@ from archon_mesh.tools.builtin.sandbox import SandboxLimits, SandboxResult, run_
 from archon_mesh.tools.builtin.sandbox import sandbox as sandbox_module
 from archon_mesh.tools.builtin.sandbox.system_calls import ALLOW, Instruction, as_bytes
 from tests.fixtures.ports import free_ports
+from tests.fixtures.variants import one_in
 from tests.fixtures.waiting import until
 
 MB = 1024 * 1024
@@ -374,7 +375,7 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-@pytest.mark.parametrize("name", ESCAPES)
+@pytest.mark.parametrize("name", one_in(5, ESCAPES))
 async def test_an_escape_fails(
     name: str, tmp_path: Path, server: socket.socket, abstract: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,7 +416,7 @@ PROGRAMS_THAT_DO_NOT_END = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS_THAT_DO_NOT_END)
+@pytest.mark.parametrize("name", one_in(3, PROGRAMS_THAT_DO_NOT_END))
 async def test_a_program_that_does_not_end_is_killed(name: str) -> None:
     code, killed = PROGRAMS_THAT_DO_NOT_END[name]
     limits = SandboxLimits(seconds=1.0 if killed == "time" else 30.0, cpu_seconds=1, output_bytes=10_000)
@@ -540,7 +541,7 @@ print(signal.sigtimedwait([signal.SIGUSR1], 0.01))
 }
 
 
-@pytest.mark.parametrize("name", ORDINARY_PROGRAMS)
+@pytest.mark.parametrize("name", one_in(3, ORDINARY_PROGRAMS))
 async def test_an_ordinary_program_works(name: str) -> None:
     code, expected = ORDINARY_PROGRAMS[name]
     ran = await run_sandboxed(code, SandboxLimits(seconds=20.0))

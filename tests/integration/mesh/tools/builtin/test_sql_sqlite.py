@@ -29,6 +29,7 @@ from archon_mesh.tools.builtin import SqlQuery, SqlTables
 from archon_mesh.tools.builtin.sql.database import MAX_CELL, MAX_COLUMNS, MAX_RESULT_BYTES, MAX_ROWS
 from archon_mesh.tools.builtin.sql.sqlite import MEMORY_BYTES
 from archon_mesh.tools.builtin.sql.tools import MAX_RUNNING
+from tests.fixtures.variants import one_in
 from tests.fixtures.waiting import until
 
 LOOK = 0.1
@@ -110,7 +111,7 @@ SLOW_FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize("sql", SLOW_FUNCTIONS)
+@pytest.mark.parametrize("sql", one_in(3, SLOW_FUNCTIONS))
 async def test_a_function_that_does_not_end_is_ended(file: Path, sql: str) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
     query = SqlQuery(url_of(file), seconds=0.5)
@@ -121,16 +122,16 @@ async def test_a_function_that_does_not_end_is_ended(file: Path, sql: str) -> No
     assert (await query.execute(sql="SELECT 1"))["rows"] == [[1]]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT i, randomblob(1000000) AS b FROM n WHERE i < 2000 ORDER BY b",
-        "SELECT group_concat(DISTINCT b) FROM (SELECT hex(randomblob(100000)) AS b FROM n WHERE i < 5000)",
-        "SELECT max(b) OVER (ORDER BY i ROWS BETWEEN 4000 PRECEDING AND 4000 FOLLOWING) "
-        "FROM (SELECT i, randomblob(1000000) AS b FROM n WHERE i < 4000)",
-        "SELECT count(*) FROM (SELECT DISTINCT randomblob(1000000) FROM n WHERE i < 2000)",
-    ],
-)
+LARGE_RESULTS = [
+    "SELECT i, randomblob(1000000) AS b FROM n WHERE i < 2000 ORDER BY b",
+    "SELECT group_concat(DISTINCT b) FROM (SELECT hex(randomblob(100000)) AS b FROM n WHERE i < 5000)",
+    "SELECT max(b) OVER (ORDER BY i ROWS BETWEEN 4000 PRECEDING AND 4000 FOLLOWING) "
+    "FROM (SELECT i, randomblob(1000000) AS b FROM n WHERE i < 4000)",
+    "SELECT count(*) FROM (SELECT DISTINCT randomblob(1000000) FROM n WHERE i < 2000)",
+]
+
+
+@pytest.mark.parametrize("sql", one_in(4, LARGE_RESULTS))
 async def test_a_query_keeps_its_memory(file: Path, sql: str) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
     running = asyncio.create_task(SqlQuery(url_of(file), seconds=1.5).execute(sql=endless + sql))

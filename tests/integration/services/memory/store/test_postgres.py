@@ -74,6 +74,7 @@ async def test_watchers_see_an_abandoned_publish_that_was_committed(
         assert [(entry.item.source_id, entry.item.version) for entry in received] == [("a", 1), ("b", 1)]
 
 
+@pytest.mark.slow
 async def test_killed_server_loses_no_acknowledged_publish(fresh_postgres: PostgresServer) -> None:
     async with PostgresStore(fresh_postgres.dsn()) as store:
         acknowledged = dict.fromkeys("abcde", 0)
@@ -100,6 +101,7 @@ async def test_killed_server_loses_no_acknowledged_publish(fresh_postgres: Postg
         assert all(stored[role] >= version for role, version in acknowledged.items())
 
 
+@pytest.mark.slow
 async def test_frozen_server_is_unavailable_in_time_and_recovers(
     fresh_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

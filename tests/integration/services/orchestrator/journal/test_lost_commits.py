@@ -35,7 +35,8 @@ async def killed(path: Path, sync: str = "normal", commits: int = COMMITS) -> in
     for _ in range(commits):
         last = int(await asyncio.to_thread(process.stdout.readline))
     process.kill()
-    rest, _ = await asyncio.to_thread(process.communicate, timeout=20)
+    rest = await asyncio.to_thread(process.stdout.read)  # `communicate` would miss what readline has buffered
+    process.wait(20)
     return max([last, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))])
 
 

@@ -98,6 +98,7 @@ async def test_a_restarted_server_loses_nothing_acknowledged(
     await under_load(journal, outage)
 
 
+@pytest.mark.slow
 async def test_a_killed_server_loses_nothing_acknowledged(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:

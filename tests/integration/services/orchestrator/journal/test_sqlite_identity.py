@@ -23,6 +23,7 @@ import asyncio, logging, sys
 from pathlib import Path
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
 from tests.fixtures.journal import create, step, store
+from tests.fixtures.variants import one_in
 
 async def main():
     logging.basicConfig()
@@ -240,7 +241,7 @@ async def test_a_vacuum_by_another_program_is_no_truncation(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("sync", ["full", "normal"])
-@pytest.mark.parametrize("truncate", TRUNCATIONS)
+@pytest.mark.parametrize("truncate", one_in(3, TRUNCATIONS))
 async def test_a_process_whose_file_is_truncated_exits_at_a_commit(
     tmp_path: Path, sync: str, truncate: Callable[[Path], None]
 ) -> None:
