@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from tests.fixtures.variants import one_in
 
 import pytest
+
+from tests.fixtures.variants import one_in
 
 COMMANDS = (
     ["--version"],

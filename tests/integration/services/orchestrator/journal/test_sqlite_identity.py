@@ -17,13 +17,13 @@ from archon.errors import FailedPrecondition
 from archon_services.orchestrator.journal.sqlite.identity import OVERRIDE
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
 from tests.fixtures.journal import create, stored_events
+from tests.fixtures.variants import one_in
 
 APPENDER = """
 import asyncio, logging, sys
 from pathlib import Path
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
 from tests.fixtures.journal import create, step, store
-from tests.fixtures.variants import one_in
 
 async def main():
     logging.basicConfig()
