@@ -92,7 +92,7 @@ CATALOGUE: Final = {
         FailureKind("collaboration.role_conflict", _LOW, _NEVER),
         FailureKind("collaboration.shared_state_conflict", _HIGH, _LATER),
         FailureKind("collaboration.unresponsive_agent", _MEDIUM, _ELSEWHERE),
-        FailureKind("infrastructure.out_of_memory", _CRITICAL, _ELSEWHERE, detected=False),
+        FailureKind("infrastructure.out_of_memory", _CRITICAL, _ELSEWHERE),
         FailureKind("infrastructure.storage", _HIGH, _LATER),
         FailureKind("infrastructure.rate_limit", _HIGH, _LATER),
         FailureKind("infrastructure.partition", _HIGH, _LATER),
@@ -109,6 +109,7 @@ CATALOGUE: Final = {
 }
 """All kinds by name, in the order of docs/failures.md, which says how each is noticed and what is done about it."""
 
+OUT_OF_MEMORY: Final = "infrastructure.out_of_memory"
 STORAGE: Final = "infrastructure.storage"
 PROVIDER: Final = "model.provider"
 HALLUCINATION: Final = "model.hallucination"

@@ -20,7 +20,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from archon import errors
 from archon.api.common.v1 import failure_pb2
-from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice, kind_of
+from archon.failure_kinds import OUT_OF_MEMORY, ErrorSeverity, FailureClass, RetryAdvice, kind_of
 from archon.wire import duration, set_seconds, to_seconds
 
 DOMAIN: Final = "archon.dev"
@@ -95,6 +95,8 @@ def as_error(raised: BaseException, kind: str = "") -> errors.ArchonError:
         return errors.OperationCancelled("the call was cancelled")
     if isinstance(raised, DecodeError):
         return errors.MalformedMessage("the bytes are not a message of the contract, or a string is not UTF-8")
+    if isinstance(raised, MemoryError):
+        return errors.ResourceExhausted("the process has no more memory", kind=OUT_OF_MEMORY)
     incident = uuid.uuid4().hex[:12]
     _log.error("internal error, incident %s", incident, exc_info=raised)
     return errors.Internal(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from archon.background import BackgroundLoop
+from archon.memory_room import oom_kills
 from archon_services.local_mesh.forks import ForkedProcess, ForkServer
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import last_lines, limit_size
@@ -62,6 +63,7 @@ class Child:
         self._process: asyncio.subprocess.Process | ForkedProcess | None = None
         self._loop = BackgroundLoop(f"keep {spec.name} running", self._keep_running)
         self._log_offset = 0
+        self._oom_kills = 0
 
     async def start(self, forks: ForkServer | None = None) -> None:
         """Starts the process, if possible by `forks`, and keeps it running until `pause` or `stop`."""
@@ -168,6 +170,7 @@ class Child:
     async def _spawn(self, forks: ForkServer | None = None) -> None:
         self._home.ready_file(self.spec.name).unlink(missing_ok=True)
         self._log_offset = self._log.stat().st_size if self._log.exists() else 0
+        self._oom_kills = oom_kills()
         forked = await forks.fork(self.spec.command, self.spec.environment, self._log) if forks is not None else None
         self._process = forked or await self._execute()
         pid = self._process.pid
@@ -250,7 +253,10 @@ class Child:
 
     def _exit_text(self) -> str:
         code = self._returncode
-        return f"exited with code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        if code >= 0:
+            return f"exited with code {code}"
+        because = ", as memory ran out" if code == -signal.SIGKILL and oom_kills() > self._oom_kills else ""
+        return f"killed by {signal.Signals(-code).name}{because}"
 
     def _set(self, condition: Condition, **changes: Any) -> None:
         state = replace(self.state, condition=condition, **changes)

@@ -91,6 +91,7 @@ KINDS: Final = {
     "planning.context_loss": "Say in the goal which result a step needs, or use a larger model for the planner.",
     "planning.misread_goal": "Say in the goal what is wanted in other words, or use a larger model for the planner.",
     "memory.retrieval": "Start the store of long-term memory; new memories wait in the outbox until then.",
+    "infrastructure.out_of_memory": "Raise the limit of memory of the process, lower `max_tasks`, or start more instances.",
     "infrastructure.storage": "Free space on the disk, or start the database; results stay with their agents until then.",
     "infrastructure.clock_skew": "Synchronise the clocks of the machines.",
 }

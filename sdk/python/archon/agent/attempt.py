@@ -82,6 +82,8 @@ class AttemptOwner(Protocol):
 
     def recount(self, attempt: Attempt) -> None: ...
 
+    def note_shortage(self) -> None: ...
+
     def changed(self) -> None: ...
 
 
@@ -411,6 +413,8 @@ class Attempt:
 
     def _failed(self, task: TaskContext, error: BaseException) -> agent_pb2.TaskResult:
         state = common_pb2.TASK_STATE_FAILED
+        if isinstance(error, MemoryError):
+            self._table.note_shortage()
         if isinstance(error, TaskRejected):
             state = common_pb2.TASK_STATE_REJECTED
         elif error is self._halted and isinstance(error, OperationCancelled):

@@ -15,6 +15,7 @@ from typing import Final
 from archon.agent.attempt import Attempt
 from archon.api.common.v1 import common_pb2
 from archon.errors import Aborted
+from archon.memory_room import SHORTAGE, MemoryRoom
 from archon.telemetry import logs
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class AttemptTable:
         """Attempts whose handler has not ended, also those that are over without it."""
         self.abandoned: set[Attempt] = set()
         """Running attempts that are over: their handler did not end when it was cancelled."""
+        self.memory = MemoryRoom()
         self._attempts: dict[str, Attempt] = {}
         self._kept_bytes: dict[Attempt, int] = {}
         self._parked_bytes = 0
@@ -48,6 +50,12 @@ class AttemptTable:
 
     def __len__(self) -> int:
         return len(self._attempts)
+
+    def note_shortage(self) -> None:
+        """Notes that an attempt found no memory: until some has been freed, other instances take the tasks."""
+        self.memory.note_shortage()
+        self.changed()
+        asyncio.get_running_loop().call_later(SHORTAGE + 0.1, self.changed)
 
     def newest(self, task_id: str) -> Attempt | None:
         """The attempt at this task that is held, whatever its number."""

@@ -15,6 +15,7 @@ from archon.errors import (
     Unavailable,
     UnknownFrame,
 )
+from archon.failure_kinds import OUT_OF_MEMORY
 
 MAX_ID: Final = 256
 """Characters of an orchestrator's id, a run id or a task id. An id is kept for long, and sent back with each error."""
@@ -61,6 +62,13 @@ def replaced(orchestrator_id: str) -> SessionReplaced:
 def draining() -> Unavailable:
     """The agent takes no new tasks."""
     return Unavailable("this instance is draining", reason="DRAINING")
+
+
+def short_of_memory() -> ResourceExhausted:
+    """The agent takes no task beside those in progress until it has memory again."""
+    return ResourceExhausted(
+        "this instance is short of memory", reason="NO_CAPACITY", kind=OUT_OF_MEMORY, retry_delay=1.0
+    )
 
 
 def no_capacity(retry_delay: float) -> ResourceExhausted:

@@ -26,7 +26,7 @@ from typing import Final, TypeVar
 
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
-from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced
+from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced, short_of_memory
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import DRAIN_GRACE, AgentSettings
@@ -346,8 +346,10 @@ class AgentServer:
 
     def _share(self) -> int:
         room = self.attempts.capacity - len(self.attempts.abandoned)
-        if self._draining or room <= 0 or self.attempts.parked_full:
+        if self._draining or room <= 0 or self.attempts.parked_full or self.attempts.memory.recovers:
             return 0
+        if self.attempts.memory.short:  # one task at a time goes on: it may be the only instance
+            return 0 if self.attempts.running else 1
         return room // (len(self._sessions) or 1) or 1
 
     @property
@@ -367,6 +369,8 @@ class AgentServer:
             return draining()
         if self.attempts.parked_full:
             return no_capacity(0.2)
+        if self.attempts.memory.recovers or (self.attempts.memory.short and self.attempts.running):
+            return short_of_memory()
         if session is not None and len(self._sessions) > 1:
             own = [a for a in self.attempts.running if a.session is session and a.working and a is not superseded]
             waiting = min(self.waiting_share, sum(attempt.waiting for attempt in own))

@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
+from archon.memory_room import MemoryRoom
 from archon.telemetry import metrics
 from archon.wire import set_seconds
 from archon_mesh.core.run import RunState
@@ -100,6 +101,7 @@ class Runs:
         self._journal = journal
         self.limits = limits or RunLimits()
         self._errors = ErrorBudget(self.limits.failures, clock.monotonic)
+        self._memory = MemoryRoom(monotonic=clock.monotonic)
         self._paused, self._paused_at = 0, -PAUSED_COUNT_AGE
         self._publishes = publishes
         self._spans = spans
@@ -228,14 +230,15 @@ class Runs:
         `wait` it returns when the run has ended, at the latest after so many seconds. `kept` is what a fork keeps of
         its run.
 
-        Raises ResourceExhausted if too many runs are under way or the error budget is exhausted, and what the journal
-        raises.
+        Raises ResourceExhausted if too many runs are under way, the error budget is exhausted or memory is short, and
+        what the journal raises.
         """
         if self._closing:
             raise Unavailable("the orchestrator is stopping", retry_delay=1.0)
         if self._under_way() >= self.limits.runs:
             raise ResourceExhausted(f"{self.limits.runs} runs are under way", retry_delay=1.0)
         self._errors.check()
+        self._memory.check("the orchestrator")
         run_id = submission.run_id
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
         clock = SystemClock(self._clock.now())
