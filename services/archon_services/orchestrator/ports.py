@@ -113,9 +113,9 @@ class Transport(Protocol):
         """Returns whether instances of the role receive its conversation."""
         ...
 
-    def reserve(self, want: Requirement) -> str | None:
-        """Reserves a slot on a matching instance with free capacity, the least loaded of those that are compared;
-        returns its id, or None."""
+    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
+        """Reserves a slot on a matching instance with free capacity, the least loaded of those that are compared, and
+        on `avoid` only if there is no other; returns its id, or None."""
         ...
 
     def release(self, instance_id: str) -> None:

@@ -24,12 +24,14 @@ CANCEL_GRACE = 5.0
 
 @value
 class Place:
-    """Find an instance for a ready task, not before `not_before` (wall seconds)."""
+    """Find an instance for a ready task, not before `not_before` (wall seconds), and another one than `avoid` if one is
+    free."""
 
     task_id: str
     want: Requirement
     attempt: int
     not_before: float
+    avoid: str = ""
 
 
 @value
@@ -124,7 +126,7 @@ def places(run: RunState) -> list[Place]:
 def place_of(run: RunState, task: Task) -> Place:
     """Returns what the next attempt of a ready task needs."""
     assert run.submission is not None
-    return Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before)
+    return Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before, task.avoid)
 
 
 def open_effects(run: RunState) -> set[Effect]:

@@ -92,6 +92,8 @@ class Task:
     discarded: tuple[int, ...] = ()
     """The attempts whose discarded results are among them."""
     retries: int = 0
+    avoid: str = ""
+    """The instance whose attempt failed last, if the failure advises another one; empty if it does not."""
     not_before: float = 0.0
     children: dict[str, str] = field(default_factory=dict)
     delegations: dict[str, Delegation] = field(default_factory=dict)

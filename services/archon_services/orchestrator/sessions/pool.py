@@ -220,8 +220,8 @@ class SessionPool:
     def stateful(self, role: str) -> bool:
         return self._roles.stateful(role)
 
-    def reserve(self, want: Requirement) -> str | None:
-        best = self._roles.best(want)
+    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
+        best = self._roles.best(want, avoid)
         if best is None:
             return None
         best.reserved += 1

@@ -117,9 +117,10 @@ class RoleIndex:
         """Whether any instance of the role is stateful."""
         return role in self._roles and self._roles[role].stateful > 0
 
-    def best(self, requirement: Requirement) -> Session | None:
+    def best(self, requirement: Requirement, avoid: str = "") -> Session | None:
         """Returns a session with a free slot whose instance can take a task with this requirement: the least loaded, or
-        of many, the least loaded of the next MAX_COMPARED. None if no slot is free."""
+        of many, the least loaded of the next MAX_COMPARED; the instance `avoid` only if no other is among them. None if
+        no slot is free."""
         role = self._roles.get(requirement.role)
         if role is None:
             return None
@@ -129,7 +130,7 @@ class RoleIndex:
         for session in role.in_turn():
             if session.room <= 0 or not (is_plain or fits(session.instance, requirement)):
                 continue
-            if best is None or _preference(session) < _preference(best):
+            if best is None or _preference(session, avoid) < _preference(best, avoid):
                 best = session
             compared += 1
             if compared == MAX_COMPARED:
@@ -164,8 +165,8 @@ def fits(instance: Registration, requirement: Requirement) -> bool:
     )
 
 
-def _preference(session: Session) -> tuple[bool, float, str]:
-    return not session.registered, session.load, session.instance_id
+def _preference(session: Session, avoid: str) -> tuple[bool, bool, float, str]:
+    return session.instance_id == avoid, not session.registered, session.load, session.instance_id
 
 
 def _capability_ids(instance: Registration) -> set[str]:

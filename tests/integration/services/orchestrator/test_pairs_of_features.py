@@ -187,7 +187,7 @@ async def test_the_time_of_a_run_stands_still_while_its_loop_waits_for_a_person(
             goal_of(workflow, {"doors": ["front"]}), strategy="plan", planner=ROLE, roles=ROLES, timeout=30
         )
         (front,) = await house.questions(run, 1)
-        await mesh.advance(120)
+        await mesh.advance(40)
         await house.decide(front, "approve")
         assert answer_text(await run.result(timeout=20)) == "front approved"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archon.failure_kinds import RetryAdvice
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
@@ -57,6 +58,7 @@ def lost(run: RunState, event: ev.Lost, time: float) -> None:
 
 def retried(run: RunState, event: ev.Retried, time: float) -> None:
     task = run.tasks[event.task_id]
+    task.avoid = task.instance_id if event.failure.retry == RetryAdvice.ELSEWHERE else ""
     withdraw(run, task, time)
     _wait_again(run, task)
     task.not_before = event.not_before

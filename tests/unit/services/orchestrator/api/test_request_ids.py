@@ -29,7 +29,7 @@ class NoInstances:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Requirement) -> str | None:
+    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Any) -> Any:

@@ -24,7 +24,7 @@ class OneSlot:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Requirement) -> str | None:
+    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         if not self.free:
             return None
         self.free -= 1

@@ -39,7 +39,7 @@ class Instances:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Requirement) -> str | None:
+    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
@@ -59,7 +59,7 @@ class OneInstance(Instances):
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Requirement) -> str | None:
+    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         return "a-1"
 
     def __getattr__(self, name: str) -> Callable[..., None]:

@@ -70,6 +70,19 @@ def test_an_index_finds_the_sessions_of_one_role_only() -> None:
     assert index.best(Requirement("designer")) is sessions[1]
 
 
+def test_an_instance_to_avoid_is_taken_if_there_is_no_other() -> None:
+    index = RoleIndex()
+    sessions = [session("a"), session("b")]
+    for entry in sessions:
+        entry.connected, entry._window = True, 1
+        index.add(entry)
+    sessions[1].registered = False
+    assert index.best(Requirement("designer"), "a") is sessions[1]
+    assert index.best(Requirement("designer"), "b") is sessions[0]
+    index.remove(sessions[1])
+    assert index.best(Requirement("designer"), "a") is sessions[0]
+
+
 def test_a_role_is_stateful_while_one_instance_is() -> None:
     index = RoleIndex()
     plain, stateful = session("a"), session("b", stateful=True)
