@@ -69,8 +69,9 @@ class ModelPart(OrText):
 
     use: str = Field(
         default="",
-        description="offline, openai/NAME, openai-responses/NAME, anthropic/NAME, or one of these after text/; "
-        "several, separated by commas, are a fallback chain; by default the caller's choice",
+        description="offline, openai/NAME, openai-responses/NAME, anthropic/NAME, google/NAME, mistral/NAME, "
+        "bedrock/NAME, or one of these after text/; several, separated by commas, are a fallback chain; "
+        "by default the caller's choice",
     )
     fallback: list[str] = Field(
         default_factory=list, description="models that are asked, in this order, if the one before them fails"
@@ -216,7 +217,7 @@ class EdgePart(OrText):
 
     role: str = Field(pattern=ROLE_PATTERN, description="the name of the other role")
     policy: Literal["final_response_only", "tool_results", "full_history"] = Field(
-        default="final_response_only", description="how much of its work is delivered; roles publish final answers only"
+        default="final_response_only", description="how much of its work is delivered"
     )
 
 

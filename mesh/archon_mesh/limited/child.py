@@ -33,6 +33,7 @@ def main() -> None:
     sys.path[:] = config["paths"]
     _add_packages(config["packages"], config["module"])
     answer: Callable[[Any], Any] = importlib.import_module(config["module"]).answer
+    sys.dont_write_bytecode = True  # what is imported later would be compiled into a file, which is above the limit
     for limit, value in ((resource.RLIMIT_AS, config["memory_bytes"]), (resource.RLIMIT_FSIZE, config["file_bytes"])):
         try:
             resource.setrlimit(limit, (value, value))

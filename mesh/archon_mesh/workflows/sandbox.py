@@ -56,6 +56,7 @@ _LIMITS: Final = {
     "cpu": "the template takes more than {cpu:g} s of CPU time",
     "time": "the template takes more than {seconds:g} s",
     "memory": f"the template takes more than {MEMORY_BYTES >> 20} MiB of memory",
+    "files": "a template writes no files",
     "reply": f"a template gives more than {MAX_RENDERED:,} characters",
 }
 

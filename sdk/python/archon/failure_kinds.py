@@ -43,12 +43,11 @@ class FailureClass(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailureKind:
-    """One row of the catalogue. `detected` is False for a kind that no part of Archon reports yet."""
+    """One row of the catalogue."""
 
     name: str
     severity: ErrorSeverity
     retry: RetryAdvice
-    detected: bool = True
 
     @property
     def failure_class(self) -> FailureClass:

@@ -133,7 +133,6 @@ def _kinds_table() -> str:
             "As for the reason." if kind.name in by_kind else remedies.KINDS[kind.name],
         )
         for kind in CATALOGUE.values()
-        if kind.detected
     ]
     return table(("kind", "severity", "retry", "noticed by", "reasons", "what to do"), rows)
 

@@ -332,9 +332,9 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Events that all watchers have read from the journal and not taken",
-            "{archon_services.orchestrator.watch.hub:MAX_BACKLOG_BYTES|bytes}",
-            "A further watch waits {archon_services.orchestrator.watch.hub:BACKLOG_PATIENCE|seconds}, then: "
-            "`RESOURCE_EXHAUSTED` with a delay.",
+            "{archon_services.orchestrator.watch.hub:MAX_BACKLOG_BYTES|bytes}, for "
+            "{archon_services.orchestrator.watch.hub:BACKLOG_PATIENCE|seconds}",
+            "A further watch waits so long, then: `RESOURCE_EXHAUSTED` with a delay.",
             ["test_watchers_that_do_not_take_what_they_read_are_bounded_in_bytes"],
         ),
         Limit(
@@ -1470,6 +1470,8 @@ def shown(number: float, unit: str | None) -> str:
     if unit == "bytes":
         return _sized(number, "B", "KiB", "MiB")
     if unit == "characters":
+        if number % 1024 and number < 1e6:
+            return f"{number:,.0f} characters"
         return _sized(number, "characters", "Ki characters", "Mi characters")
     if unit == "seconds":
         for size, name in ((86_400, "days"), (3_600, "h")):
