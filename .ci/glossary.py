@@ -1,4 +1,4 @@
-"""Holds names and prose to docs/glossary.md: reads the table below "Words not used" and searches for each word.
+"""Holds names and prose to docs/glossary.md: reads the table of .ci/words.md and searches for each word.
 
 python .ci/glossary.py [ROOT]    exit 1 and `file:line: message` for each finding
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-GLOSSARY = "docs/glossary.md"
+WORDS = ".ci/words.md"
 SECTION = "\n## Words not used\n"
 CODE = ("sdk", "mesh", "services")
 PROSE = (
@@ -24,7 +24,7 @@ SKIPPED = (
     "mesh/archon_mesh/llm/offline_words.py",
     "tests/fixtures/postgres.py",
     "tests/unit/docs/test_glossary_check.py",
-    GLOSSARY,
+    WORDS,
 )
 """Generated code, words that are data, the user `nobody` of the system, the tests of this check, the table itself."""
 
@@ -50,16 +50,16 @@ class Word:
 
 def banned(root: Path) -> list[Word]:
     """Returns the words of the glossary's table. Raises ValueError if a row cannot be read or there is none."""
-    section = (root / GLOSSARY).read_text().partition(SECTION)[2].partition("\n## ")[0]
+    section = (root / WORDS).read_text().partition(SECTION)[2].partition("\n## ")[0]
     words = []
     for row in [line for line in section.splitlines() if line.startswith("|")][2:]:
         cells = [cell.strip().replace("\\|", "|") for cell in CELL.split(row)[1:-1]]
         quoted = re.fullmatch(r"`(.+)`", cells[1]) if len(cells) == 3 else None
         if quoted is None or cells[0] not in KINDS:
-            raise ValueError(f"{GLOSSARY}: cannot read the row {row!r}")
+            raise ValueError(f"{WORDS}: cannot read the row {row!r}")
         words.append(Word(cells[0], quoted[1], cells[2].replace("`", "")))
     if not words:
-        raise ValueError(f"{GLOSSARY}: no table below {SECTION.strip()!r}")
+        raise ValueError(f"{WORDS}: no table below {SECTION.strip()!r}")
     return words
 
 

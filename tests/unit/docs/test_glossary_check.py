@@ -42,7 +42,7 @@ def found(root: Path) -> list[str]:
 
 def tree(root: Path, **files: str) -> Path:
     """Writes the files, whose names have `__` for `/` and end in `_py`, `_md` or `_proto`."""
-    for key, text in {"docs__glossary_md": TABLE, **files}.items():
+    for key, text in {".ci__words_md": TABLE, **files}.items():
         folder, _, suffix = key.replace("__", "/").rpartition("_")
         path = root / f"{folder}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,13 +91,13 @@ def test_other_names_and_folders_pass(tmp_path: Path, name: str, text: str) -> N
 
 @pytest.mark.parametrize("row", ["| verb | `x` | y |", "| phrase | x | y |", "| phrase | `x` |"])
 def test_a_row_that_cannot_be_read_is_an_error(tmp_path: Path, row: str) -> None:
-    tree(tmp_path, docs__glossary_md=f"{TABLE.partition('| phrase')[0]}{row}\n")
+    tree(tmp_path, **{".ci__words_md": f"{TABLE.partition('| phrase')[0]}{row}\n"})
     with pytest.raises(ValueError, match="cannot read the row"):
         found(tmp_path)
 
 
 def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
-    tree(tmp_path, docs__glossary_md="# Glossary\n")
+    tree(tmp_path, **{".ci__words_md": "# Words\n"})
     with pytest.raises(ValueError, match="no table"):
         found(tmp_path)
 
