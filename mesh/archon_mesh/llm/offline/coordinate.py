@@ -13,6 +13,8 @@ from archon_mesh.core.tool_messages import has_failed
 from archon_mesh.llm.base import ToolSpec
 from archon_mesh.llm.offline.reply import NOTICE
 
+_Texts = Mapping[str, str]
+
 
 def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[str, tuple[ToolCall, ...]] | None:
     """Returns the text and the calls of the next reply: one call while a tool is left to call, then the final answer;
@@ -79,14 +81,9 @@ def _results(messages: Iterable[ChatMessage]) -> tuple[dict[str, str], dict[str,
     return answers, failures
 
 
-def _final_answer(
-    order: Sequence[str],
-    answers: Mapping[str, str],
-    failures: Mapping[str, str],
-    skipped: Mapping[str, Sequence[str]],
-) -> str:
+def _final_answer(order: Iterable[str], answers: _Texts, failures: _Texts, skipped: Mapping[str, list[str]]) -> str:
     parts = [f"## {name}\n\n{answers[name].removeprefix(NOTICE).strip()}" for name in order if name in answers]
-    lines = [f"- {name} gave no answer: {failures[name]}" for name in order if name in failures]
+    lines = [f"- {name} gave no answer: {failure}" for name, failure in failures.items()]
     lines += [f"- {name} was not asked, because it builds on {' and '.join(skipped[name])}." for name in skipped]
     if lines:
         parts.append("## Missing\n\n" + "\n".join(lines))

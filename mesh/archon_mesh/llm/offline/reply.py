@@ -37,10 +37,11 @@ def write_reply(messages: Sequence[ChatMessage]) -> str:
     query = next((message.content for message in reversed(messages) if message.role == "user"), "")
     if asks_for_requirements(prompt):
         return f"{NOTICE}\n\n{_requirements(query)}"
-    lines = [f"Task: {_excerpt(query)}"] if query else []
+    lines = []
     for text in shared:
         head, _, answer = text.partition("\n")
         lines.append(f"From {head.removeprefix(SHARED_CONTEXT_PREFIX).rstrip(':')}: {_excerpt(answer)}")
+    lines += [f"Task: {_excerpt(query)}"] if query else []
     lines += [f"Tool result: {_excerpt(message.content)}" for message in messages if message.role == "tool"]
     return "\n".join([_SUMMARY, *lines])
 
@@ -70,4 +71,6 @@ def _is_demand(sentence: Sentence) -> bool:
 
 
 def _excerpt(text: str) -> str:
-    return shortened(" ".join(text.removeprefix(_SUMMARY).removeprefix(NOTICE).split()), MAX_EXCERPT)
+    if text.startswith(_SUMMARY):
+        return "a summary of its material"
+    return shortened(" ".join(text.removeprefix(NOTICE).split()), MAX_EXCERPT)

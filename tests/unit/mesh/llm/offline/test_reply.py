@@ -45,8 +45,8 @@ def test_other_roles_summarise_the_goal_and_upstream_answers() -> None:
     answers = run_chain(GOAL)
     task = f"Task: Acme was founded in 1999. {' '.join(DEMANDS)} Mustard is fine."
     requirements = f"From requirements: R1. {DEMANDS[0]} R2. {DEMANDS[1]}"
-    assert answers["designer"].splitlines()[3:] == [task, requirements]
-    assert answers["implementer"].splitlines()[3:] == [task, requirements, f"From designer: {task} {requirements}"]
+    assert answers["designer"].splitlines()[3:] == [requirements, task]
+    assert answers["implementer"].splitlines()[3:] == [requirements, "From designer: a summary of its material", task]
 
 
 def test_text_without_demands_has_no_requirement() -> None:
