@@ -111,7 +111,7 @@ def test_run_prints_progress_answer_and_summary(terminal: Terminal) -> None:
     assert result.code == 0
     for role in ("requirements", "designer", "implementer"):
         assert any(role in line and "working  on" in line for line in result.error_lines)
-    assert "class SyncAcrossDevicesService" in result.out or "class Sync" in result.out
+    assert "\nFrom requirements: R1. " in result.out
     header, *rows, _, total = result.out[result.out.index("role  ") :].splitlines()
     assert header.split() == ["role", "state", "time", "attempts", "memory", "tokens", "in", "out", "instance"]
     assert [row.split()[0] for row in rows] == ["requirements", "designer", "implementer"]

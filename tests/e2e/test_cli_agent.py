@@ -24,7 +24,7 @@ def test_coordinator_delegates_once_per_role_in_order(terminal: Terminal) -> Non
     places = [result.out.index(f"## {role}\n") for role in ROLES]
     assert places == sorted(places)
     assert "R2. Users should see a history." in result.out
-    assert "which meets R2" in result.out
+    assert "From requirements: R1. It must sync across devices. R2. Users should see a history." in result.out
     lines = [line for line in result.error_lines if "delegates to" in line]
     assert [line.split("delegates to ")[1].split(":")[0] for line in lines] == ROLES
     rows = result.out[result.out.index("role  ") :].splitlines()[1:5]

@@ -79,7 +79,7 @@ def test_show_prints_tasks_and_answer(terminal: Terminal, finished: str) -> None
     for line in tree.splitlines():
         assert "completed  on " in line and "attempt 1" in line and "memory v1" in line and "tokens ~" in line
     assert tree.splitlines()[2].endswith("after requirements, designer")
-    assert "class Sync" in answer
+    assert "From requirements: R1. It must sync across devices." in answer
     assert terminal.archon("show", "--no-answer", finished).out == head + tree + ("" if tree.endswith("\n") else "\n")
 
 
@@ -100,7 +100,7 @@ def test_watch_replays_an_ended_run_from_any_event(terminal: Terminal, finished:
     assert some == events[4:]
     lines = terminal.archon("watch", finished, "--from", str(len(events)))
     assert [line.split("  ")[-1] for line in lines.error_lines] == [f"run {finished} completed"]
-    assert "class Sync" in lines.out
+    assert "From requirements: R1. It must sync across devices." in lines.out
 
 
 def test_watch_follows_another_run_and_ctrl_c_detaches(terminal: Terminal) -> None:

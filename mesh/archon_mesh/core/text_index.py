@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from archon_mesh.core.arithmetic import CLEAR_EXPRESSION
 from archon_mesh.core.words import FUNCTION_WORDS, stem, words
 
 SATURATION: Final = 1.2
@@ -40,11 +41,6 @@ QUESTION: Final = "<question>"
 SHAPE_WEIGHT: Final = {ARITHMETIC: 4.0, QUESTION: 0.5}
 """As what part of a word such a term counts: an expression tells much, a question little."""
 
-_OPERAND: Final = r"[-+(]{0,9}\d[\d.,]{0,30}(?:\s?%)?\){0,9}"
-_OPERATOR: Final = (
-    r"(?:\s{0,3}(?:\*\*|//|[*+^\u00d7\u00f7])\s{0,3}|\s{1,3}(?:[-/x%]|of|times|plus|minus|divided by)\s{1,3}|/)"
-)
-_ARITHMETIC: Final = re.compile(rf"(?<![\w./-]){_OPERAND}{_OPERATOR}{_OPERAND}(?![\w/-])")
 _QUESTION: Final = re.compile(
     r"\s{0,9}(?:who|whose|whom|what|when|where|which|how (?:many|much|old|far|long|big|tall))\b", re.I
 )
@@ -129,7 +125,7 @@ def _topic(text: str) -> list[str]:
 def _shapes(text: str) -> dict[str, str]:
     """Returns the terms of what a text looks like, each with its name."""
     shapes = {}
-    if _ARITHMETIC.search(text[:MAX_TEXT]):
+    if CLEAR_EXPRESSION.search(text[:MAX_TEXT]):
         shapes[ARITHMETIC] = "arithmetic"
     if _QUESTION.match(text):
         shapes[QUESTION] = "a question"

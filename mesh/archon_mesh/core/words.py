@@ -20,6 +20,24 @@ _FUNCTION_WORDS: Final = """
 FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 """Words that say nothing about the topic of a text."""
 
+_ORDER_WORDS: Final = """
+    add allow answer ask avoid book build buy calculate call check choose collect compare compute convert copy count
+    create delete deliver describe design draw edit estimate evaluate explain export fetch filter find generate get give
+    go identify implement import keep learn let limit list load log look make manage merge monitor move never notify
+    order pay plan play prepare prevent print produce provide publish read record register remember remove rename
+    replace report research reserve review run save say search see select send set share show solve sort start stop
+    store suggest summarise summarize support take tell test think translate turn update upload use visit work write
+    """
+ORDER_WORDS: Final = frozenset(_ORDER_WORDS.split())
+"""Words that an order begins with."""
+
+_QUESTION_WORDS: Final = "are did do does has have how is may must shall should what when where which who why"
+QUESTION_WORDS: Final = frozenset(_QUESTION_WORDS.split())
+"""Words that a question begins with."""
+
+MAX_WORD: Final = 40
+"""Characters of a text in which its first word is looked for."""
+
 MAX_WORDS: Final = 64
 """Words of a query by which is searched."""
 
@@ -36,6 +54,11 @@ def words(text: str) -> list[str]:
     """Returns all words, folded, without a possessive s."""
     found = _WORD.findall(folded(text))
     return [_without_possessive(word) for word in found] if "'" in text or "\u2019" in text else found
+
+
+def first_word(text: str) -> str:
+    """Returns the first word of a text, folded, or an empty text if there is none near its start."""
+    return next(iter(words(text[:MAX_WORD])), "")
 
 
 def content_words(text: str) -> list[str]:

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Final
 
 from archon_mesh.core.plan import Task
+from archon_mesh.core.plan.split_query import split_query
 from archon_mesh.core.words import topic_stems
-from archon_mesh.llm.offline_plan import split_query
 
 _COMPOUND: Final = re.compile(
     r"\s*(?:please\s+|can you\s+|could you\s+|help me\s+(?:to\s+)?)*"

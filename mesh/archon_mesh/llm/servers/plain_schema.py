@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from archon_mesh.llm.schema_references import resolved
+
 MAX_DEPTH: Final = 12
 """Levels of a schema. Below them anything is allowed: a schema may refer to itself."""
 
@@ -25,7 +27,7 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(schema: object, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return {}
-    schema = _merged(_resolved(schema, root), root)
+    schema = _merged(resolved(schema, root), root)
     plain: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
     if schema.get("format") in _FORMATS:
         plain["format"] = schema["format"]
@@ -77,21 +79,6 @@ def _tidy(plain: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in plain.items() if value not in (None, False)}
 
 
-def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follows the reference of a schema, if it has one within the same schema."""
-    for _ in range(MAX_DEPTH):
-        reference = schema.get("$ref")
-        if not isinstance(reference, str):
-            break
-        target: object = root
-        for part in reference.lstrip("#").strip("/").split("/") if reference.strip("#/") else ():
-            name = part.replace("~1", "/").replace("~0", "~")
-            target = target.get(name) if isinstance(target, Mapping) else None
-        own = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = {**target, **own} if isinstance(target, Mapping) else own
-    return schema
-
-
 def _merged(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns a schema with the parts of its `allOf` in it."""
     parts = schema.get("allOf")
@@ -100,7 +87,7 @@ def _merged(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, 
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in parts:
         if isinstance(part, Mapping):
-            part = _resolved(part, root)
+            part = resolved(part, root)
             properties = {**_mapping(part.get("properties")), **_mapping(merged.get("properties"))}
             required = [*_list(merged.get("required")), *_list(part.get("required"))]
             merged = {**part, **merged}

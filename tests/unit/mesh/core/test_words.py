@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archon_mesh.core.words import MAX_WORDS, content_words, folded, ngrams, stem, stems, topic_stems, words
+from archon_mesh.core.words import MAX_WORDS, content_words, first_word, folded, ngrams, stem, stems, topic_stems, words
 
 
 def test_text_is_folded_to_lower_case_without_accents() -> None:
@@ -19,6 +19,11 @@ def test_words_have_letters_and_digits_and_no_possessive_s() -> None:
     assert words("Zoë\u2019s O\u2019Neill don't") == ["zoe", "oneill", "dont"]
     assert words("Ada\u2019s") == words("Ada's") == ["ada"]
     assert words(" ... ") == []
+
+
+def test_first_word_is_folded_and_near_the_start() -> None:
+    assert first_word('  "Store mails') == "store"
+    assert first_word("") == first_word(" " * 100 + "late") == ""
 
 
 def test_content_words_are_no_function_words_and_come_once() -> None:

@@ -16,12 +16,12 @@ from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, Usage, create_model, retry
 from archon_mesh.llm.base import estimate_input, estimate_tokens
-from archon_mesh.llm.offline_tasks import task_of
+from archon_mesh.llm.offline.reply import asks_for_requirements
 from archon_mesh.llm.text_format.errors import ParsingError
 from archon_mesh.llm.text_format.text_tool_model import TextToolModel
 from archon_mesh.node import Role, agent_handler, role_handler
 from archon_mesh.tools import tool
-from archon_services.agents.roles.catalogue import reference_role
+from archon_services.agents.roles.catalogue import PYTHON_ROLES, YAML_ROLES, reference_role
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.media import PNG
 from tests.fixtures.scripted_model import says
@@ -186,9 +186,14 @@ async def test_usage_counts_even_if_records_are_disabled(monkeypatch: pytest.Mon
     assert task.usage.model_calls == 1
 
 
-def test_reference_roles_match_the_tasks_of_the_offline_model() -> None:
+def test_only_the_role_requirements_asks_for_requirements() -> None:
     roles = [REQUIREMENTS, DESIGNER, IMPLEMENTER]
-    assert [task_of(role.system_prompt) for role in roles] == ["requirements", "design", "implementation"]
+    asking = [
+        role.name
+        for role in map(reference_role, (*YAML_ROLES, *PYTHON_ROLES))
+        if asks_for_requirements(role.system_prompt)
+    ]
+    assert asking == ["requirements"]
     assert [list(role.depends_on) for role in roles] == [[], ["requirements"], ["requirements", "designer"]]
     assert [role.coordinator for role in roles] == [False] * 3
 
@@ -196,7 +201,6 @@ def test_reference_roles_match_the_tasks_of_the_offline_model() -> None:
 def test_reference_coordinator_has_no_edges_and_no_methods() -> None:
     assert COORDINATOR.coordinator
     assert list(COORDINATOR.depends_on) == []
-    assert task_of(COORDINATOR.system_prompt) is None
 
 
 @pytest.mark.parametrize("fields", [{"name": ""}, {"system_prompt": " "}, {"depends_on": ["poet"]}])

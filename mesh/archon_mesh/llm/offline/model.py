@@ -1,4 +1,4 @@
-"""The offline model: plain text analysis of the messages, without network, weights or key."""
+"""The offline model as a model client."""
 
 from __future__ import annotations
 
@@ -7,32 +7,24 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm.base import (
-    ModelChunk,
-    ModelReply,
-    ModelRequest,
-    estimate_tokens,
-    estimate_usage,
-)
+from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest, estimate_tokens, estimate_usage
 from archon_mesh.llm.chunks import stream_reply
-from archon_mesh.llm.offline_coordinator import next_step
-from archon_mesh.llm.offline_json import example_json
-from archon_mesh.llm.offline_plan import write_plan
-from archon_mesh.llm.offline_tasks import write_reply
+from archon_mesh.llm.offline.coordinate import next_step
+from archon_mesh.llm.offline.example_json import example_json
+from archon_mesh.llm.offline.plan import write_plan
+from archon_mesh.llm.offline.reply import write_reply
 from archon_mesh.llm.structured.asked_schema import is_note
 
 _LARGE = 100_000  # characters; longer requests are analysed on a thread
 
 
 class OfflineModel:
-    """Answers by text analysis. The same messages always give the same reply, which says that it is from this model.
+    """Answers by rules of text. The same messages always give the same reply, which says that it is from this model.
 
-    With tools it coordinates: it calls each tool once, one per reply, in the recommended order, and combines their
-    answers. Without tools the first system prompt selects the task: extract requirements, design components, write an
-    implementation, or plan (`offline_plan`); for any other task the reply summarises the messages. An answer with a
-    schema has the reply in its texts (`offline_json`). Usage is estimated
-    at four characters per token, and `max_tokens` is applied to the estimate; `temperature` and `timeout` have no
-    effect.
+    With tools it coordinates: it calls each once, in the recommended order, and combines their answers. It makes plans
+    and writes their answers, lists the requirements in a text, and answers any other task with a summary of its
+    messages. An answer with a schema has the reply in its texts. Usage is estimated at four characters per token, and
+    `max_tokens` is applied to the estimate; `temperature` and `timeout` have no effect.
     """
 
     provider = "archon.offline"
@@ -42,10 +34,8 @@ class OfflineModel:
         return "offline"
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        if sum(len(message.content) for message in request.messages) > _LARGE:
-            text, calls = await asyncio.to_thread(_reply, request)
-        else:
-            text, calls = _reply(request)
+        is_large = sum(len(message.content) for message in request.messages) > _LARGE
+        text, calls = await asyncio.to_thread(_reply, request) if is_large else _reply(request)
         text = text.removeprefix(_begun(request)) or text
         finish_reason = "tool_calls" if calls else "stop"
         if request.max_tokens is not None and estimate_tokens(text) > request.max_tokens:
@@ -53,8 +43,7 @@ class OfflineModel:
         return ModelReply(text, calls, estimate_usage(request, text, calls), self.model, finish_reason)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        reply = await self.generate(request)
-        async for chunk in stream_reply(reply):
+        async for chunk in stream_reply(await self.generate(request)):
             yield chunk
 
     async def close(self) -> None:
@@ -68,8 +57,7 @@ def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
         return (text if calls else example_json(request.output_schema, text)), calls
     if request.tools and (step := next_step(request.messages, request.tools)) is not None:
         return step
-    plan = write_plan(request.messages)
-    return (write_reply(request.messages) if plan is None else plan), ()
+    return write_plan(request.messages) or write_reply(request.messages), ()
 
 
 def _begun(request: ModelRequest) -> str:

@@ -1,14 +1,12 @@
-"""Sentences, demands and salient words, by plain text analysis."""
+"""Sentences of a text."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon_mesh.llm.offline_text import find_demands, salient_words, shorten, split_sentences
+from archon_mesh.core.sentences import split_sentences
 
 
 def sentences(text: str) -> list[str]:
@@ -70,54 +68,6 @@ def test_list_items_and_headings_are_sentences_without_markers() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "demand",
-    [
-        "The system must log.",
-        "IT SHALL LOG.",
-        "It should log.",
-        "It needs to log.",
-        "It has to log.",
-        "They have to log.",
-        "A log is required.",
-        "Acme wants a log.",
-        "I want a log.",
-        "Ensure that it logs.",
-        "It may not log.",
-        "It cannot be slow.",
-        "It mustn\u2019t be slow.",
-        "Logs must be kept, mustn't they?",
-    ],
-)
-def test_demand_is_found_verbatim(demand: str) -> None:
-    assert find_demands(f"Acme was founded in 1999. {demand} Its mustard is good.") == [demand]
-
-
-def test_question_is_not_a_demand() -> None:
-    assert find_demands("Should it be blue? Must it? It must be red.") == ["It must be red."]
-
-
-def test_imperative_is_a_demand_in_lists_or_if_there_is_no_other() -> None:
-    assert find_demands("Build a tool.\n- Store mails\n- fast\n\nIt must log.") == [
-        "Store mails",
-        "It must log.",
-    ]
-    assert find_demands("Build a tool. It is for Acme.") == ["Build a tool."]
-
-
-def test_salient_words_exclude_stop_words() -> None:
-    assert salient_words("The system must export the invoices and export PDF files.", 3) == [
-        "export",
-        "invoices",
-        "PDF",
-    ]
-
-
-def test_shortened_text_ends_with_an_ellipsis() -> None:
-    assert shorten("one two three", 3) == "one two three"
-    assert shorten("one two three", 2) == "one two ..."
-
-
 @given(st.text())
 def test_sentences_contain_only_the_text_in_its_order(text: str) -> None:
     joined = "".join("".join(sentence.split()) for sentence in sentences(text))
@@ -128,24 +78,3 @@ def test_sentences_contain_only_the_text_in_its_order(text: str) -> None:
 @given(st.text(alphabet="ab.!?\"“”'()- \n1R#", max_size=200))
 def test_sentence_is_never_blank_and_has_no_line_break(text: str) -> None:
     assert all(each.strip() == each != "" and len(each.splitlines()) == 1 for each in sentences(text))
-
-
-PATHOLOGICAL = [
-    ".", ". ", "? A", '"', '"a', ' "a"b', "(", "(a", ").", " ", "\n", "- \n", "# \n", "may ", "ha", "a",
-    "must ", "a. b? ", "R1", "1. ", "…", ".)",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "unit", [*PATHOLOGICAL[:4], *(pytest.param(unit, marks=pytest.mark.slow) for unit in PATHOLOGICAL[4:])]
-)
-def test_run_time_is_linear_in_the_length_of_the_text(unit: str) -> None:
-    def seconds(size: int) -> float:
-        text = unit * (size // len(unit))
-        start = time.process_time()
-        find_demands(text)
-        return time.process_time() - start
-
-    # With quadratic run time, eight times the text would take 64 times as long; the floor ignores tiny times.
-    bound = 24 * max(seconds(20_000), 0.02)
-    assert any(seconds(160_000) < bound for _ in range(3)), "other processes may slow one of them"

@@ -13,8 +13,8 @@ from archon_mesh.core.plan import SubTaskStatus
 from archon_mesh.core.plan.prompt import PlannerInput, planner_messages, progress_of
 from archon_mesh.core.plan.synthesis import synthesis_messages
 from archon_mesh.llm import ModelRequest, create_model
-from archon_mesh.llm.offline_plan import expression_in, split_query, write_plan
-from archon_mesh.llm.offline_tasks import NOTICE
+from archon_mesh.llm.offline.plan import write_plan
+from archon_mesh.llm.offline.reply import NOTICE
 from archon_mesh.tools.builtin import Calculator
 from tests.unit.mesh.core.plan.plans import step, task_of
 
@@ -35,47 +35,6 @@ def plan(query: str, *tools: dict[str, Any], **fields: Any) -> list[dict[str, An
     assert text is not None
     subtasks: list[dict[str, Any]] = json.loads(text)["subtasks"]
     return subtasks
-
-
-@pytest.mark.parametrize(
-    ("query", "steps"),
-    [
-        ("What is the capital of France?", [("What is the capital of France?", ())]),
-        ("Find bread and butter", [("Find bread and butter", ())]),
-        ("15*24, and facts about 360", [("15*24", ()), ("facts about 360", ())]),
-        ("Calculate 15 * 24 and find facts about 360", [("Calculate 15 * 24", ()), ("find facts about 360", ())]),
-        ("Find a hotel and then book it", [("Find a hotel", ()), ("book it", (0,))]),
-        (
-            "Find a flight; find a hotel; then write a summary.",
-            [("Find a flight", ()), ("find a hotel", ()), ("write a summary", (1,))],
-        ),
-        ("Search for flights and book it", [("Search for flights", ()), ("book it", (0,))]),
-        ("1. Load the data\n2. Draw a chart", [("Load the data", ()), ("Draw a chart", (0,))]),
-        ("Find a hotel. Compare prices.", [("Find a hotel", ()), ("Compare prices", ())]),
-        ("", []),
-        ("and", [("and", ())]),
-    ],
-)
-def test_a_query_is_split_into_steps(query: str, steps: list[tuple[str, tuple[int, ...]]]) -> None:
-    assert [(each.text, each.after) for each in split_query(query)] == steps
-
-
-@pytest.mark.parametrize(
-    ("text", "expression"),
-    [
-        ("What is 15 * 24?", "15 * 24"),
-        ("15 x 24", "15 * 24"),
-        ("15% of 200 please", "15% of 200"),
-        ("(2 + 3) * 4", "(2 + 3) * 4"),
-        ("1,500 divided by 3", "1500 / 3"),
-        ("6 times 7", "6 * 7"),
-        ("3 facts about 360", ""),
-        ("2026-11-23T10:00", "2026-11-23"),
-        ("nothing", ""),
-    ],
-)
-def test_arithmetic_is_found_in_a_text(text: str, expression: str) -> None:
-    assert expression_in(text) == expression
 
 
 def test_arithmetic_goes_to_the_calculator() -> None:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from archon_mesh.llm.schema_references import resolved
+
 MAX_DEPTH: Final = 4
 """Levels of an answer; below them it has what is required only, and null where that is allowed."""
 
@@ -14,7 +16,7 @@ MAX_LEVELS: Final = 30
 """Levels of a schema that is followed: one may require itself."""
 
 MAX_TEXT: Final = 400
-"""Characters of a text in an answer."""
+"""Characters of a text of an answer."""
 
 _NULL: Final = {"type": "null"}
 _FORMATS: Final = {
@@ -40,8 +42,7 @@ def example_json(schema: Mapping[str, Any], text: str) -> str:
 def _example(schema: Any, root: Mapping[str, Any], text: str, depth: int) -> Any:
     if not isinstance(schema, Mapping) or depth > MAX_LEVELS:
         return None
-    if isinstance(reference := schema.get("$ref"), str):
-        return _example(_target(reference, root), root, text, depth + 1)
+    schema = resolved(schema, root)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
@@ -49,40 +50,28 @@ def _example(schema: Any, root: Mapping[str, Any], text: str, depth: int) -> Any
     for key in ("anyOf", "oneOf", "allOf"):
         if choices := sorted(schema.get(key, ()), key=lambda each: (each == _NULL) != (depth > MAX_DEPTH)):
             return _example(choices[0], root, text, depth + 1)
-    kinds = schema.get("type")
-    kind = next((each for each in kinds if each != "null"), "null") if isinstance(kinds, list) else kinds
-    match kind:
+    kinds = schema.get("type", "object" if "properties" in schema else "string")
+    match next((each for each in kinds if each != "null"), "null") if isinstance(kinds, list) else kinds:
         case "object":
-            return _object(schema, root, text, depth)
+            properties, required = schema.get("properties", {}), schema.get("required", ())
+            names = [name for name in properties if depth <= MAX_DEPTH or name in required]
+            return {name: _example(properties[name], root, text, depth + 1) for name in names}
         case "array":
-            count = max(schema.get("minItems", 0), 0 if depth > MAX_DEPTH or schema.get("maxItems") == 0 else 1)
             first = schema.get("prefixItems", [])
-            items = [*first, *[schema.get("items", {})] * max(0, count - len(first))]
+            count = max(schema.get("minItems", 0), 0 if depth > MAX_DEPTH or schema.get("maxItems") == 0 else 1)
+            items = [*first, *[schema.get("items", {})] * (count - len(first))]
             return [_example(each, root, text, depth + 1) for each in items]
         case "string":
-            return _text(schema, text)
-        case "integer" | "number":
-            return _number(schema, kind == "integer")
+            example = _FORMATS.get(str(schema.get("format", "")))
+            return example or text[: schema.get("maxLength", MAX_TEXT)].ljust(schema.get("minLength", 0), ".")
+        case "integer" | "number" as kind:
+            return int(_number(schema)) if kind == "integer" else _number(schema)
         case "boolean":
             return False
-        case "null":
-            return None
-    return _object(schema, root, text, depth) if "properties" in schema else text
+    return None
 
 
-def _object(schema: Mapping[str, Any], root: Mapping[str, Any], text: str, depth: int) -> dict[str, Any]:
-    properties, required = schema.get("properties", {}), schema.get("required", ())
-    names = [name for name in properties if depth <= MAX_DEPTH or name in required]
-    return {name: _example(properties[name], root, text, depth + 1) for name in names}
-
-
-def _text(schema: Mapping[str, Any], text: str) -> str:
-    if (example := _FORMATS.get(str(schema.get("format", "")))) is not None:
-        return example
-    return text[: schema.get("maxLength", MAX_TEXT)].ljust(schema.get("minLength", 0), ".")
-
-
-def _number(schema: Mapping[str, Any], is_integer: bool) -> float:
+def _number(schema: Mapping[str, Any]) -> float:
     step = schema.get("multipleOf", 1)
     low = schema.get("minimum", schema.get("exclusiveMinimum", -math.inf))
     high = schema.get("maximum", schema.get("exclusiveMaximum", math.inf))
@@ -91,11 +80,4 @@ def _number(schema: Mapping[str, Any], is_integer: bool) -> float:
         number += step
     if number == schema.get("exclusiveMaximum"):
         number -= step
-    return int(number) if is_integer else number
-
-
-def _target(reference: str, root: Mapping[str, Any]) -> Any:
-    target: Any = root
-    for part in reference.lstrip("#").strip("/").split("/") if reference.strip("#/") else ():
-        target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
-    return target
+    return number

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from archon_mesh.agent import Agent
-from archon_mesh.llm.offline_json import example_json
+from archon_mesh.llm.offline.example_json import example_json
 
 
 class Size(Enum):

@@ -9,7 +9,7 @@ from archon_mesh.core.awareness import awareness_chat_message, awareness_message
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
 from archon_mesh.llm import ModelReply, ModelRequest, ToolSpec, create_model
-from archon_mesh.llm.offline_tasks import NOTICE
+from archon_mesh.llm.offline.reply import NOTICE
 
 EDGES = [("requirements", "designer"), ("requirements", "implementer"), ("designer", "implementer")]
 ORDER = ["requirements", "designer", "implementer"]
@@ -132,4 +132,4 @@ async def test_a_calculator_gets_the_arithmetic_of_the_query() -> None:
 async def test_a_query_without_arithmetic_is_answered_without_the_calculator() -> None:
     reply = await ask("It must sort a list.")
     assert reply.tool_calls == ()
-    assert "```python" in reply.text
+    assert "Task: It must sort a list." in reply.text
