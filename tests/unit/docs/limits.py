@@ -21,8 +21,7 @@ HEAD: Final = """# Limits
 Everything that waits or is kept has a limit. If a caller exceeds a limit that is temporary, the response is
 `RESOURCE_EXHAUSTED` with a delay after which to retry (`RetryInfo`).
 
-This page is written by `python -m tests.unit.docs.limits` from the constants in the code, which the column "constant"
-names. A test compares it with them and holds that the tests in the last column exist.
+This page is written by `python -m tests.unit.docs.limits` from the constants in the code.
 """
 
 TAIL: Final = """
@@ -32,7 +31,8 @@ TAIL: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One row: `value` is a text with references to constants, `above` what happens above it, `tests` show it."""
+    """One row: `value` is a text with references to constants, `above` what happens above it; `tests` show it, and are
+    not on the page."""
 
     what: str
     value: str
@@ -1493,16 +1493,14 @@ def _sized(number: float, *units: str) -> str:
 def row(limit: Limit) -> str:
     """Renders one row of a table."""
     value = REFERENCE.sub(lambda match: shown(value_of(match[1], match[2]), match[3]), limit.value)
-    constants = dict.fromkeys(f"`{match[1]}:{match[2]}`" for match in REFERENCE.finditer(limit.value))
-    tests = ", ".join(f"`{name}`" for name in limit.tests)
-    return f"| {limit.what} | {value} | {limit.above} | {', '.join(constants)} | {tests} |"
+    return f"| {limit.what} | {value} | {limit.above} |"
 
 
 def page() -> str:
     """Renders the page."""
     parts = [HEAD]
     for area, limits in LIMITS.items():
-        head = "| what | limit | above it | constant | shown by |\n|---|---|---|---|---|"
+        head = "| what | limit | above it |\n|---|---|---|"
         parts.append(f"\n## {area}\n\n{head}\n" + "\n".join(map(row, limits)) + "\n")
     return "".join([*parts, TAIL])
 
