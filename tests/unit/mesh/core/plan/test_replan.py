@@ -15,6 +15,7 @@ from archon_mesh.core.plan import (
     carry_over,
     replan_reason,
 )
+from archon_mesh.core.plan.replan import MAX_PROBLEM
 from tests.unit.mesh.core.plan.plans import step, task_of
 
 DONE, FAILED = SubTaskStatus.COMPLETED, SubTaskStatus.FAILED
@@ -38,6 +39,10 @@ def failed_attempts(count: int) -> ReplanCounters:
         (ReplanCounters().with_failed(step("a")).with_completed().with_failed(step("b")), None),
         (ReplanCounters().with_failed(step("a", critical=True)), "the critical subtask a failed"),
         (ReplanCounters(confidence=0.2), "the confidence is 0.20, below 0.30"),
+        (ReplanCounters(misalignment="it books a flight"), "the plan no longer serves the query: it books a flight"),
+        (ReplanCounters(misalignment="it books a flight").with_replan(), None),
+        (ReplanCounters(misalignment="it books a flight", confidence=0.2).without_doubts(), None),
+        (ReplanCounters(misalignment="it books a flight", replans=MAX_REPLANS), None),
         (failed_attempts(3).with_replan(), None),
     ],
 )
@@ -52,6 +57,17 @@ def test_there_are_at_most_three_replans() -> None:
         assert replan_reason(counters) is not None
         counters = counters.with_replan()
     assert replan_reason(counters.with_failed(step("a", critical=True))) is None
+
+
+def test_a_failure_goes_before_a_plan_that_misses_the_query() -> None:
+    counters = ReplanCounters(misalignment="it books a flight").with_failed(step("a", critical=True))
+    assert replan_reason(counters) == "the critical subtask a failed"
+
+
+def test_a_long_problem_is_cut_in_the_reason() -> None:
+    reason = replan_reason(ReplanCounters(misalignment="x" * (MAX_PROBLEM + 5)))
+    assert reason is not None
+    assert reason.endswith("x ... [5 characters left out]")
 
 
 def test_the_policy_sets_the_limits() -> None:
