@@ -133,6 +133,17 @@ def carry_over(old: Task, new: Task) -> Task:
     )
 
 
+def is_same_work(old: Task, new: Task) -> bool:
+    """Tells whether two plans leave the same to be done, under whatever ids: the same work after the same work."""
+    return _left(old) == _left(new)
+
+
+def _left(task: Task) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    work = {subtask.id: _work(subtask) for subtask in task.subtasks}
+    left = [subtask for subtask in task.subtasks if not subtask.has_ended]
+    return sorted((work[each.id], sorted(work[id_] for id_ in each.dependencies if id_ in work)) for each in left)
+
+
 def free_id(id_: str, taken: Collection[str]) -> str:
     """Returns an id that is not taken: the given one with a number."""
     # A hyphen, because templates read what follows a dot as a path.

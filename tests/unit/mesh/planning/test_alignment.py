@@ -97,15 +97,22 @@ async def test_a_plan_in_the_wrong_direction_is_corrected() -> None:
     async def think(message: str) -> str:
         return await thinking(message)
 
+    judged = asyncio.Event()
+
+    async def check(task: Task) -> Alignment:
+        alignment = await align_by_model(judge)(task)
+        judged.set()
+        return alignment
+
     executor = PlanExecutor(
         FunctionWorker(think=think),
         planner=planner,
-        alignment=align_by_model(judge),
+        alignment=check,
         on_event=events.append,
         sleep=no_sleep,
     )
     execution = asyncio.create_task(executor.execute(wrong))
-    await until(lambda: len(judge.requests) == 1)
+    await judged.wait()
     thinking.let("Compare the airports")
     task = await execution
     assert statuses(task) == {"1": "completed", "2": "completed", "4": "completed", "5": "completed"}
