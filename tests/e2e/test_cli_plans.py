@@ -272,6 +272,39 @@ async def test_edit_replaces_what_has_not_begun(stage: Stage, tmp_path: Path) ->
         await snail.kill()
 
 
+async def test_a_run_whose_plan_strays_gets_another_plan(stage: Stage) -> None:
+    """The planner knows nothing of checks: it replies its next plan, as one of an earlier version would."""
+    first = {"id": "a", "description": "find facts about trains", "role": "coder"}
+    strays = {"subtasks": [first, SLOW | {"dependencies": ["a"]}, first | {"id": "c", "dependencies": ["slow"]}]}
+    other = {
+        "subtasks": [first | {"id": "d", "description": "buy a ticket", "dependencies": ["a"]}],
+        "reason": "it waits",
+    }
+    arguments = ("run", "x", "--strategy", "plan", "--planner", "drafter", "--timeout", str(PATIENCE))
+    async with stage.agent("drafter", strays, other), stage.agent("snail", delay=PATIENCE):
+        result = await stage.archon(*arguments, "--check-alignment")
+    assert result.code == 0, result.err
+    because = "because the plan no longer serves the query: it waits"
+    assert f"plan 2 made, replaces plan 1, {because}" in result.out + result.err
+    shown = stage.terminal.archon("show", "last").out
+    assert "planner" not in shown.partition("drafter")[0]
+    assert "drafter (check of plan 1)" in shown
+
+
+def test_ask_has_its_plan_checked(terminal: Terminal) -> None:
+    query = "Calculate 15 * 24; then find facts about the result; then describe these facts"
+    result = terminal.archon("ask", query, "--check-alignment")
+    assert result.code == 0, result.err
+    assert "planner (check of plan 1)" in terminal.archon("show", "last").out
+    direct = terminal.archon("ask", "Which facts are known about 360?", "--check-alignment", "--quiet")
+    assert (direct.code, direct.err) == (0, ""), "without a plan there is nothing to check"
+
+
+def test_check_alignment_needs_a_plan(terminal: Terminal) -> None:
+    result = terminal.archon("run", "x", "--check-alignment")
+    assert (result.code, "--check-alignment needs --strategy plan" in result.err) == (USAGE, True)
+
+
 @pytest.mark.slow
 @pytest.mark.liveness
 async def test_a_planner_that_is_killed_while_it_plans_plans_again(stage: Stage) -> None:

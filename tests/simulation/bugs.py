@@ -209,6 +209,10 @@ def _expansions_drop_what_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_reply, "expanded", careless)
 
 
+def _checks_go_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine, "without_outdated_check", lambda run, decided: decided)
+
+
 def _ids_are_enough(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide_plan, "_continues", lambda run, step: True)
 
@@ -297,4 +301,5 @@ BUGS: Final[dict[str, Bug]] = {
     "an expansion drops steps that run": Bug("V25", _expansions_drop_what_runs, "plans"),
     "results of steps are not checked": Bug("V26", _results_unchecked, "plans"),
     "a new step takes over the task of another with its id": Bug("V27", _ids_are_enough, "plans"),
+    "a check of a plan goes on beside a replan": Bug("V28", _checks_go_on, "plans that are checked"),
 }

@@ -43,7 +43,8 @@ class Clients:
         goal.goal.add(text=f"goal {number}")
         timeout = SHORT_TIMEOUT if self._world.dice.fault("run of a short time", 0.04) else RUN_TIMEOUT
         if self._world.plans and random.random() < 0.8:
-            return self._with_rules(planned_submission(number, roles, timeout))
+            submission = planned_submission(number, roles, timeout)
+            return self._with_rules(replace(submission, check_alignment=self._world.alignment))
         submission = Submission("", "default", f"q{number}", "", "pipeline", roles, self._edges, timeout, goal)
         submission = self._with_rules(submission)
         if self._world.stateful:

@@ -39,17 +39,27 @@ class Outcome:
 
 
 def run_seed(
-    seed: int, *, stateful: bool = False, plans: bool = False, people: bool = False, forks: int = 0, stops: int = 0
+    seed: int,
+    *,
+    stateful: bool = False,
+    plans: bool = False,
+    people: bool = False,
+    alignment: bool = False,
+    forks: int = 0,
+    stops: int = 0,
 ) -> Outcome:
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
-    rules by which people are asked. Raises Violation, or the error of a component that failed."""
-    return cast(Outcome, run_virtual(_course(seed, stateful, plans, people, forks, stops)))
+    rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. Raises
+    Violation, or the error of a component that failed."""
+    return cast(Outcome, run_virtual(_course(seed, forks, stops, stateful, plans, people, alignment)))
 
 
-async def _course(seed: int, stateful: bool, plans: bool, people: bool, forks: int, stops: int) -> Outcome:
+async def _course(
+    seed: int, forks: int, stops: int, stateful: bool, plans: bool, people: bool, alignment: bool
+) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
-    world = World(dice, loop, stateful=stateful, plans=plans, people=people)
+    world = World(dice, loop, stateful=stateful, plans=plans, people=people, alignment=alignment)
     async with machine(dice.random, world.network.stream, world.wall, world.check.executed, world.check.driver_failed):
         inputs, states = await _mesh(world, dice, forks, stops)
     return Outcome(seed, dice.fired, states, inputs, loop.now)

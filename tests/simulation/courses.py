@@ -10,6 +10,7 @@ COURSES: Final[dict[str, dict[str, Any]]] = {
     "stateful": {"stateful": True},
     "plans": {"plans": True},
     "forks and stops": {"forks": 8, "stops": 6},
+    "plans that are checked": {"plans": True, "alignment": True, "forks": 2},
 }
 """The arguments of `run_seed` by the name of the course."""
 
@@ -86,6 +87,15 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "step failed",
     ),
     "forks and stops": ("answer reused by a fork", "agent stopped on purpose", "attempt given back"),
+    "plans that are checked": (
+        "check of a plan stopped",
+        "plan edited",
+        "plan expanded",
+        "plan found aligned",
+        "plan found misaligned",
+        "plan made anew",
+        "plan replaced by a check",
+    ),
 }
 """Faults, and consequences of faults, each of which occurs in some seed of the course."""
 
@@ -153,6 +163,7 @@ SEEDS: Final[dict[str, tuple[int, ...]]] = {
         95,
         99,
     ),
+    "plans that are checked": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
 }
 """The seeds that `make test` plays: `python -m tests.simulation.run --faults` finds them."""
 

@@ -1,5 +1,5 @@
-"""Runs with a plan in the simulation: random planners, steps that fail, expansions, edits; and lines 18 to 21 of
-docs/durability.md, which their journals have to hold."""
+"""Runs with a plan in the simulation: random planners, steps that fail, expansions, checks, edits; and lines 18 to 20 and
+25 to 28 of docs/durability.md, which their journals have to hold."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import text_of
+from archon_mesh.core.plan import MAX_ALIGNMENT_CHECKS
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.plan_state import keeps_task
 from archon_mesh.core.run.types import PlanTarget, Submission, TaskState
@@ -39,14 +40,19 @@ def planned_submission(number: int, roles: Sequence[str], timeout: float) -> Sub
 
 
 def reply_of(task: TaskContext, dice: Dice) -> str:
-    """Returns the reply of a planner: a random plan, at times a wrong one; or the synthesis."""
+    """Returns the reply of a planner: a random plan, at times a wrong one; that the plan is aligned; or the synthesis."""
     request = task.plan_request
     assert request is not None
     if request.synthesise:
         return f"synthesis<{'|'.join(item.text for item in task.context)}>"
     if dice.fault("planner's reply is no plan", 0.05):
         return "I cannot."
-    if request.expand:
+    if request.align and dice.random.random() < 0.7:
+        dice.fired["plan found aligned"] += 1
+        return '{"aligned": true}'
+    if request.align:
+        dice.fired["plan found misaligned"] += 1
+    elif request.expand:
         dice.fired["plan expanded"] += 1
     elif request.revision > 1:
         dice.fired["plan made anew"] += 1
@@ -54,7 +60,7 @@ def reply_of(task: TaskContext, dice: Dice) -> str:
     if len(steps) > 1 and dice.fault("planner's reply has a cycle", 0.05):
         steps[0]["dependencies"].append(steps[-1]["id"])
         steps[-1]["dependencies"].append(steps[0]["id"])
-    return json.dumps({"goal": "goal", "subtasks": steps})
+    return json.dumps({"goal": "goal", "subtasks": steps, **({"reason": "it strays"} if request.align else {})})
 
 
 def _random_steps(random: Random, request: agent_pb2.PlanRequest) -> list[dict[str, Any]]:
@@ -127,10 +133,31 @@ def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest |
 
 
 def validate_plans(world: World) -> None:
-    """Checks lines 18 to 21 on the journals of all runs with a plan."""
+    """Checks lines 18 to 20 and 25 to 28 on the journals of all runs with a plan."""
     for book in world.check.books.values():
         if book.state.plan is not None:
             _validate(book, world.dice)
+            _checks(book, world.dice)
+
+
+def _checks(book: Book, dice: Dice) -> None:
+    """V28: the planner is asked about a plan while it has nothing else to do, and not too often."""
+    open_tasks: dict[str, bool] = {}
+    submission, checks = book.state.submission, 0
+    for event in book.facts:
+        if isinstance(event, (ev.ResultReceived, ev.TaskEnded, ev.TaskStopping)):
+            dice.fired["check of a plan stopped"] += open_tasks.pop(event.task_id, False) and (
+                isinstance(event, ev.TaskStopping)
+            )
+        elif isinstance(event, ev.Planned) and event.reason:
+            dice.fired["plan replaced by a check"] += 1
+        elif isinstance(event, ev.TaskCreated) and not (event.step_id or event.parent):
+            must("V28", not (open_tasks and event.align), f"{event.task_id} checks a plan beside {[*open_tasks]}")
+            must("V28", not any(open_tasks.values()), f"{event.task_id} was created beside the check {[*open_tasks]}")
+            open_tasks[event.task_id] = event.align
+            checks += event.align
+    is_asked_for = submission is not None and submission.check_alignment
+    must("V28", checks <= (MAX_ALIGNMENT_CHECKS if is_asked_for else 0), f"{checks} checks of the plan")
 
 
 def _validate(book: Book, dice: Dice) -> None:

@@ -10,7 +10,14 @@ from tests.simulation.played import assert_seeds_hold
 pytestmark = pytest.mark.slow
 
 FIRST = 1000
-SEEDS = {"plain": 80, "plans with people": 25, "stateful": 30, "plans": 30, "forks and stops": 25}
+SEEDS = {
+    "plain": 80,
+    "plans with people": 25,
+    "stateful": 30,
+    "plans": 30,
+    "forks and stops": 25,
+    "plans that are checked": 25,
+}
 """The number of seeds by course."""
 
 

@@ -22,12 +22,20 @@ class World:
     """A simulated mesh. `check` receives all that is stored and sent."""
 
     def __init__(
-        self, dice: Dice, loop: VirtualLoop, *, stateful: bool = False, plans: bool = False, people: bool = False
+        self,
+        dice: Dice,
+        loop: VirtualLoop,
+        *,
+        stateful: bool = False,
+        plans: bool = False,
+        people: bool = False,
+        alignment: bool = False,
     ) -> None:
         self.dice = dice
         self.stateful = stateful
         self.plans = plans
         self.people = people
+        self.alignment = alignment
         self.loop = loop
         self.check = Check(loop)
         self.store = SharedStore(self.check)

@@ -117,7 +117,7 @@ class PlannedRun:
         async def on_event(event: PlanEvent) -> None:
             await self._report(state, event)
 
-        names = ("policy", "check", "max_parallel", "max_attempts", "timeout")
+        names = ("policy", "check", "alignment", "max_parallel", "max_attempts", "timeout")
         options: dict[str, Any] = {name: self._options[name] for name in names if name in self._options}  # type: ignore[literal-required]
         return PlanExecutor(worker, planner=planner, on_event=on_event, **options)
 

@@ -1,4 +1,5 @@
-"""Answers what a run asks its planner for: a plan over the roles of the mesh, or one answer of all results.
+"""Answers what a run asks its planner for: a plan over the roles of the mesh, whether it still leads to the goal, or
+one answer of all results.
 
 The plan is made by the Planner of `archon_mesh.planning`, with the model, the hooks and the budget of the agent's run.
 """
@@ -25,12 +26,12 @@ from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.plan_worker import RunModel
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.core.plan import MAX_SUBTASKS, SubTaskStatus, Task
+from archon_mesh.core.plan import MAX_SUBTASKS, ReplanCounters, SubTaskStatus, Task, replan_reason
 from archon_mesh.core.plan.prompt import RoleProfile
 from archon_mesh.core.plan.synthesis import only_result, synthesis_messages
 from archon_mesh.llm.base import ModelRequest, ToolSpec
 from archon_mesh.node.task_hooks import TaskMiddleware, current_attempt
-from archon_mesh.planning import Planner, parse_context
+from archon_mesh.planning import Planner, align_by_model, parse_context
 from archon_mesh.planning.planner import TEMPERATURE
 from archon_mesh.planning.wire import task_from_proto
 from archon_mesh.tools.people.ask import PersonQuestion, QuestionAsked
@@ -38,6 +39,9 @@ from archon_mesh.tools.people.ask import PersonQuestion, QuestionAsked
 _CLARIFICATION: Final = "clarification"
 """The id of the one question that a planner may ask about a goal, and of the call that stands for it in the
 checkpoint."""
+
+_ALIGNED: Final = json.dumps({"aligned": True})
+"""The reply that the plan in force still leads to the goal."""
 
 _KEYS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
@@ -74,8 +78,8 @@ class PlanRequestRun:
     async def answer(
         self, state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage]
     ) -> str:
-        """Finds the answer in place of `run_loop`: a plan as JSON, or the text that answers the query. Raises what
-        `Planner.create_plan` raises."""
+        """Finds the answer in place of `run_loop`: a plan as JSON, that the plan in force is aligned, or the text that
+        answers the query. Raises what `Planner.create_plan` raises."""
         outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
         if outcome.decision is HookDecision.STOP:
             return str(outcome.value)
@@ -110,11 +114,16 @@ class PlanRequestRun:
             temperature=TEMPERATURE if temperature is None else temperature,
             clarify=None if answered else _ask,
         )
-        tools = _tools(request.targets)
+        tools, problem = _tools(request.targets), ""
         if request.previous.steps:
             reason = request.reason or "the plan cannot be completed"
             previous = self._previous(goal)
             previous = replace(previous, context={**previous.context, **known})
+            if request.align:
+                problem = (await align_by_model(model)(previous)).problem
+                if not problem:
+                    return _ALIGNED
+                reason = replan_reason(ReplanCounters(misalignment=problem)) or problem
             if request.expand:
                 task = await planner.expand(previous, request.expand, tools, faults=request.faults)
             else:
@@ -126,6 +135,8 @@ class PlanRequestRun:
             new = [each for each in new if each not in self._previous(goal).subtasks]
         left = [{name: getattr(each, name) for name in _KEYS} for each in new]
         reply: dict[str, Any] = {"goal": task.goal, "subtasks": left}
+        if problem:
+            reply["reason"] = problem
         if planner.changes:
             reply["changes"] = list(planner.changes)
         return json.dumps(reply, ensure_ascii=False, default=str)

@@ -1,5 +1,6 @@
 """Planning: a planner that makes plans with a model, and their execution in this process."""
 
+from archon_mesh.planning.alignment import Alignment, AlignmentCheck, align_by_model
 from archon_mesh.planning.attempts import Measured
 from archon_mesh.planning.check import CheckedResult, check_by_model, check_by_rules
 from archon_mesh.planning.decide import Decision, TaskMode, decide
@@ -12,6 +13,8 @@ from archon_mesh.planning.task_outcome import TaskOutcome
 from archon_mesh.planning.worker import Spending, Worker
 
 __all__ = [
+    "Alignment",
+    "AlignmentCheck",
     "CheckedResult",
     "Decision",
     "MalformedPlan",
@@ -26,6 +29,7 @@ __all__ = [
     "TaskMode",
     "TaskOutcome",
     "Worker",
+    "align_by_model",
     "check_by_model",
     "check_by_rules",
     "create_plan",

@@ -26,6 +26,7 @@ from archon_mesh.core.plan import (
     replan_reason,
     skip_dependants,
 )
+from archon_mesh.planning.alignment import AlignmentCheck, AlignmentChecks
 from archon_mesh.planning.attempts import FATAL, MAX_ATTEMPTS, TIMEOUT, Attempts, Measured, Sleep, SubTaskRun
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.errors import PlanFailed, PlanNotApproved
@@ -57,9 +58,11 @@ class PlanExecutor:
 
     `worker` has the tools, the model and the agents. Without a `planner` there are no replans: what depends on a failed
     subtask is skipped, and a failed critical subtask fails the plan. `check` is asked about each result after the rules
-    (`check_by_rules`). `timeout` is in seconds, for each of `max_attempts` attempts at a subtask. `on_event` receives
-    every PlanEvent. The planner is also asked for what takes the place of subtasks with `expand`, and of those with
-    `expand_on_failure` that failed, while others are being executed; that is no replan.
+    (`check_by_rules`). `alignment` is asked after a subtask has completed, while others have not begun, whether the
+    plan still serves the query: if it does not, the plan is made anew, as far as replans are left. `timeout` is in
+    seconds, for each of `max_attempts` attempts at a subtask. `on_event` receives every PlanEvent. The planner is also
+    asked for what takes the place of subtasks with `expand`, and of those with `expand_on_failure` that failed, while
+    others are being executed; that is no replan.
 
     `task` is the plan as it is now, at any time; `plans` has those that were given up; `measured` says what each
     subtask took.
@@ -72,6 +75,7 @@ class PlanExecutor:
         planner: PlanSource | None = None,
         policy: ReplanPolicy | None = None,
         check: ResultCheck | None = None,
+        alignment: AlignmentCheck | None = None,
         max_parallel: int = MAX_PARALLEL,
         max_attempts: int = MAX_ATTEMPTS,
         timeout: float = TIMEOUT,
@@ -88,6 +92,8 @@ class PlanExecutor:
         self._attempts = Attempts(
             worker, check=check, max_attempts=max_attempts, timeout=timeout, clock=clock, sleep=sleep
         )
+        self._alignment = alignment
+        self._checks = AlignmentChecks(alignment, 0)
         self._max_parallel = max_parallel
         self._on_event = on_event
         self._task: Task | None = None
@@ -143,6 +149,8 @@ class PlanExecutor:
         self._task = _without_executing(task)
         self.plans, self.measured = [], {}
         self._handled, self._expansions, self._numbers = set(), 0, {}
+        limit = self._policy.max_alignment_checks if self._planner is not None else 0
+        self._checks = AlignmentChecks(self._alignment, limit)
         try:
             return await self._execute()
         finally:
@@ -171,7 +179,10 @@ class PlanExecutor:
                 elif self._asked is None and self._lower_confidence():
                     continue
                 await self._start_ready()
-            if reason is None and not self._running and self._asked is None and has_ended(self._current()):
+                if not self._is_last_replan():
+                    self._checks.start(self._current())
+            is_idle = not self._running and self._asked is None and self._checks.running is None
+            if reason is None and is_idle and has_ended(self._current()):
                 return await self._finished()
             await self._wait()
 
@@ -223,12 +234,13 @@ class PlanExecutor:
         await self._report(PlanEventKind.SUBTASK_RETRIED, subtask, problem)
 
     async def _wait(self) -> None:
-        """Waits until a subtask has ended, the planner has replied, or the executor is paused, resumed or cancelled;
-        then notes what ended."""
+        """Waits until a subtask or a check of the alignment has ended, the planner has replied, or the executor is
+        paused, resumed or cancelled; then notes what ended."""
         changed = asyncio.create_task(self._changed.wait(), name="plan changed")
         planning = {self._asked.reply} if self._asked is not None else set()
+        checking = {self._checks.running} if self._checks.running is not None else set()
         try:
-            await asyncio.wait({*self._running, *planning, changed}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*self._running, *planning, *checking, changed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             changed.cancel()
         fatal: BaseException | None = None
@@ -240,6 +252,8 @@ class PlanExecutor:
                 await self._ended(running.result())
         if fatal is not None:
             raise fatal
+        if (problem := self._checks.take()) and not self._is_last_replan():
+            self._counters = replace(self._counters, misalignment=problem)
         if self._asked is not None and self._asked.reply.done():
             await self._planned(self._asked)
 
@@ -251,6 +265,7 @@ class PlanExecutor:
             self._task = self._current().update_subtask(done)
             confidence = min(self._counters.confidence, run.confidence)
             self._counters = replace(self._counters.with_completed(done.id), confidence=confidence)
+            self._checks.completed()
             await self._report(PlanEventKind.SUBTASK_COMPLETED, done)
             return
         failed = replace(run.subtask, status=SubTaskStatus.FAILED, result=run.problem)
@@ -279,15 +294,15 @@ class PlanExecutor:
     # Replans and the end ---------------------------------------------------------------------------------------------
 
     async def _ask_for_replan(self, reason: str) -> bool:
-        """Asks the planner for another plan. Returns whether it was asked: a low confidence may be no cause.
+        """Asks the planner for another plan. Returns whether it was asked: without a failure there may be no cause.
 
         Raises PlanFailed if there is no planner, or no replan is left.
         """
         task, planner = self._current(), self._planner
         has_failed = self._has_failed()
-        if not has_failed and (planner is None or self._is_last_replan() or has_ended(task)):
-            # A low confidence alone is no reason to give up what may still succeed.
-            self._counters = replace(self._counters, confidence=1.0)
+        has_nothing_left = has_ended(task) and not self._counters.misalignment
+        if not has_failed and (planner is None or self._is_last_replan() or has_nothing_left):
+            self._counters = self._counters.without_doubts()
             return False
         if planner is None or self._is_last_replan():
             raise await self._failure(reason)
@@ -326,10 +341,12 @@ class PlanExecutor:
         if self._has_failed():
             raise await self._failure(f"{asked.reason}, and there is no new plan: {error}") from error
         self._counters = self._counters.with_replan()
+        self._checks.abandon()
 
     async def _replanned(self, asked: _Asked, new_task: Task) -> None:
         self.plans.append(self._current())
         self._task, self._counters = new_task, self._counters.with_replan()
+        self._checks.abandon()
         await self._report(PlanEventKind.REPLANNED, message=asked.reason)
 
     async def _expanded(self, asked: _Asked, new_task: Task) -> None:
@@ -344,8 +361,8 @@ class PlanExecutor:
         await self._report(PlanEventKind.EXPANDED, message=", ".join(asked.places))
 
     def _has_failed(self) -> bool:
-        """Tells whether there is more cause for another plan than a low confidence."""
-        return replan_reason(replace(self._counters, replans=0, confidence=1.0), self._policy) is not None
+        """Tells whether a failure is a cause for another plan."""
+        return replan_reason(replace(self._counters.without_doubts(), replans=0), self._policy) is not None
 
     def _is_last_replan(self) -> bool:
         return self._counters.replans >= self._policy.max_replans
@@ -370,10 +387,11 @@ class PlanExecutor:
         return PlanFailed(f"the plan failed{after}: {reason}.", self.plans, simpler_goal(task))
 
     async def _stop(self) -> None:
-        """Cancels what is executing, and the planner, and waits for their end."""
+        """Cancels what is executing, the planner and checks of the alignment, and waits for their end."""
         running: list[asyncio.Task[Any]] = list(self._running)
         if self._asked is not None:
             running.append(self._asked.reply)
+        running += self._checks.tasks
         for each in running:
             each.cancel()
         if running:
@@ -384,6 +402,7 @@ class PlanExecutor:
             for each in left:
                 _log.warning("%s ignores that it was cancelled", each.get_name())
         self._running.clear()
+        self._checks.abandon()
         self._asked = None
         self._task = _without_executing(self._current())
 

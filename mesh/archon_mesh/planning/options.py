@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from archon_mesh.core.plan import ReplanPolicy
+from archon_mesh.planning.alignment import AlignmentCheck
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.decide import TaskMode
 from archon_mesh.planning.events import PlanEventHandler
@@ -28,6 +29,7 @@ class TaskOptions(TypedDict, total=False):
     clarify: Clarify
     policy: ReplanPolicy
     check: ResultCheck
+    alignment: AlignmentCheck
     max_parallel: int
     max_attempts: int
     timeout: float

@@ -60,6 +60,17 @@ def parse_plan(text: str, query: str, task_id: str) -> Task:
     return Task(task_id, query, goal, _subtasks(items), _arguments(data.get("context")))
 
 
+def parse_alignment(text: str, query: str, task_id: str) -> tuple[Task | None, str, tuple[str, ...]]:
+    """Returns the plan with which a planner replaces one that no longer leads to the goal, the reason for it, and what
+    the planner has repaired in it; no plan if the reply says that the one in force is aligned. Raises MalformedPlan if
+    it says neither."""
+    for value, complete in _values(without_thinking(text[:MAX_REPLY])):
+        if isinstance(value, dict) and complete and value.get("aligned") is True:
+            return None, "", ()
+    plan = parse_plan(text, query, task_id)
+    return plan, _text(read_reply(text).get("reason")), parse_changes(text)
+
+
 def parse_question(text: str) -> str:
     """Returns the question that a planner asks in place of a plan, or an empty text."""
     try:

@@ -92,6 +92,8 @@ async def handle(task: TaskContext) -> Answer | str | Question:
         return NOTHING_DONE if NOTHING in task.allowed_tools else _approval(task)
     if request.synthesise:
         return "\n\n".join(item.text for item in task.context)
+    if request.align:
+        return Answer(json.dumps({"aligned": True}), publish=False)  # a workflow is followed as it is
     workflow, arguments = workflow_in(task.parts)
     if request.faults:
         faults = "; ".join(request.faults[:5])

@@ -57,6 +57,7 @@ class RunOptions(TypedDict, total=False):
     versions: Mapping[str, str] | None
     strategy: str
     planner: str
+    check_alignment: bool
     budget: common_pb2.Budget | None
     session_id: str
     request_id: str
@@ -168,6 +169,7 @@ class Client:
         versions: Mapping[str, str] | None = None,
         strategy: str = "",
         planner: str = "",
+        check_alignment: bool = False,
         budget: common_pb2.Budget | None = None,
         session_id: str = "",
         request_id: str = "",
@@ -179,7 +181,8 @@ class Client:
 
         `strategy` is `pipeline`, `agent` or `plan`; by default a single role is run as an agent, none or several as a
         pipeline. With `plan` the role `planner` (by default `planner`) makes a plan, whose steps go to `roles`, or to
-        all other roles with an instance.
+        all other roles with an instance. With `check_alignment` the planner is also asked, after steps have completed
+        while others have not begun, whether the plan still leads to the goal; one that does not is made anew.
         `budget` limits what the run may spend. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
         `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
         end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
@@ -195,6 +198,7 @@ class Client:
             versions=versions,
             strategy=strategy,
             planner=planner,
+            check_alignment=check_alignment,
             budget=budget,
             session_id=session_id,
             request_id=request_id,
@@ -362,6 +366,7 @@ class Client:
         *,
         roles: Sequence[str] = (),
         planner: str = "",
+        check_alignment: bool = False,
         budget: common_pb2.Budget | None = None,
         session_id: str = "",
         timeout: float | None = None,
@@ -370,7 +375,8 @@ class Client:
         """Returns one answer to a query that may take several steps, by the strategy that `choose_strategy` says, with
         which `on_choice` is called. A run that is not waited for to its end is cancelled.
 
-        The arguments are those of `submit`. Raises what `choose_strategy` and `submit` raise, and the run's failure.
+        The arguments are those of `submit`; `check_alignment` counts if the query is planned. Raises what
+        `choose_strategy` and `submit` raise, and the run's failure.
         """
         choice = await self.choose_strategy(query, roles=roles, planner=planner)
         if on_choice is not None:
@@ -380,6 +386,7 @@ class Client:
             roles=choice.roles,
             strategy=choice.strategy,
             planner=planner if choice.strategy == "plan" else "",
+            check_alignment=check_alignment and choice.strategy == "plan",
             budget=budget,
             session_id=session_id,
             timeout=timeout,
@@ -460,6 +467,7 @@ def submit_request(
     versions: Mapping[str, str] | None = None,
     strategy: str = "",
     planner: str = "",
+    check_alignment: bool = False,
     budget: common_pb2.Budget | None = None,
     session_id: str = "",
     request_id: str = "",
@@ -477,6 +485,7 @@ def submit_request(
         versions=versions,
         strategy=_strategy(strategy),
         planner=planner,
+        check_alignment=check_alignment,
         budget=budget,
         session_id=session_id,
         metadata=metadata,

@@ -44,6 +44,7 @@ class RunRequest:
     """Empty for a new one."""
     planner: str = ""
     metadata: Mapping[str, str] | None = None
+    check_alignment: bool = False
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Client.submit` besides the goal."""
@@ -51,6 +52,7 @@ class RunRequest:
             "roles": self.roles,
             "strategy": self.strategy,
             "planner": self.planner,
+            "check_alignment": self.check_alignment,
             "metadata": self.metadata,
             "budget": self.budget,
             "session_id": self.session_id,

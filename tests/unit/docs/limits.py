@@ -1196,6 +1196,24 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_after_three_replans_the_plan_fails_with_a_suggestion"],
         ),
         Limit(
+            "Checks of a task's alignment with its query; time of one; characters of what it finds",
+            "{archon_mesh.core.plan.replan:MAX_ALIGNMENT_CHECKS}, `max_alignment_checks` of `ReplanPolicy`; "
+            "{archon_mesh.planning.alignment:ALIGNMENT_TIMEOUT|seconds}; {archon_mesh.core.plan.replan:MAX_PROBLEM}",
+            "No further check is made; the plan counts as aligned; the text is cut.",
+            [
+                "test_checks_of_a_task_are_bounded",
+                "test_a_check_that_never_ends_counts_as_aligned",
+                "test_a_long_problem_is_cut_in_the_reason",
+            ],
+        ),
+        Limit(
+            "Characters of results that such a check sees; of one result; steps",
+            "{archon_mesh.core.plan.alignment:MAX_RESULTS_SHOWN}; {archon_mesh.core.plan.alignment:MAX_RESULT_SHOWN}; "
+            "{archon_mesh.core.plan.alignment:MAX_STEPS_SHOWN}",
+            "Results are cut, the oldest ones first; of further steps only the number is shown.",
+            ["test_what_the_model_sees_is_bounded"],
+        ),
+        Limit(
             "Characters of a result; of the arguments of a subtask with their templates filled; levels of arguments",
             "{archon_mesh.planning.check:MAX_RESULT}; {archon_mesh.core.plan.templates:MAX_CHARACTERS}; "
             "{archon_mesh.core.plan.templates:MAX_DEPTH}",

@@ -21,6 +21,7 @@ from archon_mesh.core.plan.progress import block_dependants, has_ended, ready_su
 from archon_mesh.core.plan.repair import repair
 from archon_mesh.core.plan.replan import (
     DEFAULT_POLICY,
+    MAX_ALIGNMENT_CHECKS,
     MAX_REPLANS,
     ReplanCounters,
     ReplanPolicy,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_POLICY",
+    "MAX_ALIGNMENT_CHECKS",
     "MAX_EXPANSIONS",
     "MAX_PLAN_SUBTASKS",
     "MAX_REPLANS",

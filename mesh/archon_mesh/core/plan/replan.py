@@ -11,20 +11,29 @@ from archon_mesh.core.plan.errors import shown
 from archon_mesh.core.plan.subtask import SubTask, SubTaskStatus
 from archon_mesh.core.plan.task import Task
 from archon_mesh.core.plan.templates import replace_keys, root_of
+from archon_mesh.core.shorten import shortened
 
 MAX_REPLANS: Final = 3
 """How often a plan is made anew."""
+
+MAX_ALIGNMENT_CHECKS: Final = 20
+"""How often it is checked whether a plan in progress still serves its query."""
+
+MAX_PROBLEM: Final = 1_000
+"""Characters of what such a check has found."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplanPolicy:
     """When a plan is made anew: after so many failed attempts of one subtask, or failed subtasks in a row, or if the
-    confidence is below a value from 0 to 1. A failed critical subtask is enough in itself."""
+    confidence is below a value from 0 to 1. A failed critical subtask is enough in itself, and so is a check of the
+    plan's alignment with the query that finds none; `max_alignment_checks` are made at most."""
 
     failures_of_subtask: int = 3
     consecutive_failures: int = 2
     min_confidence: float = 0.3
     max_replans: int = MAX_REPLANS
+    max_alignment_checks: int = MAX_ALIGNMENT_CHECKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,8 @@ class ReplanCounters:
 
     `failures` has the failed attempts by subtask, `consecutive_failures` the subtasks that failed since the last one
     that completed, `critical_failure` the id of a failed critical subtask. `confidence` is that in the subtask that
-    is next, or in the last result, from 0 to 1.
+    is next, or in the last result, from 0 to 1. `misalignment` says why the plan no longer serves the query; empty if
+    nothing is known against it.
     """
 
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -41,6 +51,7 @@ class ReplanCounters:
     critical_failure: str | None = None
     confidence: float = 1.0
     replans: int = 0
+    misalignment: str = ""
 
     def with_failed_attempt(self, subtask_id: str) -> ReplanCounters:
         """Counts a failed attempt of a subtask."""
@@ -50,6 +61,11 @@ class ReplanCounters:
         """Counts a subtask that has failed for good."""
         critical = subtask.id if subtask.critical else self.critical_failure
         return replace(self, consecutive_failures=self.consecutive_failures + 1, critical_failure=critical)
+
+    def without_doubts(self) -> ReplanCounters:
+        """Returns the counters with the failures alone. A low confidence, and a plan that does not serve the query, are
+        no reason to give up what may still succeed."""
+        return replace(self, confidence=1.0, misalignment="")
 
     def with_completed(self, subtask_id: str = "") -> ReplanCounters:
         """Counts a subtask that has completed, whatever failed attempts it had."""
@@ -75,6 +91,8 @@ def replan_reason(counters: ReplanCounters, policy: ReplanPolicy = DEFAULT_POLIC
             return f"subtask {shown(id_)} failed {count} times"
     if counters.consecutive_failures >= policy.consecutive_failures:
         return f"{counters.consecutive_failures} subtasks in a row failed"
+    if counters.misalignment:
+        return f"the plan no longer serves the query: {shortened(counters.misalignment, MAX_PROBLEM)}"
     if counters.confidence < policy.min_confidence:
         return f"the confidence is {counters.confidence:.2f}, below {policy.min_confidence:.2f}"
     return None
@@ -113,6 +131,17 @@ def carry_over(old: Task, new: Task) -> Task:
         (*kept, *(renamed(each, names) for each in added)),
         {**old.context, **new.context},
     )
+
+
+def is_same_work(old: Task, new: Task) -> bool:
+    """Tells whether two plans leave the same to be done, under whatever ids: the same work after the same work."""
+    return _left(old) == _left(new)
+
+
+def _left(task: Task) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    work = {subtask.id: _work(subtask) for subtask in task.subtasks}
+    left = [subtask for subtask in task.subtasks if not subtask.has_ended]
+    return sorted((work[each.id], sorted(work[id_] for id_ in each.dependencies if id_ in work)) for each in left)
 
 
 def free_id(id_: str, taken: Collection[str]) -> str:

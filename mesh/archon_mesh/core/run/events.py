@@ -47,7 +47,8 @@ class TaskCreated:
     """A task of one role was created: by the run, or by the delegation of the task `parent`.
 
     `predecessors` are the tasks that it waits for, and `step_id` is the step of a plan that it executes. A task of a
-    pipeline has neither: its predecessors follow from the edges of the submission.
+    pipeline has neither: its predecessors follow from the edges of the submission. With `align` the planner is asked
+    whether the plan in force still leads to the goal.
     """
 
     task_id: str
@@ -55,6 +56,7 @@ class TaskCreated:
     parent: str = ""
     predecessors: tuple[str, ...] = ()
     step_id: str = ""
+    align: bool = False
 
 
 @value
@@ -64,7 +66,8 @@ class Planned:
     Steps that have completed, and those in progress whose ids the plan has, keep their tasks; the other tasks of the
     plan before were ended by the events before this one, and the events after it create those of the new steps.
     `changes` are the repairs that the plan needed. With `expansion`, the planner completed the plan as far as it could,
-    which is no replan: steps that wait as before keep their tasks too.
+    which is no replan: steps that wait as before keep their tasks too. `reason` says why a plan that was asked whether
+    it still leads to the goal was replaced.
     """
 
     task_id: str
@@ -74,6 +77,7 @@ class Planned:
     identity: str = ""
     edit_id: str = ""
     expansion: bool = False
+    reason: str = ""
 
 
 @value
@@ -196,6 +200,8 @@ class ApprovalRequested:
     changes: tuple[str, ...] = ()
     message: str = field(default="", compare=False)
     """The text of the question."""
+    reason: str = ""
+    """As in Planned."""
 
 
 @value

@@ -135,11 +135,13 @@ class ResultIn:
 class PlanIn(ResultIn):
     """The result of the planner's task: with the plan in its text, or, if there is no plan, with the faults of the
     text, each a pair of the step (empty: the whole) and a description. `changes` is what the planner says that it has
-    repaired itself."""
+    repaired itself. A planner that was asked whether the plan still leads to the goal gives no plan if it does, and
+    the `reason` with another plan."""
 
     plan: Plan | None = None
     faults: tuple[tuple[str, str], ...] = ()
     changes: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @value

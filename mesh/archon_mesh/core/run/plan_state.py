@@ -46,6 +46,12 @@ class PlanState:
     """Failed steps that an expansion was for."""
     expansions: int = 0
     """How often the plan was expanded."""
+    alignment: str = ""
+    """The planner's task that checks whether the plan still leads to the goal; empty if none is in progress."""
+    alignments: int = 0
+    """How many such tasks there were."""
+    unchecked: bool = False
+    """True if a step has completed since that task was asked."""
     synthesis: str = ""
     """The planner's task that combines the results; empty before it is created."""
     counters: ReplanCounters = field(default_factory=ReplanCounters)

@@ -60,6 +60,8 @@ class Task:
     predecessors: tuple[str, ...] = ()
     parent: str = ""
     step_id: str = ""
+    align: bool = False
+    """True if the planner is asked by it whether the plan in force still leads to the goal."""
     missing: int = 0
     successors: list[str] = field(default_factory=list)
     capability: str = ""

@@ -242,6 +242,8 @@ class Submission:
     """The run that this one was forked from; empty if it was not forked."""
     rules: tuple[InterceptionRule, ...] = ()
     """The rules by which people are asked, as of the submission."""
+    check_alignment: bool = False
+    """True if the planner is asked, while its plan is executed, whether the plan still leads to the goal."""
 
     def requirement(self, role: str) -> Requirement:
         """Which instances can take the role's task."""

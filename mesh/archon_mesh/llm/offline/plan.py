@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from archon_mesh.core.arithmetic import expression_in
 from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.plan.alignment import asks_for_alignment
 from archon_mesh.core.plan.prompt import PlannerInput, read_planner_input
 from archon_mesh.core.plan.split_query import split_query
 from archon_mesh.core.plan.synthesis import read_synthesis
@@ -19,11 +20,13 @@ _CALCULATOR: Final = "calculator arithmetic calculate compute mathematics math"
 
 
 def write_plan(messages: Sequence[ChatMessage]) -> str | None:
-    """Returns the reply to a planner's prompt, in JSON, or to the prompt for the answer of a plan; None if these
-    messages are neither."""
+    """Returns the reply to a planner's prompt, in JSON, to the prompt for the answer of a plan, or to the question
+    whether a plan still serves its query, which no rule of text denies; None if these messages are none of them."""
     planner_input = read_planner_input(messages)
     if planner_input is not None:
         return json.dumps(_plan(planner_input), ensure_ascii=False)
+    if asks_for_alignment(messages):
+        return json.dumps({"aligned": True})
     results = read_synthesis(messages)
     return None if results is None else "\n\n".join([NOTICE, *map(_part, results)])
 

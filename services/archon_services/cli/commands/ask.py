@@ -40,6 +40,14 @@ def ask(
         typer.Option(metavar="ROLE", help="A role that may take part; by default all with an instance. Repeatable."),
     ] = None,
     planner: Annotated[str, typer.Option(metavar="ROLE", help="The role that plans; by default planner.")] = "",
+    check_alignment: Annotated[
+        bool,
+        typer.Option(
+            "--check-alignment",
+            help="If the query is planned: ask the planner, while its plan is executed, whether the plan still leads "
+            "to the goal, and replace one that does not.",
+        ),
+    ] = False,
     session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the run uses.")] = "",
     timeout: Annotated[
         float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of the run; by default 1 h.")
@@ -66,6 +74,7 @@ def ask(
         timeout,
         planner=planner,
         metadata=metadata_of(user, metadata or []),
+        check_alignment=check_alignment,
     )
     outcome = asyncio.run(_ask(request, orchestrator, quiet=quiet))
     _print(outcome)
@@ -96,8 +105,14 @@ async def _ask(request: RunRequest, orchestrator: str, *, quiet: bool) -> RunOut
                 choosing = client.choose_strategy(request.goal, roles=request.roles, planner=request.planner)
                 choice = await signals.guard(choosing)
         _note(_reason(choice), quiet=quiet)
-        planner = request.planner if choice.strategy == "plan" else ""
-        request = replace(request, roles=choice.roles, strategy=choice.strategy, planner=planner)
+        is_planned = choice.strategy == "plan"
+        request = replace(
+            request,
+            roles=choice.roles,
+            strategy=choice.strategy,
+            planner=request.planner if is_planned else "",
+            check_alignment=request.check_alignment and is_planned,
+        )
         return await submit_and_follow(target, request, screen, signals)
 
 

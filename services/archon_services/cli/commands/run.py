@@ -58,6 +58,14 @@ def run(
     planner: Annotated[
         str, typer.Option(metavar="ROLE", help="The role that plans, with --strategy plan; by default planner.")
     ] = "",
+    check_alignment: Annotated[
+        bool,
+        typer.Option(
+            "--check-alignment",
+            help="Ask the planner, while its plan is executed, whether the plan still leads to the goal, and replace "
+            "one that does not; with --strategy plan.",
+        ),
+    ] = False,
     session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the run uses.")] = "",
     timeout: Annotated[
         float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of the run; by default 1 h.")
@@ -107,6 +115,8 @@ def run(
         )
     if planner and strategy is not StrategyName.PLAN:
         raise CliError("--planner needs --strategy plan", code=USAGE)
+    if check_alignment and strategy is not StrategyName.PLAN:
+        raise CliError("--check-alignment needs --strategy plan", code=USAGE)
     from archon_services.cli.follow_run import RunRequest, submit_only
     from archon_services.cli.text_input import read_goal
 
@@ -120,6 +130,7 @@ def run(
         request_id,
         planner,
         metadata_of(user, metadata or []),
+        check_alignment,
     )
     if detach:
         print(asyncio.run(submit_only(find_target(orchestrator), request)))

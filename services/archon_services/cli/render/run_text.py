@@ -159,7 +159,8 @@ def _planned_text(planned: run_pb2.Planned) -> str:
     verb = f"edited{_by(planned.identity)}" if planned.identity else f"made{replacing}"
     steps = "1 step" if len(plan.steps) == 1 else f"{len(plan.steps):,} steps"
     changes = f", repaired: {truncate('; '.join(plan.changes))}" if plan.changes else ""
-    return f"plan {plan.revision} {verb}: {steps}{changes}"
+    reason = f", because {truncate(planned.reason)}" if planned.reason else ""
+    return f"plan {plan.revision} {verb}{reason}: {steps}{changes}"
 
 
 def _delegated_text(delegated: run_pb2.Delegated, *, repeated: bool) -> str:

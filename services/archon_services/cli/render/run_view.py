@@ -294,16 +294,18 @@ class RunView:
                 task.parent_task_id, task.step_id = payload.parent_task_id, payload.step_id
                 task.predecessors = tuple(payload.predecessors)
                 if self.is_planned and not task.parent_task_id:
-                    self._note_purpose(task)
+                    self._note_purpose(task, align=payload.align)
         return self.tasks[task_id]
 
-    def _note_purpose(self, task: TaskView) -> None:
+    def _note_purpose(self, task: TaskView, *, align: bool) -> None:
         """Notes the step that a new task executes, or what the planner's task is for."""
         if task.step_id:
             steps = self.plan.steps if self.plan is not None else ()
             task.step = next((step for step in steps if step.step_id == task.step_id), None)
         elif task.predecessors:
             task.purpose = "answer"
+        elif align:
+            task.purpose = f"check of plan {self.plan.revision if self.plan is not None else 1}"
         else:
             task.purpose = f"plan {self.plan.revision + 1 if self.plan is not None else 1}"
 

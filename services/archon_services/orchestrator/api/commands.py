@@ -197,6 +197,7 @@ class Commands:
             session_context=session_context_from_proto(goal.session_context),
             pause_timeout=self._runs.limits.pause_timeout,
             rules=applicable_rules(self._rules, _tenant()),
+            check_alignment=request.check_alignment,
         )
 
     async def _choose(self, request: pb.SubmitRunRequest, strategy: str) -> Participants:

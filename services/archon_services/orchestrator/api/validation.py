@@ -79,6 +79,8 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[
             yield FieldViolation(name, f"longer than {MAX_ID} characters")
     if request.planner and request.strategy != run_pb2.STRATEGY_PLAN:
         yield FieldViolation("planner", "only strategy PLAN has a planner")
+    if request.check_alignment and request.strategy != run_pb2.STRATEGY_PLAN:
+        yield FieldViolation("check_alignment", "only strategy PLAN has a plan to check")
     if request.roles or request.capabilities or request.versions:
         yield from _role_violations(request)
     if request.HasField("budget"):

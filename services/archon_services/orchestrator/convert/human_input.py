@@ -100,12 +100,13 @@ def read_approval_requested(event: run_pb2.RunEvent) -> ev.Event:
         planned.plan if planned is not None else None,
         planned.changes if planned is not None else (),
         text_of(source.prompt),
+        source.reason,
     )
 
 
 def write_approval_requested(out: run_pb2.RunEvent, event: ev.ApprovalRequested) -> None:
     target = out.approval_requested
-    target.input_id = event.input_id
+    target.input_id, target.reason = event.input_id, event.reason
     write_terms(event.terms, target.terms)
     if event.message:
         target.prompt.add(text=event.message)

@@ -33,7 +33,13 @@ def read_planned(event: run_pb2.RunEvent) -> ev.Planned:
     plan = Plan("", "", source.goal, steps, _object(source.context_json))
     by = event.planned.identity, event.planned.edit_id
     return ev.Planned(
-        event.task.task_id, source.revision, plan, tuple(source.changes), *by, expansion=event.planned.expansion
+        event.task.task_id,
+        source.revision,
+        plan,
+        tuple(source.changes),
+        *by,
+        expansion=event.planned.expansion,
+        reason=event.planned.reason,
     )
 
 
@@ -44,7 +50,7 @@ def write_planned(out: run_pb2.RunEvent, event: ev.Planned) -> None:
     for step in event.plan.subtasks:
         _write_step(step, target.steps.add())
     out.planned.identity, out.planned.edit_id = event.identity, event.edit_id
-    out.planned.expansion = event.expansion
+    out.planned.expansion, out.planned.reason = event.expansion, event.reason
 
 
 def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:

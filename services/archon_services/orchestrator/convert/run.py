@@ -64,6 +64,7 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         pause_timeout=to_seconds(source.pause_timeout),
         parent_run_id=source.parent_run_id,
         rules=tuple(map(rule_from_proto, source.rules)),
+        check_alignment=source.check_alignment,
     )
     return ev.Submitted(submission, source.owner, source.epoch, _read_origin(source))
 
@@ -99,7 +100,7 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     set_seconds(target.timeout, source.timeout)
     if source.pause_timeout:
         set_seconds(target.pause_timeout, source.pause_timeout)
-    target.parent_run_id = source.parent_run_id
+    target.parent_run_id, target.check_alignment = source.parent_run_id, source.check_alignment
     del target.rules[:]
     for rule in source.rules:
         write_rule(rule, target.rules.add())

@@ -38,7 +38,12 @@ def read_task_state(event: run_pb2.RunEvent) -> ev.Event:
     state = state_from_proto(source.state)
     if state is TaskState.SUBMITTED:
         return ev.TaskCreated(
-            event.task.task_id, source.role, source.parent_task_id, tuple(source.predecessors), source.step_id
+            event.task.task_id,
+            source.role,
+            source.parent_task_id,
+            tuple(source.predecessors),
+            source.step_id,
+            source.align,
         )
     if source.stopping:
         return ev.TaskStopping(event.task.task_id, source.role, event.task.attempt, failure_from_proto(source.failure))
@@ -51,6 +56,8 @@ def write_task_created(out: run_pb2.RunEvent, event: ev.TaskCreated) -> None:
     target.role, target.state = event.role, common_pb2.TASK_STATE_SUBMITTED
     if event.parent:
         target.parent_task_id = event.parent
+    if event.align:
+        target.align = True
     if event.step_id or event.predecessors:
         target.step_id = event.step_id
         target.predecessors.extend(event.predecessors)

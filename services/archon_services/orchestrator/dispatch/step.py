@@ -84,7 +84,8 @@ def _whole_result(run: RunState, step: SubTask, key: str, values: Mapping[str, A
 
 
 def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
-    """Writes what the planner is asked for: a plan, or the synthesis of the results."""
+    """Writes what the planner is asked for: a plan, whether the one in force still leads to the goal, or the synthesis
+    of the results."""
     plan, submission = run.plan, run.submission
     assert plan is not None
     assert submission is not None
@@ -93,7 +94,7 @@ def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask
     request = assigned.plan_request
     request.SetInParent()
     if plan.steps:
-        write_plan(run, request.previous, results=task.task_id == plan.planner)
+        write_plan(run, request.previous, results=task.task_id != plan.synthesis)
     if task.task_id == plan.synthesis:
         request.synthesise = True
         return
@@ -102,6 +103,7 @@ def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask
     request.max_steps, request.revision, request.reason = max_steps(run), plan.revision + 1, plan.reason
     request.faults.extend(task.faults)
     request.expand.extend(plan.expanding)
+    request.align = task.align
 
 
 def _clarifications(task: Task) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from archon_mesh.agent.events.types import AgentEvent, Custom
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.core.plan import Task
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
-from archon_mesh.planning import PlanFailed, PlanNotApproved, TaskMode, TaskOutcome
+from archon_mesh.planning import PlanFailed, PlanNotApproved, TaskMode, TaskOutcome, align_by_model
 from archon_mesh.tools import tool
 from archon_mesh.tools.builtin import Calculator
 from tests.fixtures.waiting import until
@@ -79,6 +79,30 @@ async def test_a_booked_out_hotel_is_replanned_and_the_flight_kept() -> None:
     progress = json.loads(model.requests[1].messages[-1].content)["progress"]
     assert progress[1]["status"] == "failed"
     assert "the Grand is booked out" in progress[1]["result"]
+
+
+async def test_a_trip_in_the_wrong_direction_is_corrected() -> None:
+    """No step fails, but the hotels are in another city."""
+    travel = Travel()
+    model = ScriptedModel(
+        [
+            reply(
+                FLIGHT,
+                subtask("2", "1", tool_name="book_hotel", tool_args={"name": "Paris Plaza"}),
+                subtask("3", "2", tool_name="book_hotel", tool_args={"name": "Paris Annex"}),
+            ),
+            reply(subtask("4", "1", tool_name="book_hotel", tool_args={"name": "Rome Plaza"})),
+            "A flight to Rome, and a room there.",
+        ]
+    )
+    judge = ScriptedModel(['{"aligned": false, "problem": "the hotels are in Paris"}'])
+    agent = Agent("clerk", model=model, tools=travel.tools)
+    assert await agent.run_task(TRIP, alignment=align_by_model(judge)) == "A flight to Rome, and a room there."
+    assert travel.calls[-1] == "Rome Plaza"
+    outcome = outcome_of(agent)
+    assert (outcome.replans, len(outcome.plans)) == (1, 1)
+    asked = json.loads(model.requests[1].messages[-1].content)
+    assert asked["reason"] == "the plan no longer serves the query: the hotels are in Paris"
 
 
 async def test_two_agents_do_their_parts_and_one_synthesis_is_made() -> None:

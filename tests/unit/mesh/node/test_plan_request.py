@@ -221,3 +221,34 @@ async def test_a_goal_with_files_is_not_planned() -> None:
     with pytest.raises(InvalidArgument, match=r"text only, not \[a\.png, image/png") as raised:
         await agent_handler(planning.agent)(task)
     assert [violation.field for violation in raised.value.field_violations] == ["goal"]
+
+
+def checked() -> agent_pb2.PlanRequest:
+    asked = request(align=True)
+    asked.revision = 2
+    asked.previous.steps.add(step_id="1", description="find facts about 360", state=COMPLETED)
+    asked.previous.steps[0].result.add(text="a circle has 360 degrees")
+    asked.previous.steps.add(step_id="2", description="book a flight", dependencies=["1"])
+    return asked
+
+
+async def test_a_plan_that_still_leads_to_the_goal_is_aligned() -> None:
+    model = ScriptedModel([says('{"aligned": true}')])
+    assert await Planning(model).plan(checked(), "facts about 360") == {"aligned": True}
+    shown = json.loads(model.requests[0].messages[-1].content)
+    assert (shown["query"], shown["results"][0]["result"]) == ("facts about 360", "a circle has 360 degrees")
+    assert [each["id"] for each in shown["remaining"]] == ["2"]
+
+
+async def test_a_plan_that_strays_is_made_anew_with_the_reason() -> None:
+    verdict = '{"aligned": false, "problem": "a flight was not asked for"}'
+    model = ScriptedModel([says(verdict), says(reply(subtask("3", dependencies=["1"])))])
+    plan = await Planning(model).plan(checked(), "facts about 360")
+    assert plan["reason"] == "a flight was not asked for"
+    assert [each["id"] for each in plan["subtasks"]] == ["3"]
+    asked = json.loads(model.requests[1].messages[-1].content)
+    assert asked["reason"] == "the plan no longer serves the query: a flight was not asked for"
+
+
+async def test_the_offline_model_finds_every_plan_aligned() -> None:
+    assert await Planning("offline").plan(checked()) == {"aligned": True}

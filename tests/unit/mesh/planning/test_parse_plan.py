@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archon.failure_kinds import MODEL_FORMAT
 from archon_mesh.core.plan import EmptyPlan, SubTask, SubTaskStatus, find_faults, repair
 from archon_mesh.planning import MalformedPlan, parse_changes, parse_context, parse_plan
-from archon_mesh.planning.parse import MAX_CHANGE, MAX_CHANGES, parse_question
+from archon_mesh.planning.parse import MAX_CHANGE, MAX_CHANGES, parse_alignment, parse_question
 from tests.fixtures.plan_replies import reply, subtask
 
 
@@ -247,3 +247,23 @@ def test_repairs_that_a_planner_reports_are_bounded() -> None:
 @pytest.mark.parametrize("text", ["", "[1]", "{", '"x"'])
 def test_what_is_no_object_has_no_values(text: str) -> None:
     assert parse_context(text) == {}
+
+
+def test_a_planner_says_that_the_plan_is_aligned() -> None:
+    for text in ('{"aligned": true}', 'Well: ```json\n{"aligned": true, "reason": "all is fine"}\n```'):
+        assert parse_alignment(text, "query", "t") == (None, "", ())
+
+
+def test_a_planner_replaces_a_plan_with_a_reason() -> None:
+    steps = [{"id": "a", "description": "go"}]
+    text = json.dumps({"aligned": False, "reason": "it strays", "subtasks": steps, "changes": ["a cycle is broken"]})
+    plan, reason, changes = parse_alignment(text, "query", "t")
+    assert plan is not None
+    assert ([step.id for step in plan.subtasks], reason, changes) == (["a"], "it strays", ("a cycle is broken",))
+    assert parse_alignment(json.dumps({"subtasks": steps}), "query", "t")[1] == "", "of an earlier version"
+
+
+@pytest.mark.parametrize("text", ["", "yes", '{"aligned": false}', '{"aligned": "true"}', '{"question": "which?"}'])
+def test_what_says_neither_is_no_verdict(text: str) -> None:
+    with pytest.raises(MalformedPlan):
+        parse_alignment(text, "query", "t")

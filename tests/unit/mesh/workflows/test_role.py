@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from archon.agent import Answer, TaskContext
+from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import InvalidArgument
 from archon_mesh.workflows import StepResult
-from archon_mesh.workflows.role import MEDIA_TYPE, goal_of, results_in, workflow_in
+from archon_mesh.workflows.role import MEDIA_TYPE, goal_of, handle, results_in, workflow_in
+from tests.fixtures.fake_link import FakeLink
 from tests.unit.mesh.workflows.files import known, load
 
 
@@ -46,3 +49,12 @@ def test_results_are_those_of_steps_that_have_ended() -> None:
     plan.steps.add(step_id="c", state=common_pb2.TASK_STATE_WORKING)
     plan.steps.add(step_id="d", state=common_pb2.TASK_STATE_CANCELED)
     assert results_in(plan) == {"a": StepResult("[1]"), "b": StepResult(error="full")}
+
+
+async def test_a_workflow_is_followed_as_it_is() -> None:
+    assigned = agent_pb2.AssignTask(plan_request=agent_pb2.PlanRequest(align=True))
+    answer = await handle(
+        TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="workflow")
+    )
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.publish) == ('{"aligned": true}', False)

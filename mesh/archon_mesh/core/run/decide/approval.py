@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from archon_mesh.core.people import Decision, InterceptionRule, Situation, Trigger
 from archon_mesh.core.plan import Task as Plan
@@ -45,6 +46,8 @@ def approval(
     `accepted` is the plan that the planner's result holds."""
     submission = run.submission
     assert submission is not None
+    if task.align and accepted is None:
+        return None  # nothing follows from it
     if not submission.rules or len(task.questions) >= MAX_QUESTIONS:
         return None
     matching = [
@@ -71,6 +74,7 @@ def approval(
         without_statuses(accepted.plan) if accepted is not None else None,
         accepted.changes if accepted is not None else (),
         rule.message or _text(run, task, rule, failure, accepted),
+        accepted.reason if accepted is not None else "",
     )
 
 
@@ -112,6 +116,7 @@ def _text(
     again = f" (revision {run.plan.revision + 1})" if run.plan is not None and run.plan.steps else ""
     steps = [step for step in accepted.plan.subtasks if not step.has_ended]
     lines = [f"Approve the plan{again}: {accepted.plan.goal}"]
+    lines += [accepted.reason] if accepted.reason else []
     lines += [f"  {step.id} ({step.role}): {step.description}" for step in steps[:MAX_SHOWN_STEPS]]
     if len(steps) > MAX_SHOWN_STEPS:
         lines.append(f"  and {len(steps) - MAX_SHOWN_STEPS} more")
@@ -124,7 +129,7 @@ def modified_by_plan(run: RunState, task: Task) -> bool:
 
 
 def _makes_plan(run: RunState, task: Task) -> bool:
-    return run.plan is not None and run.plan.planner == task.task_id
+    return run.plan is not None and task.task_id in (run.plan.planner, run.plan.alignment)
 
 
 def modification_refusal(run: RunState, task: Task, plan: Plan | None) -> Failure | None:
@@ -159,7 +164,7 @@ def decided(
         verdict = reaccepted(run, chosen, () if modified else held.changes)
         if isinstance(verdict, Failure):
             return fail(run, task, events, verdict)
-        accepted = verdict
+        accepted = replace(verdict, reason=held.reason)
     replaced = modified and held.plan is None
     received = ev.ResultReceived(
         task.task_id,

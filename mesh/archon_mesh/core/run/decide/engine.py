@@ -11,6 +11,7 @@ from typing import Any
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.alignment import without_outdated_check
 from archon_mesh.core.run.decide.attempts import input_missing, lost, reject, slot_found
 from archon_mesh.core.run.decide.budget import grant, usage
 from archon_mesh.core.run.decide.delegation import cancel_delegation, delegate
@@ -28,7 +29,7 @@ from archon_mesh.core.run.types import Failure, TaskState
 
 def decide(run: RunState, new_input: inp.Input, now: float) -> list[ev.Event]:
     """The events that an input causes, in order; empty if it changes nothing. `now` is in wall seconds."""
-    return limit_events(run, _DECIDE[type(new_input)](run, new_input, now))
+    return limit_events(run, without_outdated_check(run, _DECIDE[type(new_input)](run, new_input, now)))
 
 
 def task_id(run_id: str, number: int) -> str:

@@ -92,7 +92,9 @@ def _reused(run: RunState, task: Task, answer: inp.ReusedAnswer) -> list[ev.Even
         task.task_id, REUSED_ATTEMPT, task.role, TaskState.COMPLETED, answer.payload, publish=answer.publish
     )
     items = [ev.ItemPublished(task.task_id, REUSED_ATTEMPT, task.role, 0, item) for item in answer.items]
-    return end_with_result(run, task, [result, *items], result, None)
+    events = end_with_result(run, task, [result, *items], result, None)
+    # The next step that is executed has the plan checked.
+    return [event for event in events if not (isinstance(event, ev.TaskCreated) and event.align)]
 
 
 def reused_inputs(answered: Iterable[inp.ReusedInput], task_of: Callable[[inp.ReusedInput], str]) -> Iterator[ev.Event]:

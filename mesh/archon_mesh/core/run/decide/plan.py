@@ -17,6 +17,7 @@ from archon_mesh.core.plan import (
 from archon_mesh.core.plan import Task as PlanTask
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.alignment import is_check_due
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import ending, orphans, stop, then_end
 from archon_mesh.core.run.plan_progress import due_expansions, due_places, plan_failure
@@ -50,7 +51,7 @@ def plan_changed(
         if id_ not in kept:
             events += stop(run, run.tasks[task_id], replaced, stopped)
     editor = (edit.identity, edit.edit_id) if edit is not None else ("", "")
-    planned = ev.Planned(by, revision, without_statuses(plan), accepted.changes, *editor)
+    planned = ev.Planned(by, revision, without_statuses(plan), accepted.changes, *editor, reason=accepted.reason)
     created, tasks = new_tasks(run, plan, kept)
     events += [planned, *created]
     if edit is not None and state.planner:
@@ -151,7 +152,7 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
         return ask_for_expansion(run, events, closed, plan.expansions)
     if state is TaskState.COMPLETED:
         if plan.open > 1 or plan.planner:
-            return events
+            return [*events, *_alignment_check(run, task)]
         return finish(run, events, plan.tasks, plan.steps, closed, completed=task)
     if plan.planner and (not plan.expanding or plan.steps[task.step_id].expand_on_failure):
         return events  # the plan that it makes decides what follows
@@ -172,6 +173,25 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
     if plan.open > 1 + len(skipped) or plan.planner:
         return events
     return finish(run, events, plan.tasks, plan.steps, closed, failed=task)
+
+
+def alignment_checked(
+    run: RunState, task: Task, decided: list[ev.Event], accepted: AcceptedPlan | None
+) -> list[ev.Event]:
+    """What follows the end of a check of the plan, which the decided events hold: the `accepted` plan in place of the
+    one in force, or, if steps have completed since, one further check."""
+    events = [*decided, *orphans(run, task)]
+    if accepted is not None:
+        return plan_changed(run, events, accepted, by=task.task_id)
+    return [*events, *_alignment_check(run, None)]
+
+
+def _alignment_check(run: RunState, completed: Task | None) -> list[ev.Event]:
+    """The planner's task that checks whether the plan still leads to the goal, if it is due."""
+    if not is_check_due(run, completed):
+        return []
+    assert run.submission is not None
+    return [ev.TaskCreated(new_task_id(run, 0), run.submission.roles[0], align=True)]
 
 
 def would_replan(counters: ReplanCounters) -> bool:

@@ -8,14 +8,17 @@ from archon.failure_kinds import RetryAdvice
 from archon_mesh.core.plan import (
     MAX_PLAN_SUBTASKS,
     EmptyPlan,
+    ReplanCounters,
     SubTask,
     carry_over,
     expanded,
     expansion_faults,
     find_faults,
     repair,
+    replan_reason,
 )
 from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.plan.replan import is_same_work
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind, recovery_exhausted
 from archon_mesh.core.run.decide.step_roles import assigned, binding_faults
@@ -33,10 +36,12 @@ MAX_DEPENDENCIES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPlan:
-    """A plan whose steps have their roles, with the completed steps of the plan before; `changes` are its repairs."""
+    """A plan whose steps have their roles, with the completed steps of the plan before; `changes` are its repairs.
+    `reason` says why it replaces a plan that no longer leads to the goal."""
 
     plan: Plan
     changes: tuple[str, ...] = ()
+    reason: str = ""
 
 
 def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failure:
@@ -54,6 +59,26 @@ def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failur
         return replace(accepted, changes=(*reply.changes, *accepted.changes))
     except EmptyPlan as error:
         return _refusal((("", error.message),), RetryAdvice.NEVER)
+
+
+def judge_alignment(run: RunState, reply: inp.PlanIn) -> AcceptedPlan | None:
+    """Accepts the plan that a planner replied when it was asked whether the plan in force still leads to the goal. None
+    if that plan stays: it is aligned, the reply cannot be executed, or it leaves the same to be done."""
+    state = run.plan
+    assert state is not None
+    if reply.plan is None:
+        return None
+    try:
+        accepted = (
+            repaired(run, reply.plan) if _faults(run, reply.plan) else _accepted(run, _merged(run, reply.plan), ())
+        )
+    except EmptyPlan:
+        return None
+    in_force = Plan("", "", state.goal, tuple(steps_of(run)), state.context)
+    if all(step.has_ended for step in accepted.plan.subtasks) or is_same_work(in_force, accepted.plan):
+        return None
+    reason = replan_reason(ReplanCounters(misalignment=reply.reason or "its planner gave no reason")) or ""
+    return replace(accepted, changes=(*reply.changes, *accepted.changes), reason=reason)
 
 
 def repaired(run: RunState, plan: Plan) -> AcceptedPlan:

@@ -9,7 +9,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.approval import approval
 from archon_mesh.core.run.decide.human_input import question_id, refusal
-from archon_mesh.core.run.decide.plan_reply import AcceptedPlan, judge
+from archon_mesh.core.run.decide.plan_reply import AcceptedPlan, judge, judge_alignment
 from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
 from archon_mesh.core.run.decide.task_end import end_with_result
 from archon_mesh.core.run.decide.termination import ending, then_end
@@ -36,7 +36,9 @@ def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
         events = [*recorded, ending(failure), _stopped(run, task, result)]
         return then_end(run, events, {task.task_id}, TaskState.FAILED, failure)
     accepted: AcceptedPlan | None = None
-    if run.plan is not None and task.task_id == run.plan.planner and result.state is TaskState.COMPLETED:
+    if task.align:
+        result, accepted = _verdict(run, result)
+    elif run.plan is not None and task.task_id == run.plan.planner and result.state is TaskState.COMPLETED:
         result, accepted = _judged(run, task, result)
     question = _question(task, result)
     if question is not None:
@@ -62,6 +64,20 @@ def _judged(run: RunState, task: Task, result: inp.ResultIn) -> tuple[inp.Result
         return result, verdict
     failed = replace(result, state=TaskState.FAILED, failure=verdict)
     return failed, None
+
+
+def _verdict(run: RunState, result: inp.ResultIn) -> tuple[inp.ResultIn, AcceptedPlan | None]:
+    """The result of a check of the plan, and the plan that replaces the one in force, if there is one. It is not
+    published, and asks no person: the plan goes on without it."""
+    result = replace(result, publish=False)
+    if result.state is TaskState.INPUT_REQUIRED:
+        failure = Failure(
+            "FAILED_PRECONDITION", PLAN_FAILED, "no person is asked whether a plan still leads to its goal"
+        )
+        return replace(result, state=TaskState.FAILED, failure=failure), None
+    if result.state is not TaskState.COMPLETED or not isinstance(result, inp.PlanIn):
+        return result, None
+    return result, judge_alignment(run, result)
 
 
 def _repeated(run: RunState, result: inp.ResultIn) -> bool:
@@ -106,7 +122,7 @@ def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.
         failure = delegation_timeout(task)  # the agent's own timer was first: its caller sees the same error
     failure = failure and raised(run, failure)
     due: float | None = None
-    if state is TaskState.FAILED and failure is not None:
+    if state is TaskState.FAILED and failure is not None and not task.align:
         due = _retry_time(run, task, failure, now)
     stores_turn = result.has_turn and state is TaskState.COMPLETED and task.conversation_version is not None
     if stores_turn and result.turn_too_large:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.decide.expansion import expand_plan
-from archon_mesh.core.run.decide.plan import plan_changed, step_ended
+from archon_mesh.core.run.decide.plan import alignment_checked, plan_changed, step_ended
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import orphans, then_end
 from archon_mesh.core.run.state import RunState
@@ -14,13 +14,15 @@ from archon_mesh.core.run.types import Failure, TaskState
 
 
 def fail(run: RunState, task: Task, before: list[ev.Event], failure: Failure) -> list[ev.Event]:
-    """Fails the task for good. A delegated task leaves the failure to its parent, a step to its plan; any other fails
-    the run."""
+    """Fails the task for good. A delegated task leaves the failure to its parent, a step to its plan, and after a check
+    of the plan that goes on; any other fails the run."""
     ended = [*before, ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.FAILED, failure)]
     if task.parent:
         return [*ended, *orphans(run, task)]
     if task.step_id and run.plan is not None:
         return step_ended(run, task, ended, TaskState.FAILED)
+    if task.align:
+        return alignment_checked(run, task, ended, None)
     return then_end(run, ended, {task.task_id}, TaskState.FAILED, failure)
 
 
@@ -33,6 +35,8 @@ def end_with_result(
         return [*decided, *orphans(run, task)]
     if run.plan is not None and task.step_id:
         return step_ended(run, task, decided, result.state)
+    if task.align:
+        return alignment_checked(run, task, decided, accepted)
     if result.state is not TaskState.COMPLETED:
         return then_end(run, decided, {task.task_id}, TaskState.FAILED, result.failure)
     if accepted is not None:

@@ -6,7 +6,7 @@ from archon.failure_kinds import RetryAdvice
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
-from archon_mesh.core.run.fold.plan import attempt_failed
+from archon_mesh.core.run.fold.plan import alignment_asked, attempt_failed
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import PublishedItem, Task
 from archon_mesh.core.run.types import (
@@ -30,6 +30,8 @@ def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     if event.reserved is not None:
         task.reserved = event.reserved
     task.held = None
+    if task.align:
+        alignment_asked(run, task)
     task.begin_attempt()
 
 

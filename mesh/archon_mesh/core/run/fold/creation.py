@@ -28,7 +28,7 @@ def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     if event.parent:
         return  # the Delegated event before has created it
     predecessors = event.predecessors or _along_edges(run, event.role)
-    task = Task(event.task_id, event.role, predecessors, step_id=event.step_id)
+    task = Task(event.task_id, event.role, predecessors, step_id=event.step_id, align=event.align)
     for task_id in predecessors:
         predecessor = run.tasks[task_id]
         predecessor.successors.append(event.task_id)

@@ -45,19 +45,23 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
         places=tuple(id_ for id_, step in steps.items() if step.expand or step.expand_on_failure),
         handled=handled.intersection(kept),  # a step that starts again may be expanded again
         expansions=plan.expansions + event.expansion,
+        alignment=plan.alignment,
+        alignments=plan.alignments,
         counters=plan.counters.with_replan() if is_replan else plan.counters,
     )
 
 
 def task_added(run: RunState, task: Task) -> None:
-    """Adds a task that is new to the plan: that of a step, of the planner, or the synthesis, which has
-    predecessors."""
+    """Adds a task that is new to the plan: that of a step, of the planner, which with `align` checks the plan, or the
+    synthesis, which has predecessors."""
     plan = run.plan
     assert plan is not None
     if task.step_id:
         task.capability = plan.steps[task.step_id].capability
         plan.tasks[task.step_id] = task.task_id
         plan.open += 1
+    elif task.align:
+        plan.alignment, plan.alignments, plan.unchecked = task.task_id, plan.alignments + 1, False
     elif task.predecessors:
         plan.synthesis = task.task_id
     else:
@@ -83,6 +87,7 @@ def step_ended(run: RunState, task: Task) -> None:
         return
     plan.open -= 1
     if task.state is TaskState.COMPLETED:
+        plan.unchecked = bool(plan.alignment)
         plan.counters = plan.counters.with_completed(task.step_id)
         return
     step = plan.steps[task.step_id]
@@ -95,6 +100,18 @@ def step_ended(run: RunState, task: Task) -> None:
             successor.missing -= 1
     if failed:
         plan.counters = plan.counters.with_failed_attempt(task.step_id).with_failed(step)
+
+
+def alignment_asked(run: RunState, task: Task) -> None:
+    """Notes that the planner is asked about the plan with the results that there are now."""
+    if run.plan is not None and task.task_id == run.plan.alignment:
+        run.plan.unchecked = False
+
+
+def alignment_closed(run: RunState, task: Task) -> None:
+    """Notes that a check of the plan has ended, or is being stopped."""
+    if run.plan is not None and task.task_id == run.plan.alignment:
+        run.plan.alignment = ""
 
 
 def attempt_failed(run: RunState, task: Task) -> None:

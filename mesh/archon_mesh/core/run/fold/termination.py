@@ -7,8 +7,8 @@ from typing import Final
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
+from archon_mesh.core.run.fold.plan import alignment_closed, step_ended
 from archon_mesh.core.run.fold.plan import planned as plan_changed
-from archon_mesh.core.run.fold.plan import step_ended
 from archon_mesh.core.run.plan_progress import is_over, plan_failure
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -45,6 +45,8 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
         run.incomplete -= 1
         for task_id in task.successors:
             run.tasks[task_id].missing -= 1
+    if task.align:
+        return  # whatever has come of it, the plan goes on
     if run.plan is not None:
         _end_task_of_plan(run, task, time)
     elif event.state is not TaskState.COMPLETED:
@@ -91,6 +93,7 @@ def _note_spent(run: RunState, event: ev.Discarded) -> None:
 def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
     task = run.tasks[event.task_id]
     task.stopping, task.failure = True, event.failure
+    alignment_closed(run, task)
     withdraw(run, task, time)  # no one has to answer what is not needed any more
 
 
@@ -104,7 +107,7 @@ def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
     _end_task(run, task, event.state, event.failure, time)
     if task.step_id and run.plan is not None:
         step_ended(run, task)
-    elif event.state is TaskState.FAILED and not task.parent:
+    elif event.state is TaskState.FAILED and not task.parent and not task.align:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
 
 
@@ -128,6 +131,7 @@ def _end_task(run: RunState, task: Task, state: TaskState, failure: Failure | No
     if task.question:
         withdraw(run, task, time)
     task.held = None
+    alignment_closed(run, task)
     task.live, task.stopping, task.state, task.end_time = False, False, state, time
     run.live_ids.pop(task.task_id, None)
     task.failure = failure or task.failure

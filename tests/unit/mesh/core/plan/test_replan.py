@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +12,12 @@ from archon_mesh.core.plan import (
     Plan,
     ReplanCounters,
     ReplanPolicy,
+    SubTask,
     SubTaskStatus,
     carry_over,
     replan_reason,
 )
+from archon_mesh.core.plan.replan import MAX_PROBLEM, is_same_work
 from tests.unit.mesh.core.plan.plans import step, task_of
 
 DONE, FAILED = SubTaskStatus.COMPLETED, SubTaskStatus.FAILED
@@ -38,6 +41,10 @@ def failed_attempts(count: int) -> ReplanCounters:
         (ReplanCounters().with_failed(step("a")).with_completed().with_failed(step("b")), None),
         (ReplanCounters().with_failed(step("a", critical=True)), "the critical subtask a failed"),
         (ReplanCounters(confidence=0.2), "the confidence is 0.20, below 0.30"),
+        (ReplanCounters(misalignment="it books a flight"), "the plan no longer serves the query: it books a flight"),
+        (ReplanCounters(misalignment="it books a flight").with_replan(), None),
+        (ReplanCounters(misalignment="it books a flight", confidence=0.2).without_doubts(), None),
+        (ReplanCounters(misalignment="it books a flight", replans=MAX_REPLANS), None),
         (failed_attempts(3).with_replan(), None),
     ],
 )
@@ -52,6 +59,17 @@ def test_there_are_at_most_three_replans() -> None:
         assert replan_reason(counters) is not None
         counters = counters.with_replan()
     assert replan_reason(counters.with_failed(step("a", critical=True))) is None
+
+
+def test_a_failure_goes_before_a_plan_that_misses_the_query() -> None:
+    counters = ReplanCounters(misalignment="it books a flight").with_failed(step("a", critical=True))
+    assert replan_reason(counters) == "the critical subtask a failed"
+
+
+def test_a_long_problem_is_cut_in_the_reason() -> None:
+    reason = replan_reason(ReplanCounters(misalignment="x" * (MAX_PROBLEM + 5)))
+    assert reason is not None
+    assert reason.endswith("x ... [5 characters left out]")
 
 
 def test_the_policy_sets_the_limits() -> None:
@@ -110,3 +128,28 @@ def test_dependencies_of_completed_subtasks_are_completed() -> None:
 @pytest.mark.parametrize("change", [ReplanCounters.with_completed, ReplanCounters.with_replan])
 def test_success_and_a_replan_end_a_row_of_failures(change: Callable[[ReplanCounters], ReplanCounters]) -> None:
     assert change(ReplanCounters(consecutive_failures=1)).consecutive_failures == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_same"),
+    [
+        ((step("b", "a"), step("c", "b")), True),
+        ((step("c", "b"), step("b", "a")), True),
+        ((step("b", "a"), step("c", "a")), False),
+        ((step("b", "a"),), False),
+        ((step("b", "a"), step("c", "b"), step("d")), False),
+        ((step("1", "a", description="Do b"), step("2", "1", description="Do c")), True),
+        ((step("b", "a", tool_name="book"), step("c", "b")), False),
+    ],
+)
+def test_plans_that_leave_the_same_work_are_told_apart(steps: tuple[SubTask, ...], is_same: bool) -> None:
+    old = task_of(step("a", status=DONE), step("b", "a", description="Do b"), step("c", "b", description="Do c"))
+    named = tuple(
+        each if each.description.startswith("Do") else replace(each, description=f"Do {each.id}") for each in steps
+    )
+    assert is_same_work(old, carry_over(old, task_of(*named))) is is_same
+
+
+def test_what_has_ended_is_no_work_that_is_left() -> None:
+    old = task_of(step("a", status=DONE), step("x", status=FAILED), step("b", "a"))
+    assert is_same_work(old, carry_over(old, task_of(step("b", "a"))))

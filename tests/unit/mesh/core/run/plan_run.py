@@ -38,13 +38,28 @@ class PlanRun:
     """Each input is also encoded and decoded, and each step's effects are compared with those of the states."""
 
     def __init__(
-        self, *steps: SubTask, rules: tuple[InterceptionRule, ...] = (), fork_of: RunState | None = None
+        self,
+        *steps: SubTask,
+        rules: tuple[InterceptionRule, ...] = (),
+        fork_of: RunState | None = None,
+        check_alignment: bool = False,
     ) -> None:
         self.state = RunState()
         self.now = T0
         self.log: list[tuple[ev.Event, float]] = []
         submission = Submission(
-            "r", "default", "q", "", "plan", ("planner",), (), 600.0, None, targets=TARGETS, rules=rules
+            "r",
+            "default",
+            "q",
+            "",
+            "plan",
+            ("planner",),
+            (),
+            600.0,
+            None,
+            targets=TARGETS,
+            rules=rules,
+            check_alignment=check_alignment,
         )
         if fork_of is None:
             self.feed(inp.Submit(submission, "owner", 1))
@@ -78,6 +93,16 @@ class PlanRun:
         task = self.state.tasks[self.state.plan.planner]
         plan = plan_of(*steps, goal=goal)
         return self.feed(inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None, plan=plan))
+
+    def verdict(self, *steps: SubTask, reason: str = "") -> list[ev.Event]:
+        """The planner's reply to the check in progress: with steps another plan, without them that it is aligned."""
+        assert self.state.plan is not None
+        task = self.state.tasks[self.state.plan.alignment]
+        if not task.live:
+            self.begin(task.task_id)
+        plan = plan_of(*steps) if steps else None
+        given = inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None, plan=plan, reason=reason)
+        return self.feed(given)
 
     def complete(self, *names: str) -> list[ev.Event]:
         events: list[ev.Event] = []

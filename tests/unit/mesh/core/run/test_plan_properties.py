@@ -27,7 +27,7 @@ PLANS = st.lists(STEPS, min_size=0, max_size=5)
 MOVES = st.one_of(
     st.tuples(st.just("begin"), st.integers(0, 9)),
     st.tuples(st.sampled_from(["complete", "fail", "busy", "lose", "reject", "missing"]), st.integers(0, 9)),
-    st.tuples(st.sampled_from(["reply", "edit"]), PLANS),
+    st.tuples(st.sampled_from(["reply", "edit", "verdict"]), PLANS),
     st.tuples(st.sampled_from(["cancel", "tick"]), st.integers(0, 1)),
 )
 
@@ -41,9 +41,11 @@ def play(run: PlanRun, move: str, argument: object) -> list[ev.Event]:
         made = plan_of(*argument)
         if move == "edit":
             return run.feed(inp.EditPlan("me", "", plan.seq, made))
-        task = run.state.tasks.get(plan.planner)
+        task = run.state.tasks.get(plan.alignment if move == "verdict" else plan.planner)
         if task is None or not task.live:
             return []
+        if move == "verdict" and not argument:
+            return run.feed(inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None))
         return run.feed(inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None, plan=made))
     if move == "cancel":
         return run.feed(inp.Cancel("me", "")) if argument else []
@@ -72,9 +74,13 @@ def play(run: PlanRun, move: str, argument: object) -> list[ev.Event]:
     return run.feed(inp.ResultIn(*key, TaskState.FAILED, None, BUSY if move == "busy" else BROKEN))
 
 
-@given(PLANS, st.lists(MOVES, max_size=30))
-def test_a_plan_keeps_its_promises_in_any_course(first: list[SubTask], moves: list[tuple[str, object]]) -> None:
-    run = PlanRun()
+@given(PLANS, st.lists(MOVES, max_size=30), st.booleans())
+def test_a_plan_keeps_its_promises_in_any_course(
+    first: list[SubTask],
+    moves: list[tuple[str, object]],
+    check_alignment: bool,
+) -> None:
+    run = PlanRun(check_alignment=check_alignment)
     run.begin("r.1")
     results: set[str] = set()
     began: set[str] = set()
@@ -89,6 +95,11 @@ def test_a_plan_keeps_its_promises_in_any_course(first: list[SubTask], moves: li
             elif isinstance(event, ev.Planned) and (event.identity or event.expansion):
                 touched = [e for e in play_back(run, event) if e in began]
                 assert not touched, "an edit or an expansion never touches what has begun"
+            if isinstance(event, ev.TaskCreated) and event.align:
+                assert check_alignment, "no plan is checked unless the submit asked for it"
+        at_once = run.state.plan
+        assert at_once is not None
+        assert not (at_once.alignment and at_once.planner), "the planner has one task at a time"
     _finish(run)
     assert run.state.ended, "no course leaves a run that cannot go on"
 

@@ -24,11 +24,11 @@ def created(task: str, role: str, step: str = "", *predecessors: str) -> run_pb2
     return event(task, 0, task_state=state)
 
 
-def planned(revision: int, *steps: str) -> run_pb2.RunEvent:
+def planned(revision: int, *steps: str, reason: str = "") -> run_pb2.RunEvent:
     plan = plan_pb2.Plan(goal="a trip", revision=revision)
     for step in steps:
         plan.steps.add(step_id=step, description=f"Do {step}", role="clerk", estimated_seconds=5)
-    return event("r.1", 1, planned=run_pb2.Planned(plan=plan))
+    return event("r.1", 1, planned=run_pb2.Planned(plan=plan, reason=reason))
 
 
 def replanned_run() -> list[run_pb2.RunEvent]:
@@ -125,3 +125,13 @@ def test_the_report_has_steps_with_their_estimates() -> None:
     assert "├── clerk (flight)    completed  2.00 s of ~5 s" in lines
     assert "│     Do flight" in lines
     assert "└── clerk (hotel)     completed  attempt 1  2.00 s" in lines
+
+
+def test_a_check_of_a_plan_is_named_and_its_reason_told() -> None:
+    check = created("r.4", "planner")
+    check.task_state.align = True
+    view = view_of([*replanned_run()[:5], check])
+    assert view.tasks["r.4"].label == "planner (check of plan 1)"
+    strays = planned(2, "hostel", reason="the plan no longer serves the query: it strays")
+    text = run_event_text(view, strays)
+    assert text == "plan 2 made, replaces plan 1, because the plan no longer serves the query: it strays: 1 step"

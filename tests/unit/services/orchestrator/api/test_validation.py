@@ -24,6 +24,12 @@ def test_the_strategy_of_a_submit() -> None:
     assert strategy_of(request(run_pb2.STRATEGY_PLAN, roles=["a"])) == "plan"
 
 
+def test_only_a_plan_is_checked() -> None:
+    check_submit(request(run_pb2.STRATEGY_PLAN, check_alignment=True))
+    with pytest.raises(InvalidArgument, match="check_alignment"):
+        check_submit(request(run_pb2.STRATEGY_PIPELINE, check_alignment=True))
+
+
 def test_only_a_plan_has_a_planner() -> None:
     check_submit(request(run_pb2.STRATEGY_PLAN, planner="thinker"))
     with pytest.raises(InvalidArgument, match="planner"):

@@ -81,6 +81,8 @@ EVENTS: list[ev.Event] = [
     ev.TaskCreated("r.4", "planner", "", ("r.3",)),
     ev.Planned("r.1", 1, PLAN, ("a change", "another")),
     ev.Planned("", 2, PLAN, (), "me", "e1"),
+    ev.TaskCreated("r.5", "planner", align=True),
+    ev.Planned("r.5", 3, PLAN, reason="it strays"),
     ev.CancelRequested("", "a step failed", "PLAN_FAILED"),
     ev.Dispatched("r.1", 1, 3, "a", "i", (ContextRef("b", 5),), None),
     ev.Dispatched("r.1", 1, 3, "a", "i", (ContextRef("x", 0, 7, "s"), ContextRef("b", 5)), None),
@@ -101,7 +103,9 @@ EVENTS: list[ev.Event] = [
     ev.InputRequested("r.1", 1, "a", "r.1/q1", None, kind=QuestionKind.APPROVAL, terms=TERMS),
     ev.ApprovalRequested("r.1", 1, "a", "r.1/approval-1", TERMS, None, None, NOTHING, True, (Item(2, None),)),
     ev.ApprovalRequested("r.1", 1, "a", "r.1/approval-1", TERMS, None, GONE),
-    ev.ApprovalRequested("r.1", 1, "a", "r.1/approval-1", TERMS, None, plan=PLAN, changes=("dropped x",)),
+    ev.ApprovalRequested(
+        "r.1", 1, "a", "r.1/approval-1", TERMS, None, plan=PLAN, changes=("dropped x",), reason="it strays"
+    ),
     ev.QuestionTimedOut("r.1", "r.1/q1", "deploy", TimeoutPolicy.ESCALATE, 1),
     ev.CheckpointTaken("r.1", 1, 5, None),
     ev.ItemPublished("r.1", 1, "a", 6, Item(2, None)),

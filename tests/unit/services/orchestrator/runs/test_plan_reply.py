@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
+import pytest
+
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Failure, PlanTarget, Submission, TaskState
@@ -13,11 +20,12 @@ from archon_services.orchestrator.runs.plan_reply import with_plan
 PLAN = '{"goal": "a trip", "subtasks": [{"id": "a", "description": "go", "role": "guide"}]}'
 
 
-def run(strategy: str = "plan") -> RunState:
+def run(strategy: str = "plan", *, check_alignment: bool = False) -> RunState:
     state = RunState()
     goal = run_pb2.Submitted(goal=[common_pb2.Part(text="a trip")])
     targets = (PlanTarget("guide"),)
     submission = Submission("r", "default", "", "", strategy, ("planner",), (), 60.0, goal, targets=targets)
+    submission = replace(submission, check_alignment=check_alignment)
     for given in (inp.Submit(submission, "o", 1), inp.SlotFound("r.1", "i")):
         for event in decide(state, given, 1_000.0):
             apply(state, event, 1_000.0)
@@ -52,3 +60,47 @@ def test_any_other_input_stays_as_it_is() -> None:
         (run(), inp.LostIn("r.1", 1, Failure("UNAVAILABLE", "INSTANCE_LOST", "gone"))),
     ):
         assert with_plan(state, given) is given
+
+
+def checked_run() -> RunState:
+    """A run whose planner is asked, after its first step, whether the plan still leads to the goal."""
+    state = run(check_alignment=True)
+    steps = tuple(
+        SubTask(id_, f"do {id_}", role="guide", dependencies=before)
+        for id_, before in (("a", ()), ("b", ("a",)), ("c", ("b",)))
+    )
+    inputs = (
+        inp.PlanIn("r.1", 1, TaskState.COMPLETED, None, plan=Plan("", "", "a trip", steps)),
+        inp.SlotFound("r.2", "i"),
+        inp.ResultIn("r.2", 1, TaskState.COMPLETED, None),
+        inp.SlotFound("r.5", "i"),
+    )
+    for given in inputs:
+        for event in decide(state, given, 1_000.0):
+            apply(state, event, 1_000.0)
+    assert state.plan is not None
+    assert state.plan.alignment == "r.5"
+    return state
+
+
+@pytest.mark.parametrize(
+    ("text", "has_plan", "reason"),
+    [
+        ('{"aligned": true}', False, ""),
+        (PLAN[:-1] + ', "aligned": false, "reason": "it strays"}', True, "it strays"),
+        (PLAN, True, ""),
+    ],
+)
+def test_the_reply_to_a_check_becomes_a_verdict(text: str, has_plan: bool, reason: str) -> None:
+    read = with_plan(checked_run(), replace(result(text), task_id="r.5"))
+    assert isinstance(read, inp.PlanIn)
+    assert (read.plan is not None, read.reason, read.faults) == (has_plan, reason, ())
+
+
+@pytest.mark.parametrize("text", ["I cannot tell.", '{"question": "Which way?"}'])
+def test_a_reply_that_is_no_verdict_is_logged(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        read = with_plan(checked_run(), replace(result(text), task_id="r.5"))
+    assert isinstance(read, inp.PlanIn)
+    assert (read.plan, len(read.faults)) == (None, 1)
+    assert [record.run_id for record in caplog.records] == ["r"]  # type: ignore[attr-defined]

@@ -233,6 +233,7 @@ class PlanRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
     SYNTHESISE_FIELD_NUMBER: _builtins.int
+    ALIGN_FIELD_NUMBER: _builtins.int
     EXPAND_FIELD_NUMBER: _builtins.int
     max_steps: _builtins.int
     """Maximum number of steps, without those that have ended."""
@@ -242,6 +243,10 @@ class PlanRequest(_message.Message):
     """Why the plan is to be made anew; empty for the first plan."""
     synthesise: _builtins.bool
     """True: no plan is asked for, but one answer to the goal, from the results in the context."""
+    align: _builtins.bool
+    """True: it is asked whether the previous plan, with the results of its steps so far, still leads to the goal. The reply
+    is {"aligned": true}, or another plan in its place, with a "reason".
+    """
     @_builtins.property
     def targets(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.PlanTarget]:
         """The roles that steps may go to, in the order of their names."""
@@ -272,11 +277,12 @@ class PlanRequest(_message.Message):
         reason: _builtins.str = ...,
         faults: _abc.Iterable[_builtins.str] | None = ...,
         synthesise: _builtins.bool = ...,
+        align: _builtins.bool = ...,
         expand: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["previous", b"previous"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expand", b"expand", "faults", b"faults", "max_steps", b"max_steps", "previous", b"previous", "reason", b"reason", "revision", b"revision", "synthesise", b"synthesise", "targets", b"targets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["align", b"align", "expand", b"expand", "faults", b"faults", "max_steps", b"max_steps", "previous", b"previous", "reason", b"reason", "revision", b"revision", "synthesise", b"synthesise", "targets", b"targets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -83,6 +83,7 @@ class SubmitRunRequest(_message.Message):
     TRACE_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
     PLANNER_FIELD_NUMBER: _builtins.int
+    CHECK_ALIGNMENT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id, created by the caller, unique per tenant, at most 256 characters. Empty: each call creates a new run."""
     strategy: _run_pb2.Strategy.ValueType
@@ -91,6 +92,10 @@ class SubmitRunRequest(_message.Message):
     """Id of the user's session, which is also the memory scope, at most 256 characters. Empty: the run is its own scope."""
     planner: _builtins.str
     """The role that plans, with PLAN; empty: planner."""
+    check_alignment: _builtins.bool
+    """True, with PLAN: after steps have completed while others have not begun, the planner is asked whether the plan still
+    leads to the goal; a plan that does not is made anew.
+    """
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The goal. At least one part must not be empty; 4 MiB in all."""
@@ -147,10 +152,11 @@ class SubmitRunRequest(_message.Message):
         trace: _common_pb2.TraceContext | None = ...,
         versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         planner: _builtins.str = ...,
+        check_alignment: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "goal", b"goal", "metadata", b"metadata", "planner", b"planner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "check_alignment", b"check_alignment", "goal", b"goal", "metadata", b"metadata", "planner", b"planner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

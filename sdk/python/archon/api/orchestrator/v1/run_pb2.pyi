@@ -693,6 +693,7 @@ class Submitted(_message.Message):
     PLAN_TARGETS_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
     CLOCK_ORIGIN_FIELD_NUMBER: _builtins.int
+    CHECK_ALIGNMENT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -711,6 +712,8 @@ class Submitted(_message.Message):
     """True if the orchestrator makes spans of the run and its attempts: the span of a task is a child of its attempt's
     span. False if the run is not sampled, or the orchestrator that accepted it exports no spans.
     """
+    check_alignment: _builtins.bool
+    """True if the planner is asked, while its plan is executed, whether the plan still leads to the goal."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
@@ -810,10 +813,11 @@ class Submitted(_message.Message):
         plan_targets: _abc.Iterable[_plan_pb2.PlanTarget] | None = ...,
         rules: _abc.Iterable[Global___InterceptionRule] | None = ...,
         clock_origin: Global___ClockOrigin | None = ...,
+        check_alignment: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "clock_origin", b"clock_origin", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "clock_origin", b"clock_origin", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "check_alignment", b"check_alignment", "clock_origin", b"clock_origin", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1027,6 +1031,7 @@ class TaskStateChanged(_message.Message):
     STOPPING_FIELD_NUMBER: _builtins.int
     PREDECESSORS_FIELD_NUMBER: _builtins.int
     STEP_ID_FIELD_NUMBER: _builtins.int
+    ALIGN_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     state: _common_pb2.TaskState.ValueType
@@ -1037,6 +1042,8 @@ class TaskStateChanged(_message.Message):
     """True: the task has not ended and is being stopped, because its result is no longer needed or its time is over."""
     step_id: _builtins.str
     """The step of the plan that the task executes, in the event that creates it; empty if it executes none."""
+    align: _builtins.bool
+    """True in the event that creates a task of the planner which checks whether the plan still leads to the goal."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """The reason for which the task failed or is being stopped."""
@@ -1057,10 +1064,11 @@ class TaskStateChanged(_message.Message):
         stopping: _builtins.bool = ...,
         predecessors: _abc.Iterable[_builtins.str] | None = ...,
         step_id: _builtins.str = ...,
+        align: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "role", b"role", "state", b"state", "step_id", b"step_id", "stopping", b"stopping"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["align", b"align", "failure", b"failure", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "role", b"role", "state", b"state", "step_id", b"step_id", "stopping", b"stopping"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1077,11 +1085,14 @@ class Planned(_message.Message):
     PLAN_FIELD_NUMBER: _builtins.int
     IDENTITY_FIELD_NUMBER: _builtins.int
     EDIT_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     EXPANSION_FIELD_NUMBER: _builtins.int
     identity: _builtins.str
     """The identity that edited the plan, from credentials; empty if the planner made it."""
     edit_id: _builtins.str
     """Id of the edit, created by the orchestrator; empty if the planner made the plan."""
+    reason: _builtins.str
+    """Why the planner replaced the plan, if it was asked whether the plan still leads to the goal; else empty."""
     expansion: _builtins.bool
     """True: the planner replied the steps that take the place of others, which is no replan."""
     @_builtins.property
@@ -1094,11 +1105,12 @@ class Planned(_message.Message):
         plan: _plan_pb2.Plan | None = ...,
         identity: _builtins.str = ...,
         edit_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
         expansion: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edit_id", b"edit_id", "expansion", b"expansion", "identity", b"identity", "plan", b"plan"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edit_id", b"edit_id", "expansion", b"expansion", "identity", b"identity", "plan", b"plan", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1548,8 +1560,11 @@ class ApprovalRequested(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question's id, unique in the run."""
+    reason: _builtins.str
+    """Why that plan is to replace the one in force, if the planner was asked whether it still leads to the goal; else empty."""
     @_builtins.property
     def terms(self) -> _question_pb2.QuestionTerms:
         """Who may answer, in what time, and by which rule."""
@@ -1579,10 +1594,11 @@ class ApprovalRequested(_message.Message):
         result: Global___ResultReceived | None = ...,
         items: _abc.Iterable[Global___ItemPublished] | None = ...,
         plan: _plan_pb2.Plan | None = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "result", b"result", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "items", b"items", "plan", b"plan", "prompt", b"prompt", "result", b"result", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "items", b"items", "plan", b"plan", "prompt", b"prompt", "reason", b"reason", "result", b"result", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
