@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from archon.telemetry.metrics import METRICS, Metric
-from tests.fixtures.prometheus import family_name, sanitized
 from tests.unit.docs.tables import code, table
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "observability.md"
-COLUMNS: Final = ("metric", "in Prometheus", "type", "unit", "labels", "meaning")
+COLUMNS: Final = ("metric", "type", "labels", "meaning")
 
 
 def metrics_table() -> str:
@@ -19,14 +18,11 @@ def metrics_table() -> str:
 
 
 def _row(metric: Metric) -> tuple[str, ...]:
-    suffix = "_total" if metric.kind.value == "counter" else ""
-    labels = ", ".join(code(sanitized(label)) for label in metric.labels)
+    unit = "" if metric.unit.startswith("{") else f", {code(metric.unit)}"  # braces: a count, of what the meaning says
     return (
         code(metric.name),
-        code(family_name(metric) + suffix),
-        metric.kind.value,
-        code(metric.unit),
-        labels,
+        f"{metric.kind.value}{unit}",
+        ", ".join(map(code, metric.labels)),
         metric.description,
     )
 

@@ -45,7 +45,7 @@ orchestrator: {max_runs: 100}
 `archon doctor` reports unknown names and invalid values. [Models](../models.md) are configured with
 `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_SERVER`, `OPENAI_MEDIA`, `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`,
 too, and
-[metrics](../observability.md#metrics) with OpenTelemetry's standard variables (`OTEL_*`).
+[metrics](../observability.md#export) with OpenTelemetry's standard variables (`OTEL_*`).
 
 This page is written by `python -m tests.unit.docs.settings_page` from the code; a test compares them.
 """

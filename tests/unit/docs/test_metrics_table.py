@@ -1,4 +1,4 @@
-"""docs/observability.md has every metric with its type, unit, labels and meaning."""
+"""docs/observability.md has every metric with its type, labels and meaning."""
 
 from __future__ import annotations
 

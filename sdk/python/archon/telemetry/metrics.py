@@ -106,7 +106,7 @@ CONTEXT_USAGE: Final = Metric(
     "archon.agent.context.usage",
     Kind.HISTOGRAM,
     "1",
-    "Share of the context window that a request fills, of agents whose compaction sets max_context_tokens",
+    "Share of the context window that a request fills, if compaction sets max_context_tokens",
     (names.AGENT_NAME, names.REQUEST_MODEL),
     _SHARES,
 )
@@ -114,7 +114,7 @@ CACHE_HITS: Final = Metric(
     "archon.agent.cache.hit_rate",
     Kind.HISTOGRAM,
     "1",
-    "Share of the input tokens of a model call that the provider read from its cache",
+    "Share of a model call's input tokens that the provider had in its cache",
     (names.AGENT_NAME, names.REQUEST_MODEL),
     _SHARES,
 )
@@ -122,7 +122,7 @@ CYCLE_DURATION: Final = Metric(
     "archon.agent.cycle.duration",
     Kind.HISTOGRAM,
     "s",
-    "Duration of one iteration of an agent's loop: a model call and the tool calls of its reply",
+    "Duration of an iteration of an agent's loop: a model call and its tool calls",
     (names.AGENT_NAME,),
     _CYCLE_SECONDS,
 )
@@ -130,7 +130,7 @@ AGENT_TASKS: Final = Metric(
     "archon.agent.tasks",
     Kind.GAUGE,
     "{task}",
-    "Tasks of an instance: running, waiting (for delegations alone), or parked (the result is not acknowledged yet)",
+    "Tasks of an instance: running, waiting for delegations, or parked (result not acknowledged)",
     (ROLE, STATE),
 )
 AGENT_SLOTS: Final = Metric(
@@ -165,13 +165,11 @@ RUNS: Final = Metric(
     "archon.runs",
     Kind.GAUGE,
     "{run}",
-    "Runs that this replica drives: running, or paused (by a command, or because they wait for a person)",
+    "Runs of this replica: running, or paused (by a command, or waiting for a person)",
     (STATE,),
 )
 RUNS_SUBMITTED: Final = Metric("archon.runs.submitted", Kind.COUNTER, "{run}", "Runs that this replica created")
-RUNS_TAKEN_OVER: Final = Metric(
-    "archon.runs.taken_over", Kind.COUNTER, "{run}", "Runs of an earlier process or another replica that were claimed"
-)
+RUNS_TAKEN_OVER: Final = Metric("archon.runs.taken_over", Kind.COUNTER, "{run}", "Runs that this replica took over")
 RUNS_ENDED: Final = Metric(
     "archon.runs.ended", Kind.COUNTER, "{run}", "Runs that ended: completed, failed, or canceled", (STATE,)
 )
@@ -179,13 +177,11 @@ RUN_DURATION: Final = Metric(
     "archon.run.duration",
     Kind.HISTOGRAM,
     "s",
-    "Time from the creation of a run to its end, pauses included",
+    "Duration of a run, pauses included",
     (STATE,),
     _RUN_SECONDS,
 )
-SCHEDULER_READY: Final = Metric(
-    "archon.scheduler.ready", Kind.GAUGE, "{run}", "Runs that are ready and wait for a turn of the scheduler"
-)
+SCHEDULER_READY: Final = Metric("archon.scheduler.ready", Kind.GAUGE, "{run}", "Ready runs that wait for the scheduler")
 SCHEDULER_INPUTS: Final = Metric(
     "archon.scheduler.inputs", Kind.GAUGE, "{input}", "Inputs of runs that wait to be decided"
 )
@@ -200,14 +196,14 @@ ROLE_SLOTS: Final = Metric(
     "archon.role.slots",
     Kind.GAUGE,
     "{slot}",
-    "Credit of the connected instances of a role for this replica: used, or free",
+    "Credit of a role's connected instances for this replica: used, or free",
     (ROLE, STATE),
 )
 TASKS_WAITING: Final = Metric(
     "archon.tasks.waiting",
     Kind.GAUGE,
     "{task}",
-    "Tasks that are ready and wait for an instance with a free slot",
+    "Ready tasks that wait for an instance with a free slot",
     (ROLE,),
 )
 TASKS_ENDED: Final = Metric(
@@ -224,14 +220,14 @@ ATTEMPTS_REPEATED: Final = Metric(
     "archon.attempts.repeated",
     Kind.COUNTER,
     "{attempt}",
-    "Attempts after which the task needs another one: lost (with the instance), rejected (by it), or retried (failed)",
+    "Attempts that another one follows: lost (with the instance), rejected (by it), or retried (failed)",
     (ROLE, REASON),
 )
 COMMIT_DURATION: Final = Metric(
     "archon.journal.commit.duration",
     Kind.HISTOGRAM,
     "s",
-    "Duration of a commit of the journal, which stores a group of steps",
+    "Duration of a commit of a group of steps",
     (),
     _COMMIT_SECONDS,
 )
@@ -246,7 +242,7 @@ OUTBOX_ROWS: Final = Metric(
     "archon.outbox.rows",
     Kind.GAUGE,
     "{row}",
-    "Publications in the outbox; of more than 100 that an earlier process left, 100 until they are published",
+    "Publications in the outbox, at most 100 of an earlier process",
 )
 OUTBOX_AGE: Final = Metric(
     "archon.outbox.age", Kind.GAUGE, "s", "Age of the oldest publication in the outbox; 0 if it is empty"
@@ -255,19 +251,19 @@ WATCH_LAG: Final = Metric(
     "archon.registry.watch.lag",
     Kind.GAUGE,
     "s",
-    "Time for which changes of the registry may have been missed: 0 while the watch is open, else since it was lost",
+    "Time since the watch of the registry was lost; 0 while it is open",
 )
 OWNER: Final = Metric(
     "archon.orchestrator.owner",
     Kind.GAUGE,
     "{replica}",
-    "1 if this replica may drive runs: its lease is valid, or it alone uses its journal; else 0",
+    "1 if this replica may drive runs (valid lease, or a journal of its own), else 0",
 )
 LEASE: Final = Metric(
     "archon.orchestrator.lease",
     Kind.GAUGE,
     "s",
-    "Time that the lease of this replica has left, if its journal is shared",
+    "Time left of this replica's lease, if its journal is shared",
 )
 FRAMES_REFUSED: Final = Metric(
     "archon.frames.refused", Kind.COUNTER, "{frame}", "Frames of agents that were refused, by the reason", (REASON,)
@@ -277,7 +273,7 @@ PLAN_STEPS: Final = Metric(
     "archon.plan.steps",
     Kind.COUNTER,
     "{step}",
-    "Steps of plans by state: created, started (with their first attempt), completed, failed, canceled, or rejected",
+    "Steps of plans: created, started, completed, failed, canceled, or rejected",
     (STATE,),
 )
 
@@ -287,8 +283,7 @@ MEMORY_QUERIES: Final = Metric(
     "archon.memory.queries",
     Kind.COUNTER,
     "{query}",
-    "Queries of long-term memory: hit (an entry reached the threshold), fallback (the best by words, or the most "
-    "recent entries, in place of one), empty, or failed",
+    "Queries of long-term memory: hit (an entry reached the threshold), fallback (none did), empty, or failed",
     (OUTCOME,),
 )
 MEMORY_HITS: Final = Metric(
