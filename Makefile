@@ -119,8 +119,8 @@ bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5
 	@$(RUN) -m tests.bench.scale --rounds $(ROUNDS)
 
 bench-peers: ROUNDS := 3
-bench-peers: $(VENV)/.dev ## the pipeline on AutoGen and LangGraph in the same rounds (installs them into a cache once)
-	@$(RUN) -m tests.bench.peers_compare --rounds $(ROUNDS)
+bench-peers: $(VENV)/.dev ## the pipeline on AutoGen, LangGraph, DBOS, Restate and Temporal in the same rounds (installs them into a cache once; PEERS=Restate,Temporal)
+	@$(RUN) -m tests.bench.peers_compare --rounds $(ROUNDS) $(if $(PEERS),--peers $(PEERS))
 
 MINUTES ?= 60
 soak: $(VENV)/.test ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)

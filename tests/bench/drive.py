@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
@@ -16,6 +17,12 @@ from pathlib import Path
 GOAL = "g" * 200
 ANSWER = "x" * 1024
 ROLES = ("first", "second", "third")
+
+STEPS = os.environ.get("BENCH_STEPS")
+"""A file for tests of durability, None in a measurement. Each role that begins to answer appends its name as a line."""
+
+HELD = Path(f"{STEPS}.held")
+"""A file with the name of a role that does not answer as long as the file is there."""
 
 Run = Callable[[], Awaitable[None]]
 """Makes one run and returns when it has ended; raises if it failed."""
@@ -33,6 +40,29 @@ class Measured:
 
 Driver = Callable[[Run, int, int], Awaitable[Measured]]
 """Measures so many runs, at a concurrency or at a rate."""
+
+
+async def answered(role: str) -> str:
+    """Answers 1 KB. Waits first if a test of durability holds this role."""
+    if STEPS is not None:
+        _append(STEPS, role)
+        while True:
+            if not _is_held(role):
+                break
+            await asyncio.sleep(0.02)
+    return ANSWER
+
+
+def _append(path: str, role: str) -> None:
+    with open(path, "a") as file:
+        file.write(f"{role}\n")
+
+
+def _is_held(role: str) -> bool:
+    try:
+        return HELD.read_text() == role
+    except FileNotFoundError:
+        return False
 
 
 async def drive(run: Run, runs: int, concurrency: int) -> Measured:
@@ -76,6 +106,26 @@ def _measured(latencies: list[float], elapsed: float) -> Measured:
     latencies.sort()
     p50, p95, p99 = (latencies[int(len(latencies) * part)] for part in (0.5, 0.95, 0.99))
     return Measured(p50, len(latencies) / elapsed, p95, p99)
+
+
+def free_address() -> str:
+    """Returns an address of this machine on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+async def until_reachable(address: str) -> None:
+    """Returns when something listens at an address."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            await asyncio.sleep(0.02)
+            continue
+        writer.close()
+        return
 
 
 def announce(address: str) -> None:

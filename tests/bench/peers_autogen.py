@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import sys
 from dataclasses import dataclass
 
 from autogen_core import AgentId, MessageContext, RoutedAgent, message_handler, try_get_known_serializers_for_type
 from autogen_ext.runtimes.grpc import GrpcWorkerAgentRuntime, GrpcWorkerAgentRuntimeHost
 
-from tests.bench.drive import ANSWER, GOAL, ROLES, announce, serve_load, until_terminated
+from tests.bench.drive import (
+    ANSWER,
+    GOAL,
+    ROLES,
+    announce,
+    free_address,
+    serve_load,
+    until_reachable,
+    until_terminated,
+)
 
 
 @dataclass
@@ -39,27 +47,13 @@ class PipelineAgent(RoutedAgent):  # type: ignore[misc]  # the base class is not
 
 async def serve_host() -> None:
     """Serves the runtime's host on a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     host = GrpcWorkerAgentRuntimeHost(address)
     host.start()
-    await _until_reachable(address)
+    await until_reachable(address)
     announce(address)
     await until_terminated()
     await host.stop(grace=0)
-
-
-async def _until_reachable(address: str) -> None:
-    name, _, port = address.rpartition(":")
-    while True:
-        try:
-            _, writer = await asyncio.open_connection(name, int(port))
-        except OSError:
-            await asyncio.sleep(0.02)
-            continue
-        writer.close()
-        return
 
 
 async def serve_agent(host: str, role: str) -> None:

@@ -3,8 +3,10 @@ as ratios to the floor of `tests.bench.pipeline`, in one command and interleaved
 
 Each role answers 1 KB at once and is handed what came before. AutoGen runs as a host, three workers and a client on its
 gRPC runtime; LangGraph as three nodes in one process, with its SQLite saver; DBOS as a workflow of three steps in one process,
-over PostgreSQL. Each has a virtual environment of its own in the user's cache, made on the first use. CPU per run is the user and system time of all processes at 64, those of the
-client included.
+over PostgreSQL; Restate as a service of three steps, its server and a client; Temporal as a worker, its development server
+on a file and a client. Each has a virtual environment of its own in the user's cache, made on the first use; npm brings
+Restate's server, and Go builds Temporal's (13 minutes). CPU per run is the user and system time of all processes at 64,
+those of the client included.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +27,8 @@ from rich.table import Table
 
 from tests.bench import load
 from tests.bench.drive import ROLES, Measured, request_load
-from tests.bench.environments import Environment, NotInstalled
+from tests.bench.durable_peers import Engine, Restate, Temporal
+from tests.bench.environments import Environment, Installation, NotInstalled
 from tests.bench.pipeline import RUNS, Edge, Meter, fdatasync_p50, measure
 from tests.bench.processes import NotStarted, Processes
 
@@ -43,6 +46,15 @@ FIGURES: dict[str, Callable[[Measured], float]] = {
     "runs/s": lambda measured: measured.rate,
 }
 JOURNALS = ("memory", "normal", "full")
+INSTALLATIONS: dict[str, tuple[Installation, ...]] = {
+    "Archon": (),
+    "AutoGen": (AUTOGEN,),
+    "LangGraph": (LANGGRAPH,),
+    "DBOS": (DBOS,),
+    "Restate": Restate.installations,
+    "Temporal": Temporal.installations,
+}
+"""What each peer needs; the names are those of `--peers`."""
 
 
 @dataclass(frozen=True)
@@ -97,22 +109,35 @@ def dbos(started: Processes, folder: Path) -> Peer:
     return Peer("power cut", address, pids, request_load)
 
 
+def engine(started: Processes, kind: Callable[[Processes, Path], Engine], folder: Path) -> Peer:
+    """Starts the server, the worker and the client of a durable engine. Raises NotInstalled, NotStarted."""
+    folder.mkdir()
+    parts = kind(started, folder)
+    server, worker, client = parts.server(), parts.worker(), parts.client()
+    return Peer("power cut", client, [started.pids[each] for each in (client, server, worker)], request_load)
+
+
 async def warm_up(peer: Peer) -> None:
     """Makes a few runs. Raises RuntimeError if one fails."""
     await peer.edge(peer.address, 64, 64)
 
 
-def start_peers(started: Processes, home: Path, console: Console) -> dict[str, Peer]:
-    """Starts all peers, and makes a few runs on each. Names those that cannot be measured, and why."""
+def start_peers(started: Processes, home: Path, console: Console, chosen: Collection[str]) -> dict[str, Peer]:
+    """Starts the floor and the chosen peers, and makes a few runs on each. Names those that cannot be measured, and
+    why."""
     starts: dict[str, Callable[[], Peer]] = {
         "floor": partial(floor, started),
         **{f"Archon, {journal}": partial(archon, started, journal) for journal in JOURNALS},
         "AutoGen": partial(autogen, started),
         "LangGraph": partial(langgraph, started, home / "langgraph.db"),
         "DBOS": partial(dbos, started, home / "dbos"),
+        "Restate": partial(engine, started, Restate, home / "restate"),
+        "Temporal": partial(engine, started, Temporal, home / "temporal"),
     }
     peers: dict[str, Peer] = {}
     for name, start in starts.items():
+        if name != "floor" and name.partition(",")[0] not in chosen:
+            continue
         try:
             peer = start()
             uvloop.run(warm_up(peer))
@@ -157,19 +182,37 @@ def show(console: Console, peers: dict[str, Peer], figures: dict[tuple[str, int]
         console.print(by_load)
 
 
+def names_of_peers(text: str) -> list[str]:
+    """Returns the peers that `text` names, separated by commas, in any case. Raises ArgumentTypeError."""
+    known = {name.lower(): name for name in INSTALLATIONS}
+    try:
+        return [known[word.strip().lower()] for word in text.split(",")]
+    except KeyError as error:
+        raise argparse.ArgumentTypeError(f"unknown peer {error}; known: {', '.join(INSTALLATIONS)}") from None
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the runs per measurement")
+    parser.add_argument(
+        "--peers",
+        type=names_of_peers,
+        default=list(INSTALLATIONS),
+        metavar="NAME,...",
+        help=f"those to be measured besides the floor: {', '.join(INSTALLATIONS)}; by default all",
+    )
     given = parser.parse_args()
     console, meter = Console(width=150), Meter()
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        peers = start_peers(stack.enter_context(Processes(home)), home, console)
+        peers = start_peers(stack.enter_context(Processes(home)), home, console, given.peers)
+        packages = [package for name in peers for each in INSTALLATIONS.get(name, ()) for package in each.packages]
         console.print(
             f"fdatasync p50 of the disk: {fdatasync_p50(home) * 1e6:.0f} us; {given.rounds} rounds; medians; "
-            f"{', '.join((*AUTOGEN.packages, *LANGGRAPH.packages, *DBOS.packages))}"
+            f"{', '.join(packages)}",
+            markup=False,
         )
         targets = {name: (peer.address, meter.metered(name, peer.pids, peer.edge)) for name, peer in peers.items()}
         show(console, peers, uvloop.run(measure(targets, given.rounds, given.scale, LOADS)), meter)

