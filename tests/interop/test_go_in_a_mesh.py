@@ -74,7 +74,7 @@ async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, clie
     run = await handle.result(timeout=15)
     assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
     assert designing(run).instance_id.startswith("designer-go-")
-    assert "class GoComponentR1:" in answer_text(run) and "class GoComponentR2:" in answer_text(run)
+    assert "GoComponentR1 — covers R1" in answer_text(run) and "GoComponentR2 — covers R2" in answer_text(run)
     assert designing(run).usage.model_calls == 1
 
     (record,) = [record async for record in client.records(run.run_id, role="designer")]
