@@ -46,9 +46,7 @@ async def answered(role: str) -> str:
     """Answers 1 KB. Waits first if a test of durability holds this role."""
     if STEPS is not None:
         _append(STEPS, role)
-        while True:
-            if not _is_held(role):
-                break
+        while _is_held(role):
             await asyncio.sleep(0.02)
     return ANSWER
 

@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ class NotInstalled(Exception):
 
 
 @dataclass(frozen=True)
-class Installation:
+class Installation(ABC):
     """A folder with these packages, each pinned as in `name==version`."""
 
     name: str
@@ -78,9 +79,9 @@ class Installation:
         """Returns further environment variables of the commands."""
         return {}
 
+    @abstractmethod
     def _commands(self) -> Iterator[list[str]]:
         """Yields the commands that install the packages. Raises NotInstalled or OSError if a program is missing."""
-        raise NotImplementedError
 
 
 class Environment(Installation):
