@@ -93,6 +93,8 @@ def _groups(root: Path) -> Iterator[_Group]:
         _, controllers, path = line.split(":", 2)
         if not controllers:
             top = root / "sys/fs/cgroup"
+            if (top / "unified").is_dir():  # beside version 1
+                top /= "unified"
             names = ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
             top = root / "sys/fs/cgroup/memory"

@@ -14,16 +14,17 @@ from archon.memory_room import MAX_AGE, SHORTAGE, MemoryRoom, oom_kills
 from archon.status import as_error, from_failure, to_failure
 from tests.fixtures.memory_group import memory_group
 
-FILES = {
+FILES: dict[int | str, tuple[str, ...]] = {
     1: ("4:memory:/a/b\n0::/\n", "memory/a", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("0::/a/b\n", "a", "memory.max", "memory.current", "inactive_file"),
+    "2 beside 1": ("1:cpu:/\n0::/a/b\n", "unified/a", "memory.max", "memory.current", "inactive_file"),
 }
 
 
 class Machine:
     """The files of one control group, whose limit is 1,000 bytes, above that of the process."""
 
-    def __init__(self, root: Path, version: int) -> None:
+    def __init__(self, root: Path, version: int | str) -> None:
         cgroup, folder, self.limit, self.usage, self.droppable = FILES[version]
         (root / "proc/self").mkdir(parents=True)
         (root / "proc/self/cgroup").write_text(cgroup)
