@@ -56,7 +56,9 @@ class RunControl:
         Unavailable."""
         _check_not_ended(row)
         await self._deliver(row.run_id, inp.Resume(context.current().identity))
-        await self._check_open(row.run_id)
+        state = await self._runs.state(row.run_id)
+        if state.ended and state.paused:  # one that was resumed may have completed since
+            raise _ended(row.run_id)
 
     async def edit_plan(self, row: RunRow, edit: inp.EditPlan) -> None:
         """Delivers an edit, which the engine may still refuse. Raises FailedPrecondition if the run has ended, or
@@ -113,7 +115,11 @@ class RunControl:
 
 def _check_not_ended(row: RunRow) -> None:
     if row.ended_at:
-        raise FailedPrecondition(f"run {row.run_id} has ended", metadata={"run_id": row.run_id})
+        raise _ended(row.run_id)
+
+
+def _ended(run_id: str) -> FailedPrecondition:
+    return FailedPrecondition(f"run {run_id} has ended", metadata={"run_id": run_id})
 
 
 class _DurableReceipt:

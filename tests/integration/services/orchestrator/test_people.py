@@ -12,6 +12,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text, submit_request
 from archon.errors import ArchonError, FailedPrecondition, FrameTooLarge, InvalidArgument, RequestIdReused, Unavailable
+from archon_mesh.core.run import inputs as inp
+from archon_services.orchestrator.api.control import RunControl
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -173,6 +175,53 @@ async def test_a_paused_run_dispatches_nothing_until_it_is_resumed(mesh: Mesh, t
     with pytest.raises(FailedPrecondition):
         await mesh.client.pause(handle.run_id)
     with pytest.raises(FailedPrecondition):
+        await mesh.client.resume(handle.run_id)
+
+
+async def test_a_resume_counts_even_if_the_run_ends_before_the_call_returns(
+    mesh: Mesh, troupe: Troupe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = f"quick-{uuid.uuid4().hex[:6]}"
+
+    async def quick(task: TaskContext) -> str | Question:
+        if not task.inputs:
+            return Question("go on?")
+        return "done"
+
+    await troupe(role, quick)
+    handle = await mesh.client.submit("x", roles=[role])
+    question = await first_question(mesh, handle)
+    await mesh.client.pause(handle.run_id)
+    await mesh.client.respond(handle.run_id, question.input_id, "yes")
+    deliver = RunControl._deliver
+
+    async def until_the_end(control: RunControl, run_id: str, command: inp.Command) -> None:
+        await deliver(control, run_id, command)
+        await control._runs.wait_until_finished(run_id)
+
+    monkeypatch.setattr(RunControl, "_deliver", until_the_end)
+    run = await mesh.client.resume(handle.run_id)
+    assert (run.paused, answer_text(run)) == (False, "done")
+    with pytest.raises(FailedPrecondition, match="has ended"):
+        await mesh.client.resume(handle.run_id)
+
+
+async def test_a_run_that_is_cancelled_while_it_is_paused_cannot_be_resumed(
+    mesh: Mesh, troupe: Troupe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = f"clerk-{uuid.uuid4().hex[:6]}"
+    await troupe(role, clerk)
+    handle = await mesh.client.submit("x", roles=[role])
+    await first_question(mesh, handle)
+    await mesh.client.pause(handle.run_id)
+    deliver = RunControl._deliver
+
+    async def second(control: RunControl, run_id: str, command: inp.Command) -> None:
+        await deliver(control, run_id, inp.Cancel("someone else", "changed my mind"))
+        await deliver(control, run_id, command)
+
+    monkeypatch.setattr(RunControl, "_deliver", second)
+    with pytest.raises(FailedPrecondition, match="has ended"):
         await mesh.client.resume(handle.run_id)
 
 
