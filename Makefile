@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools real-model interop test-interop check format lint types floors words sleeps drift buf \
+.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline gates mutants protos prices hooks clean
 
 help: ## this list
@@ -151,7 +151,7 @@ test-interop: tools ## members and clients in Go, TypeScript and Java, the READM
 
 # What must hold ------------------------------------------------------------------------------------------------
 
-check: format lint types floors words sleeps drift buf ## everything below that is not a test
+check: format lint types floors words sleeps public drift buf ## everything below that is not a test
 
 format: $(VENV)/.dev ## formatted as ruff does it
 	@$(BIN)/ruff format --check --quiet . || { echo "hint: $(BIN)/ruff format ."; exit 1; }
@@ -170,6 +170,9 @@ words: $(VENV)/.dev ## names and prose use the words of docs/glossary.md
 
 sleeps: $(VENV)/.dev ## tests wait for a state, not for a time
 	@$(RUN) .ci/sleeps.py
+
+public: $(VENV)/.dev ## docs, examples and other packages import public names only (docs/reference/python.md)
+	@$(RUN) .ci/public.py
 
 drift: $(VENV)/.dev ## the committed stubs are what the contract gives
 	@$(RUN) protos/generate.py --check

@@ -73,6 +73,7 @@ def replace(old: str, new: str) -> Callable[[str], str]:
     return edit
 
 
+PRIVATE_BLOCK = "\n```python\nfrom archon_mesh.core.plan import Task\n```\n"
 CONTEXT = "sdk/python/archon/context.py"
 CORE = "mesh/archon_mesh/core/messages.py"
 HUB = "services/archon_services/orchestrator/watch/hub.py"
@@ -131,6 +132,21 @@ CHECKS = [
         "sleeps",
         ["python", ".ci/sleeps.py"],
         [Break("a test that sleeps", "tests/test_sleepy.py", append("import time\n\ntime.sleep(0.1)\n"))],
+    ),
+    Check(
+        "public",
+        ["python", ".ci/public.py"],
+        [
+            Break("a guide that imports a private module", "docs/agents.md", append(PRIVATE_BLOCK)),
+            Break(
+                "an example that imports a private name",
+                "examples/private.py",
+                append("from archon.client import _ended\n"),
+            ),
+            Break(
+                "a package that imports another's private name", CORE, append("\nfrom archon.client import _ended\n")
+            ),
+        ],
     ),
     Check(
         "stub drift",

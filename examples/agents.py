@@ -18,15 +18,14 @@ from archon_mesh.agent import (
     HookContext,
     Middleware,
     ModelParams,
+    TracingMiddleware,
     call_sub_agent,
     get_context,
     stop,
     subagent,
 )
-from archon_mesh.agent.hooks.tracing import TracingMiddleware
-from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.llm import ScriptedModel
-from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
+from archon_mesh.memory import EpisodicMemory, SessionManager, SharedMemoryGraph, WorkingMemory
 from archon_mesh.tools import tool
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from archon_mesh.agent import Agent
-from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage, load_file
+from archon_mesh.llm import ChatMessage, ModelReply, ModelRequest, ScriptedModel, ToolCall, Usage, load_file
 from archon_mesh.llm.prices import Price
 from archon_mesh.llm.wrappers import (
     BudgetModel,

@@ -10,11 +10,19 @@ from typing import Any
 
 from archon.errors import ApprovalRejected
 from archon_mesh.agent import Agent
-from archon_mesh.core.messages import ToolCall
-from archon_mesh.core.people import Condition, InterceptionRule, TimeoutPolicy, Trigger
-from archon_mesh.llm import ScriptedModel
+from archon_mesh.llm import ScriptedModel, ToolCall
+from archon_mesh.people import (
+    Condition,
+    HumanApprovalTool,
+    HumanInputTool,
+    InterceptionRule,
+    PersonQuestion,
+    TimeoutPolicy,
+    Trigger,
+    answered_by,
+    ask_person,
+)
 from archon_mesh.tools import tool
-from archon_mesh.tools.people import HumanApprovalTool, HumanInputTool, PersonQuestion, answered_by, ask_person
 
 
 async def at_the_desk(question: PersonQuestion) -> str:

@@ -10,9 +10,19 @@ import json
 from typing import Any
 
 from archon_mesh.agent import Agent
-from archon_mesh.core.plan import Plan, SubTask, Task, find_faults, repair, to_mermaid
 from archon_mesh.llm import ScriptedModel
-from archon_mesh.planning import PlanEvent, Planner, TaskMode, create_plan
+from archon_mesh.planning import (
+    Plan,
+    PlanEvent,
+    Planner,
+    SubTask,
+    Task,
+    TaskMode,
+    create_plan,
+    find_faults,
+    repair,
+    to_mermaid,
+)
 from archon_mesh.tools import ToolResult, tool
 from archon_mesh.tools.builtin import Calculator
 

@@ -11,11 +11,10 @@ from typing import Any
 
 from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
-from archon_mesh.core.plan import Task
 from archon_mesh.llm import ScriptedModel
-from archon_mesh.planning import PlanEvent, PlanEventKind
+from archon_mesh.people import PersonQuestion, answered_by
+from archon_mesh.planning import PlanEvent, PlanEventKind, Task
 from archon_mesh.tools import tool
-from archon_mesh.tools.people import PersonQuestion, answered_by
 from archon_mesh.workflows import (
     ApprovalTool,
     StepResult,
@@ -23,8 +22,8 @@ from archon_mesh.workflows import (
     WorkflowPlanner,
     WorkflowTemplate,
     expand,
+    record,
 )
-from archon_mesh.workflows.record import record
 
 FOLDER = WorkflowFolder(Path(__file__).parent / "workflows")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from archon.lazy_names import lazy_names
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.errors import HookError, IterationLimit, ModelRefused, ReplyCut, SubAgentNotFoundError
@@ -25,6 +26,7 @@ from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.people import Condition, InterceptionRule, TimeoutPolicy, Trigger
 
 if TYPE_CHECKING:
+    from archon_mesh.agent.hooks.tracing import TracingMiddleware
     from archon_mesh.core.memory_graph import SharedMemoryGraph
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "SubAgentNotFoundError",
     "TimeoutPolicy",
     "ToolPolicy",
+    "TracingMiddleware",
     "Trigger",
     "call_sub_agent",
     "fail",
@@ -72,11 +75,11 @@ __all__ = [
     "subagent",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, because it imports networkx.
-    if name == "SharedMemoryGraph":
-        from archon_mesh.core.memory_graph import SharedMemoryGraph
-
-        return SharedMemoryGraph
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The graph imports networkx, and the middleware OpenTelemetry.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "SharedMemoryGraph": "archon_mesh.core.memory_graph",
+        "TracingMiddleware": "archon_mesh.agent.hooks.tracing",
+    },
+)

@@ -1,5 +1,6 @@
 """Model clients: one interface for the offline model and the endpoints of providers."""
 
+from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import (
     ModelChunk,
     ModelClient,
@@ -23,6 +24,7 @@ from archon_mesh.llm.text_format import (
 )
 
 __all__ = [
+    "ChatMessage",
     "MediaProfile",
     "ModelChunk",
     "ModelClient",
@@ -33,6 +35,7 @@ __all__ = [
     "ParsingError",
     "ScriptedModel",
     "TextToolModel",
+    "ToolCall",
     "ToolCallDelta",
     "ToolSpec",
     "Usage",

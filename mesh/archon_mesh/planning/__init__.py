@@ -1,5 +1,21 @@
-"""Planning: a planner that makes plans with a model, and their execution in this process."""
+"""Planning: plans, a planner that makes them with a model, and their execution in this process."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archon.lazy_names import lazy_names
+from archon_mesh.core.plan import (
+    InvalidPlan,
+    Plan,
+    PlanCycle,
+    ReplanPolicy,
+    SubTask,
+    SubTaskStatus,
+    Task,
+    find_faults,
+    repair,
+)
 from archon_mesh.planning.alignment import Alignment, AlignmentCheck, align_by_model
 from archon_mesh.planning.attempts import Measured
 from archon_mesh.planning.check import CheckedResult, check_by_model, check_by_rules
@@ -8,24 +24,36 @@ from archon_mesh.planning.errors import MalformedPlan, PlanFailed, PlanNotApprov
 from archon_mesh.planning.events import PlanEvent, PlanEventKind
 from archon_mesh.planning.executor import PlanExecutor
 from archon_mesh.planning.parse import parse_changes, parse_context, parse_plan
+from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Planner, create_plan
 from archon_mesh.planning.task_outcome import TaskOutcome
 from archon_mesh.planning.worker import Spending, Worker
+
+if TYPE_CHECKING:
+    from archon_mesh.core.plan.drawing import to_dot, to_mermaid, to_svg
 
 __all__ = [
     "Alignment",
     "AlignmentCheck",
     "CheckedResult",
     "Decision",
+    "InvalidPlan",
     "MalformedPlan",
     "Measured",
+    "Plan",
+    "PlanCycle",
     "PlanEvent",
     "PlanEventKind",
     "PlanExecutor",
     "PlanFailed",
     "PlanNotApproved",
+    "PlanTemplate",
     "Planner",
+    "ReplanPolicy",
     "Spending",
+    "SubTask",
+    "SubTaskStatus",
+    "Task",
     "TaskMode",
     "TaskOutcome",
     "Worker",
@@ -34,7 +62,15 @@ __all__ = [
     "check_by_rules",
     "create_plan",
     "decide",
+    "find_faults",
     "parse_changes",
     "parse_context",
     "parse_plan",
+    "repair",
+    "to_dot",
+    "to_mermaid",
+    "to_svg",
 ]
+
+# The drawings import networkx.
+__getattr__ = lazy_names(__name__, dict.fromkeys(("to_dot", "to_mermaid", "to_svg"), "archon_mesh.core.plan.drawing"))

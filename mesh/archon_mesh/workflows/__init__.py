@@ -6,12 +6,14 @@ from archon_mesh.workflows.folder import WorkflowFolder
 from archon_mesh.workflows.load import load_workflow
 from archon_mesh.workflows.parameters import checked_arguments, json_schema
 from archon_mesh.workflows.planner import WorkflowPlanner, WorkflowTemplate
+from archon_mesh.workflows.record import Recording, record
 from archon_mesh.workflows.workflow import Workflow
 
 __all__ = [
     "ApprovalTool",
     "Expansion",
     "Later",
+    "Recording",
     "StepResult",
     "Workflow",
     "WorkflowFolder",
@@ -21,4 +23,5 @@ __all__ = [
     "expand",
     "json_schema",
     "load_workflow",
+    "record",
 ]

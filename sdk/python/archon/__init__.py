@@ -5,8 +5,9 @@ Names are imported on first use, so that `import archon` is cheap.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
+
+from archon.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from archon.agent import AgentServer, Answer, Question, TaskContext
@@ -28,7 +29,7 @@ __all__ = [
     "TaskContext",
 ]
 
-_MODULES = {
+_MODULES: Final = {
     "AgentServer": "archon.agent",
     "Answer": "archon.agent",
     "ArchonError": "archon.errors",
@@ -41,8 +42,4 @@ _MODULES = {
     "TaskContext": "archon.agent",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'archon' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _MODULES)

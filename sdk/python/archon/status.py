@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import uuid
 from enum import IntEnum
 from typing import Final, TypeVar
@@ -34,6 +35,9 @@ KIND_KEY: Final = "archon.dev/kind"
 
 MAX_CAUSES: Final = 16
 """Causes of a failure; further ones are left out."""
+
+_TOO_LARGE: Final = re.compile(r"(larger than max|exceeds maximum size)\b")
+"""What gRPC's libraries say of a message above the limit of a channel or server: they send no details."""
 
 _log = logging.getLogger(__name__)
 
@@ -163,14 +167,18 @@ def from_status(status: status_pb2.Status) -> errors.ArchonError:
 
 
 def from_rpc_error(raised: grpc.aio.AioRpcError) -> errors.ArchonError:
-    """The error that the server raised, or the class of the code if the server is not part of Archon."""
+    """The error that the server raised, or the class of the code if the server is not part of Archon, or gRPC itself
+    refused the message."""
     for key, value in raised.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             try:
                 return from_status(status_pb2.Status.FromString(value))
             except DecodeError:
                 break
-    return error_class(raised.code().name, "")(raised.details() or raised.code().name)
+    text = raised.details() or raised.code().name
+    if raised.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(text):
+        return errors.MessageTooLarge(text)
+    return error_class(raised.code().name, "")(text)
 
 
 async def abort(context: grpc.aio.ServicerContext, error: errors.ArchonError) -> None:  # type: ignore[type-arg]

@@ -1,7 +1,8 @@
 """The shared memory: what roles publish in a scope, which roles may read it, and working memory."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from archon.lazy_names import lazy_names
 from archon_services.memory.settings import MemorySettings
 
 if TYPE_CHECKING:
@@ -9,11 +10,5 @@ if TYPE_CHECKING:
 
 __all__ = ["MemorySettings", "memory_app"]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, because it imports networkx: commands that only read settings need none.
-    if name == "memory_app":
-        from archon_services.memory.app import memory_app
-
-        return memory_app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The app imports networkx: commands that only read settings need none.
+__getattr__ = lazy_names(__name__, {"memory_app": "archon_services.memory.app"})

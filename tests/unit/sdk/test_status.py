@@ -173,3 +173,26 @@ def test_a_cycle_is_networkx_unfeasible_and_value_error() -> None:
 def test_errors_derive_from_the_expected_builtins(cls: type[errors.ArchonError], builtin: type[Exception]) -> None:
     with pytest.raises(builtin):
         raise cls("no")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Received message larger than max (5000004 vs. 4194304)",
+        "CLIENT: Sent message larger than max (5000004 vs. 4194304)",
+        "grpc: received message larger than max (5000004 vs. 4194304)",
+        "gRPC message exceeds maximum size 4194304: 5000004",
+    ],
+)
+def test_a_message_that_grpc_itself_refuses_is_too_large_and_not_sent_again(text: str) -> None:
+    nothing = grpc.aio.Metadata()
+    raised = grpc.aio.AioRpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, nothing, nothing, details=text)
+    error = status.from_rpc_error(raised)
+    assert (type(error), error.retry) == (errors.MessageTooLarge, RetryAdvice.NEVER)
+
+
+def test_another_exhausted_resource_of_a_foreign_server_may_be_tried_later() -> None:
+    nothing = grpc.aio.Metadata()
+    raised = grpc.aio.AioRpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, nothing, nothing, details="too many requests")
+    error = status.from_rpc_error(raised)
+    assert (type(error), error.retry) == (errors.ResourceExhausted, RetryAdvice.LATER)

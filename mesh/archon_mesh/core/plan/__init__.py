@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from archon.lazy_names import lazy_names
 from archon_mesh.core.plan.errors import (
     ArgumentsTooLarge,
     DanglingDependency,
@@ -76,11 +77,5 @@ __all__ = [
     "to_svg",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, because the drawings import networkx.
-    if name in ("to_dot", "to_mermaid", "to_svg"):
-        from archon_mesh.core.plan import drawing
-
-        return getattr(drawing, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The drawings import networkx.
+__getattr__ = lazy_names(__name__, dict.fromkeys(("to_dot", "to_mermaid", "to_svg"), "archon_mesh.core.plan.drawing"))

@@ -17,7 +17,7 @@ from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, FrameTooLarge, UnknownFrame, WrongInstance
+from archon.errors import ArchonError, FrameTooLarge, MessageTooLarge, UnknownFrame, WrongInstance
 from archon.frames import OutgoingFrame
 from archon.registry import Registration
 from archon.telemetry import metrics
@@ -241,7 +241,7 @@ class Session:
         self.connected = False
         self._fresh = isinstance(error, Silent)
         gone = isinstance(error, (Silent, WrongInstance)) or not self.registered
-        if error.code == "RESOURCE_EXHAUSTED" and "larger than max" in error.message:
+        if isinstance(error, MessageTooLarge):
             self._attempts.fail_all(FrameTooLarge(f"a message of the instance is too large: {error.message}"))
         if gone or not resumable:
             self.lose_all(error)
