@@ -141,30 +141,44 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
     events = [*decided, *orphans(run, task)]
     if not plan.in_force(task):
         return events
+    return _completed(run, task, events) if state is TaskState.COMPLETED else _failed(run, task, events, state)
+
+
+def _completed(run: RunState, task: Task, events: list[ev.Event]) -> list[ev.Event]:
+    """What follows a step that has completed."""
+    plan = run.plan
+    assert plan is not None
     closed = {task.task_id}
-    if state is TaskState.COMPLETED and not plan.planner and plan.open > 1:
-        waiting = (run.tasks[task_id] for task_id in task.successors)
-        ready = [plan.steps[each.step_id] for each in waiting if plan.in_force(each) and each.missing == 1]
-        if doubts := _doubts(run, plan.counters, ready, 0):
+    if not plan.planner:
+        if plan.open > 1 and (doubts := _doubts(run, plan.counters, _starting(run, task), 0)):
             return [*events, *doubts]
-    ended = {task.step_id: state}
+        if due_expansions(run, {task.step_id: TaskState.COMPLETED}):
+            return ask_for_expansion(run, events, closed, plan.expansions)
+    if plan.open > 1 or plan.planner:
+        return [*events, *_alignment_check(run, task)]
+    return finish(run, events, plan.tasks, plan.steps, closed, completed=task)
+
+
+def _starting(run: RunState, completed: Task) -> list[SubTask]:
+    """The steps that the end of this one lets start."""
+    plan = run.plan
+    assert plan is not None
+    waiting = (run.tasks[task_id] for task_id in completed.successors)
+    return [plan.steps[each.step_id] for each in waiting if plan.in_force(each) and each.missing == 1]
+
+
+def _failed(run: RunState, task: Task, events: list[ev.Event], state: TaskState) -> list[ev.Event]:
+    """What follows a step that has failed, or was cancelled."""
+    plan = run.plan
+    assert plan is not None
+    closed, ended, step = {task.task_id}, {task.step_id: state}, plan.steps[task.step_id]
     if not plan.planner and due_expansions(run, ended):
         return ask_for_expansion(run, events, closed, plan.expansions)
-    if state is TaskState.COMPLETED:
-        if plan.open > 1 or plan.planner:
-            return [*events, *_alignment_check(run, task)]
-        return finish(run, events, plan.tasks, plan.steps, closed, completed=task)
-    if plan.planner and (not plan.expanding or plan.steps[task.step_id].expand_on_failure):
+    if plan.planner and (not plan.expanding or step.expand_on_failure):
         return events  # the plan that it makes decides what follows
-    counters = plan.counters.with_failed_attempt(task.step_id).with_failed(plan.steps[task.step_id])
+    counters = plan.counters.with_failed_attempt(task.step_id).with_failed(step)
     if would_replan(counters):
-        if plan.planner:
-            return events
-        if counters.replans < MAX_REPLANS:
-            return [*events, planner_task(run, events)]
-        message = f"step {task.step_id!r} of the plan failed after {MAX_REPLANS} replans"
-        again = counters.failures.get(task.step_id, 0) >= DEFAULT_POLICY.failures_of_subtask
-        return fail(run, events, message, closed, task, "planning.under_decomposition" if again else "")
+        return _replan(run, task, events, counters)
     skipped = _skipped(run, task)
     events += skipped
     ended |= {run.tasks[event.task_id].step_id: event.state for event in skipped}
@@ -173,6 +187,19 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
     if plan.open > 1 + len(skipped) or plan.planner:
         return events
     return finish(run, events, plan.tasks, plan.steps, closed, failed=task)
+
+
+def _replan(run: RunState, task: Task, events: list[ev.Event], counters: ReplanCounters) -> list[ev.Event]:
+    """Asks the planner for another plan, unless it is at work; the end of the run if no replan is left."""
+    plan = run.plan
+    assert plan is not None
+    if plan.planner:
+        return events
+    if counters.replans < MAX_REPLANS:
+        return [*events, planner_task(run, events)]
+    message = f"step {task.step_id!r} of the plan failed after {MAX_REPLANS} replans"
+    again = counters.failures.get(task.step_id, 0) >= DEFAULT_POLICY.failures_of_subtask
+    return fail(run, events, message, {task.task_id}, task, "planning.under_decomposition" if again else "")
 
 
 def alignment_checked(
