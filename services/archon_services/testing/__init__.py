@@ -1,6 +1,21 @@
-"""Real etcd and meshes as child processes, for tests."""
+"""Meshes for tests: in the event loop of the test, whose clock the test moves, and of processes; a real etcd."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archon.lazy_names import lazy_names
 from archon_services.local_mesh.etcd_server import etcd_binary
 from archon_services.testing.etcd import EtcdProcess, free_ports
 
-__all__ = ["EtcdProcess", "etcd_binary", "free_ports"]
+if TYPE_CHECKING:
+    from archon_services.testing.in_process import InProcessMesh
+    from archon_services.testing.mesh import LocalMesh
+
+__all__ = ["EtcdProcess", "InProcessMesh", "LocalMesh", "etcd_binary", "free_ports"]
+
+# The first replaces the clock of the process.
+__getattr__ = lazy_names(
+    __name__,
+    {"InProcessMesh": "archon_services.testing.in_process", "LocalMesh": "archon_services.testing.mesh"},
+)

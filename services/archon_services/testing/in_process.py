@@ -14,11 +14,11 @@ SIGKILL, SIGSTOP, its log, its memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from archon.agent import AgentSettings
 from archon.client import Client
@@ -32,6 +32,8 @@ from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings
 from archon_services.testing.movable_clock import MovableClock
+
+T = TypeVar("T")
 
 STARTED_WITHIN: Final = 30.0
 """Seconds in which a service starts."""
@@ -159,6 +161,16 @@ class InProcessMesh:
                         await probe.serves()
 
             await MovableClock().advance(seconds, exchange)
+
+    async def advance_until(self, awaited: Awaitable[T], step: float = 0.5) -> T:
+        """Moves the clock on, `step` seconds at a time, until the awaitable is done. Returns its result."""
+        future = asyncio.ensure_future(awaited)
+        try:
+            while not future.done():
+                await self.advance(step)
+        finally:
+            future.cancel()
+        return await future
 
     def agent_settings(self, **settings: Any) -> AgentSettings:
         """Returns settings of an agent that registers with this mesh."""

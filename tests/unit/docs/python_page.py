@@ -38,7 +38,6 @@ MODULES: Final = (
     "archon_mesh.tools.mcp",
     "archon_mesh.workflows",
     "archon_services.testing",
-    "archon_services.testing.in_process",
 )
 """The modules that users import."""
 

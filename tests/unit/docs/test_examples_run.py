@@ -21,6 +21,8 @@ from archon_mesh.tools.mcp.serving.server import create_server
 from tests.fixtures.media import PNG
 
 ROOT = Path(__file__).parents[3]
+EXAMPLES = {"testing-agents": "testing"}
+"""Examples of pages whose files have another name."""
 
 
 def load_example(name: str) -> ModuleType:
@@ -41,6 +43,7 @@ PLANS = load_example("plans")
 PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
 OFFICE = load_example("office")
+TESTING = load_example("testing")
 
 
 @pytest.mark.parametrize(
@@ -201,15 +204,22 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("plans", 4),
         ("people", 3),
         ("workflows", 4),
+        ("testing-agents", 3),
     ],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text()
-    source = (ROOT / "examples" / f"{name.replace('-', '_')}.py").read_text()
+    source = (ROOT / "examples" / f"{EXAMPLES.get(name, name.replace('-', '_'))}.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     assert len(blocks) == count
     for block in blocks:
         assert block.strip() in source, f"differs from examples/{name}.py:\n{block}"
+
+
+async def test_the_examples_of_tests_give_their_answers(tmp_path: Path) -> None:
+    assert await TESTING.scripted() == ("545,000 people.", "545000")
+    assert await TESTING.half_a_minute(tmp_path / "a") == "half a minute later"
+    assert await TESTING.crash(tmp_path / "b") == "attempt 1 of the report"
 
 
 async def test_the_example_of_mcp_gives_its_answers_to_a_client() -> None:

@@ -24,8 +24,9 @@ from archon_mesh.core.run import (
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
-from archon_services.orchestrator.journal import Journal, NewRun, Outcome, SameRequest, Step, StepResult
+from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
+from archon_services.orchestrator.runs.creation import Creation
 from archon_services.orchestrator.runs.decider import Decider, has_newer
 from archon_services.orchestrator.runs.decision import Decision
 from archon_services.orchestrator.runs.effects import EffectExecutor
@@ -96,7 +97,6 @@ class RunDriver:
 
     __slots__ = (
                 "_clock",
-        "_created",
         "_decider",
         "_decision",
         "_delay",
@@ -106,13 +106,12 @@ class RunDriver:
         "_finished",
         "_history",
         "_inbox",
-        "_new",
         "_owner_checked",
         "_placement",
         "_task",
         "_timer",
-        "_until_end",
         "_waiters",
+        "creation",
         "deposed",
         "doubtful",
         "durable_seq",
@@ -121,7 +120,6 @@ class RunDriver:
         "in_flight",
         "queued",
         "run_id",
-        "same_as",
         "size",
         "state",
         "woken",
@@ -144,9 +142,7 @@ class RunDriver:
         self.run_id = run_id
         self.state = state
         self.epoch = epoch
-        self.same_as = ""
-        """The run that the same request created before, if this one was not created for that reason."""
-
+        self.creation = Creation(new)
         self.deposed = False
         self.doubtful = False
         """True while `state` holds events that may not be durable: it is loaded again before the next decision."""
@@ -157,8 +153,6 @@ class RunDriver:
         self.queued = self.in_flight = self.woken = False
         self._drive = drive
         self._clock = clock
-        self._new = new
-        self._created: asyncio.Future[None] | None = None
         self._decision: Decision | None = None
         self._delay = RETRY_DELAY
         self._executed_seq = -1
@@ -167,7 +161,6 @@ class RunDriver:
         self._owner_checked = False
         """Whether this replica was found to own the run since the inbox was last taken."""
 
-        self._until_end = False
         self._finished = False
         self.size = size
         """Bytes of its journal."""
@@ -220,19 +213,6 @@ class RunDriver:
         """How many inputs wait to be decided."""
         return len(self._inbox)
 
-    def created(self, *, until_end: bool = False) -> asyncio.Future[None]:
-        """Returns a future that ends when the run's first step is durable, or with the error that refused it. With
-        `until_end` it ends when the run has, or when `stop_waiting` is called after the first step."""
-        self._created = asyncio.get_running_loop().create_future()
-        self._until_end = until_end
-        return self._created
-
-    def stop_waiting(self) -> None:
-        """The caller of `created(until_end=True)` has waited long enough."""
-        self._until_end = False
-        if self._new is None:
-            self._resolve_created(None)
-
     def finished(self) -> asyncio.Future[None]:
         """Returns a future that ends when the run has ended or is not driven here any more."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -271,7 +251,7 @@ class RunDriver:
             return None
         self._owner_checked = False
         run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
-        executed = self._executed_seq >= 0 or self._new is not None
+        executed = self._executed_seq >= 0 or self.creation.new is not None
         decision = Decision(batch, self._clock.now(), executed)
         if self._inbox:
             self.wake()
@@ -295,7 +275,7 @@ class RunDriver:
             events=decision.events,
             inputs=decision.inputs,
             batch=decision.batch,
-            new=self._new,
+            new=self.creation.new,
             state_before=state_before,
             publishes=self._drive.publishes,
         )
@@ -319,7 +299,7 @@ class RunDriver:
         if self._finished and result is not Outcome.DONE:
             self._decider.release(decision)
             return
-        if self._new is not None:
+        if self.creation.new is not None:
             self._creation_done(decision, result)
             return
         if result is Outcome.DONE:
@@ -338,21 +318,13 @@ class RunDriver:
             self._slowly(self._reconsider(decision.events, conflict=result is Outcome.CONFLICT))
 
     def _creation_done(self, decision: Decision, result: StepResult) -> None:
-        self._new = None
         if result is Outcome.DONE:
+            self.creation.new = None
             self._stored(decision)
-            if not self._until_end:
-                self._resolve_created(None)
+            self.creation.stored()
             return
         self._decider.release(decision)
-        if isinstance(result, SameRequest):
-            self.same_as = result.run_id
-            self._resolve_created(None)
-        else:
-            error = (
-                result if isinstance(result, ArchonError) else Internal(f"run {self.run_id} was not created: {result}")
-            )
-            self._resolve_created(error)
+        self.creation.refused(result, self.run_id)
         self._inbox.clear()
         self._finish()
 
@@ -463,7 +435,7 @@ class RunDriver:
     def fail(self, error: Exception) -> None:
         """Gives the run up after an unexpected exception; ownership looks for it again later."""
         _log.error("the driver of run %s failed", self.run_id, exc_info=error, extra={"run_id": self.run_id})
-        self._resolve_created(Internal("an unexpected error; the run may have been created"))
+        self.creation.resolve(Internal("an unexpected error; the run may have been created"))
         self.failed = True
         self._finish()
 
@@ -477,25 +449,12 @@ class RunDriver:
         if self.over and not self.failed:
             acknowledge_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
-        if self._new is None:
-            self._resolve_created(None)
-        else:
-            text = "the orchestrator is stopping; the run may have been created"
-            self._resolve_created(Unavailable(text, retry_delay=1.0))
+        self.creation.ended()
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
         self._drive.observer.finished(self)
-
-    def _resolve_created(self, error: ArchonError | None) -> None:
-        created, self._created = self._created, None
-        if created is None or created.done():
-            return
-        if error is None:
-            created.set_result(None)
-        else:
-            created.set_exception(error)
 
     @property
     def ended(self) -> bool:
@@ -511,7 +470,7 @@ class RunDriver:
         """Stops driving; nothing of the run changes by that. `claimed`: the run was claimed again, so it was created.
         Idempotent."""
         if claimed:
-            self._resolve_created(None)
+            self.creation.resolve()
         self._finish()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()

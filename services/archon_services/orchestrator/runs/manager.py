@@ -246,15 +246,16 @@ class Runs:
         first = [Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered, origin))]
         driver = RunDriver(run_id, self._running(), clock=clock, state=RunState(), epoch=1, first=first, new=new)
         self._drivers[run_id] = driver
-        done = driver.created(until_end=wait > 0)
+        done = driver.creation.waiter(until_end=wait > 0)
         driver.wake()
-        timer = asyncio.get_running_loop().call_later(wait, driver.stop_waiting) if wait > 0 else None
+        timer = asyncio.get_running_loop().call_later(wait, driver.creation.stop_waiting) if wait > 0 else None
         try:
             await done
         finally:
             if timer is not None:
                 timer.cancel()
-        return (driver.same_as, False) if driver.same_as else (run_id, True)
+        same_as = driver.creation.same_as
+        return (same_as, False) if same_as else (run_id, True)
 
     def check_pause(self, run_id: str) -> None:
         """Raises ResourceExhausted if too many runs are paused, or wait for a person, to pause this one too."""
@@ -321,7 +322,7 @@ class Runs:
         run_id = driver.run_id
         if self._drivers.get(run_id) is driver:  # and not one that has taken the run over since
             del self._drivers[run_id]
-            if self._transport is not None and not driver.completed and not driver.same_as:
+            if self._transport is not None and not driver.completed and not driver.creation.same_as:
                 self._transport.release_run(run_id, over=driver.ended)
         if self._spans is not None:
             self._spans.left(run_id)

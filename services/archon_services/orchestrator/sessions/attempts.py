@@ -241,9 +241,11 @@ class Attempts:
         if arm == "progress":
             self._inbox.progress(frame.task, frame.progress, self._instance_id)
             return
-        attempt = self._attempt_of(frame, arm)
-        if attempt is None:
-            return
+        attempt = self._attempts.get(key_of(frame.task))
+        if attempt is None or attempt.offered_again(frame.sequence) or (attempt.offered and arm == "adopted"):
+            attempt = self._unassigned(frame, arm)
+            if attempt is None:
+                return
         if frame.ack and not attempt.adopting:  # before the adoption, acks are about frames of the earlier owner
             attempt.channel.acked(frame.ack)
         if frame.sequence and arm != "reject" and not self._in_order(attempt, frame.sequence):
@@ -254,13 +256,9 @@ class Attempts:
             attempt.charge(max(size, FRAME_OVERHEAD))
         self._handle(attempt, frame, arm, size)
 
-    def _attempt_of(self, frame: session_pb2.AgentFrame, arm: str | None) -> AttemptChannel | None:
-        """The attempt of a frame; None if it is not held here and the frame needs no further handling."""
-        attempt = self._attempts.get(key_of(frame.task))
-        if attempt is not None:
-            restarted = attempt.offered_again(frame.sequence) or (attempt.offered and arm == "adopted")
-            if not restarted:
-                return attempt
+    def _unassigned(self, frame: session_pb2.AgentFrame, arm: str | None) -> AttemptChannel | None:
+        """Tells the run of a frame about an attempt that was not assigned here. Returns the attempt if the instance
+        offers its result, which is held from now on; None if the frame needs no further handling."""
         if arm in _WAITING_FOR_REPLY:
             expected = self._inbox.expects(frame.task, self._instance_id)
             given = unassigned_input(frame, self._resolve) if expected else working_input(frame)

@@ -1,0 +1,56 @@
+"""Tests of agents: a scripted model, a mesh in the test's event loop, a clock that the test moves, and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from archon import AgentServer, TaskContext
+from archon.client import answer_text
+from archon_mesh import Agent, ScriptedModel, tool
+from archon_mesh.llm import ToolCall
+from archon_services.testing import InProcessMesh
+
+
+async def scripted() -> tuple[str, str]:
+    @tool
+    def population(city: str) -> int:
+        """Says how many people live in a city."""
+        return 545_000
+
+    model = ScriptedModel([ToolCall("1", "population", '{"city": "Lisbon"}'), "545,000 people."])
+    answer = await Agent("guide", model=model, tools=[population]).run_async("How many people live in Lisbon?")
+    return answer, model.requests[1].messages[-1].content
+
+
+async def half_a_minute(home: Path) -> str:
+    async def patient(task: TaskContext) -> str:
+        await asyncio.sleep(30)
+        return "half a minute later"
+
+    async with (
+        InProcessMesh(home) as mesh,
+        AgentServer("patient", handler=patient, settings=mesh.agent_settings()),
+    ):
+        handle = await mesh.client.submit("Wait.", roles=["patient"])
+        return answer_text(await mesh.advance_until(handle.result()))
+
+
+async def crash(home: Path) -> str:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def worker(task: TaskContext) -> str:
+        began.set()
+        await go_on.wait()
+        return f"attempt {task.attempt} of {task.text}"
+
+    async with (
+        InProcessMesh(home) as mesh,
+        AgentServer("worker", handler=worker, settings=mesh.agent_settings()),
+    ):
+        handle = await mesh.client.submit("the report", roles=["worker"])
+        await began.wait()
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+        go_on.set()
+        return answer_text(await handle.result(timeout=30))
