@@ -1,9 +1,9 @@
-"""The attempts at one subtask: how it is executed, when it is tried again, and what its result is."""
+"""One attempt at a subtask: how it is executed, and what its result is."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,16 +33,10 @@ MAX_ATTEMPTS: Final = 3
 TIMEOUT: Final = 600.0
 """Seconds of one attempt."""
 
-BASE_PAUSE: Final = 0.5
-"""Seconds before the second attempt after a failure that may pass; doubled before each further one."""
-
 FATAL: Final = (OperationCancelled, BudgetExhausted)
 """Errors that end the whole plan, because no other step can be executed after them either."""
 
 _FINAL: Final = (ArgumentsTooLarge, NotFound, PermissionDenied, Unauthenticated)
-
-Sleep = Callable[[float], Awaitable[object]]
-Retried = Callable[[SubTask, str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +52,21 @@ class Measured:
 
 @dataclass(slots=True)
 class SubTaskRun:
-    """How the attempts at a subtask ended. `problem` is empty if it completed. `is_final` says that another attempt
-    must not be made, or would fail as well."""
+    """The attempts at a subtask so far. `problem` is what was wrong with the last one; empty before it, and after a
+    success. `started` is a time of the executor's clock."""
 
     subtask: SubTask
-    result: Any = None
+    number: int
+    started: float
     problem: str = ""
-    is_final: bool = False
     confidence: float = 1.0
     attempts: int = 0
-    seconds: float = 0.0
     spending: Spending = field(default_factory=Spending)
 
-    @property
-    def measured(self) -> Measured:
-        """What the subtask took."""
+    def measured(self, now: float) -> Measured:
+        """What the subtask has taken until now."""
         return Measured(
-            self.seconds,
+            now - self.started,
             self.subtask.estimated_seconds,
             self.spending.cost_micro_usd,
             self.subtask.estimated_cost_micro_usd,
@@ -82,8 +74,9 @@ class SubTaskRun:
         )
 
 
-class _Failed(Exception):
-    """An attempt failed. `is_final` as in SubTaskRun; `may_pass` if the same may succeed later."""
+class AttemptFailed(Exception):
+    """An attempt failed. `is_final`: another attempt must not be made, or would fail as well; `may_pass`: the same may
+    succeed later."""
 
     def __init__(self, problem: str, *, is_final: bool = False, may_pass: bool = False) -> None:
         super().__init__(problem)
@@ -93,55 +86,20 @@ class _Failed(Exception):
 
 
 class Attempts:
-    """Makes the attempts at subtasks, with the settings of a PlanExecutor."""
+    """Makes attempts at subtasks, with the settings of a PlanExecutor. A tool that may have acted is not called again,
+    unless it says that this does no harm."""
 
-    def __init__(
-        self,
-        worker: Worker,
-        *,
-        check: ResultCheck | None = None,
-        max_attempts: int = MAX_ATTEMPTS,
-        timeout: float = TIMEOUT,
-        clock: Callable[[], float],
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
+    def __init__(self, worker: Worker, *, check: ResultCheck | None = None, timeout: float = TIMEOUT) -> None:
         self._worker = worker
         self._check = check
-        self._max_attempts = max_attempts
         self._timeout = timeout
-        self._clock = clock
-        self._sleep = sleep
 
-    async def run(self, task: Task, subtask: SubTask, number: int, retried: Retried) -> SubTaskRun:
-        """Executes a subtask of a task until it completes or fails. `retried` is called before each further attempt.
-
-        A failure that may pass is followed by a pause. A tool that may have acted is not called again, unless it says
-        that this does no harm. A critical subtask is tried again after failures that may pass only. Raises the errors
-        in FATAL.
-        """
-        run = SubTaskRun(subtask)
-        started = self._clock()
-        while True:
-            run.attempts += 1
-            try:
-                run.result = await self._attempt(task, subtask, number, run)
-                run.problem = ""
-                break
-            except _Failed as failure:
-                run.problem, run.is_final = failure.problem, failure.is_final
-                is_last = run.attempts >= self._max_attempts or (subtask.critical and not failure.may_pass)
-                if failure.is_final or is_last:
-                    break
-                await retried(subtask, failure.problem)
-                if failure.may_pass:
-                    await self._sleep(BASE_PAUSE * 2 ** (run.attempts - 1))
-        run.seconds = self._clock() - started
-        return run
-
-    async def _attempt(self, task: Task, subtask: SubTask, number: int, run: SubTaskRun) -> Any:
+    async def attempt(self, task: Task, run: SubTaskRun) -> Any:
+        """Executes a subtask of a task once, and returns its result. Raises AttemptFailed, and the errors in FATAL."""
+        subtask = run.subtask
         try:
             async with asyncio.timeout(self._timeout):
-                result = await self._execute(task, subtask, number, run)
+                result = await self._execute(task, subtask, run)
                 problem, run.confidence = await self._checked(subtask, result)
         except FATAL:
             raise
@@ -149,49 +107,49 @@ class Attempts:
             current = asyncio.current_task()
             if current is None or current.cancelling():
                 raise
-            raise _Failed("it was cancelled", is_final=not self._may_repeat(subtask)) from error
+            raise AttemptFailed("it was cancelled", is_final=not self._may_repeat(subtask)) from error
         except TimeoutError as error:
             # A deadline of the mesh, which is a TimeoutError too, says itself what took too long.
             text = str(error) if isinstance(error, DeadlineExceeded) else f"no result within {self._timeout:g} s"
-            raise _Failed(text, is_final=not self._may_repeat(subtask), may_pass=True) from error
+            raise AttemptFailed(text, is_final=not self._may_repeat(subtask), may_pass=True) from error
         except ArchonError as error:
             may_pass = error.retry is not RetryAdvice.NEVER
             is_final = isinstance(error, _FINAL) or not self._may_repeat(subtask)
-            raise _Failed(str(error), is_final=is_final, may_pass=may_pass) from error
-        except _Failed:
+            raise AttemptFailed(str(error), is_final=is_final, may_pass=may_pass) from error
+        except AttemptFailed:
             raise
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
-            raise _Failed(message, is_final=not self._may_repeat(subtask)) from error
+            raise AttemptFailed(message, is_final=not self._may_repeat(subtask)) from error
         if problem:
-            raise _Failed(problem, is_final=not self._may_repeat(subtask))
+            raise AttemptFailed(problem, is_final=not self._may_repeat(subtask))
         return result
 
-    async def _execute(self, task: Task, subtask: SubTask, number: int, run: SubTaskRun) -> Any:
-        worker, message = self._worker, subtask_message(task, subtask, run.problem)
+    async def _execute(self, task: Task, subtask: SubTask, run: SubTaskRun) -> Any:
+        worker, message, number = self._worker, subtask_message(task, subtask, run.problem), run.number
         role = subtask.role or (subtask.capability if subtask.capability in worker.roles else "")
         if subtask.tool_name:
             tool = worker.tools.get_tool(subtask.tool_name)
             if tool is None:
-                raise _Failed(f"there is no tool {subtask.tool_name!r}", is_final=True)
+                raise AttemptFailed(f"there is no tool {subtask.tool_name!r}", is_final=True)
             arguments, problem = _complete_arguments(task, subtask, tool)
             if arguments is None:
                 if subtask.exact:
-                    raise _Failed(problem, is_final=True)
-                return await self._think(subtask, message, (subtask.tool_name,), number, run)
+                    raise AttemptFailed(problem, is_final=True)
+                return await self._think(message, (subtask.tool_name,), run)
             outcome = await worker.call_tool(subtask.tool_name, arguments, number, run.spending)
             return _content(outcome, subtask, may_repeat=self._may_repeat(subtask))
         if role:
             if role not in worker.roles:
-                raise _Failed(f"there is no role {role!r}", is_final=True)
+                raise AttemptFailed(f"there is no role {role!r}", is_final=True)
             return _content(await worker.ask_role(role, message, number, run.spending), subtask, may_repeat=True)
         if subtask.capability:
-            raise _Failed(f"no role has the capability {subtask.capability!r}", is_final=True)
-        return await self._think(subtask, message, (), number, run)
+            raise AttemptFailed(f"no role has the capability {subtask.capability!r}", is_final=True)
+        return await self._think(message, (), run)
 
-    async def _think(self, subtask: SubTask, message: str, tools: Collection[str], number: int, run: SubTaskRun) -> str:
-        output = {"output": subtask.output_schema} if subtask.output_schema else {}
-        return await self._worker.think(message, tools, number, run.spending, **output)
+    async def _think(self, message: str, tools: Collection[str], run: SubTaskRun) -> str:
+        output = {"output": run.subtask.output_schema} if run.subtask.output_schema else {}
+        return await self._worker.think(message, tools, run.number, run.spending, **output)
 
     async def _checked(self, subtask: SubTask, result: Any) -> tuple[str, float]:
         problem = check_by_rules(subtask, result)
@@ -220,12 +178,12 @@ def _complete_arguments(task: Task, subtask: SubTask, tool: Tool) -> tuple[dict[
 
 
 def _content(outcome: ToolOutcome, subtask: SubTask, *, may_repeat: bool) -> Any:
-    """Returns the content of a successful call. Raises _Failed."""
+    """Returns the content of a successful call. Raises AttemptFailed."""
     result = outcome.result
     if result.ok:
         if subtask.exact:
             if CUT in result.metadata:
-                raise _Failed(too_large(subtask.tool_name, result.metadata[CUT]), is_final=True)
+                raise AttemptFailed(too_large(subtask.tool_name, result.metadata[CUT]), is_final=True)
             return result.content
         # Many tools that act return nothing.
         is_silent = result.content in (None, "") and not subtask.expected_output
@@ -240,4 +198,4 @@ def _content(outcome: ToolOutcome, subtask: SubTask, *, may_repeat: bool) -> Any
     is_safe = outcome.error is None and result.status is ToolResultStatus.ERROR
     was_called = result.metadata.get("attempts", 1) != 0
     is_final = was_called and not may_repeat and not is_safe
-    raise _Failed(result.error_message, is_final=is_final, may_pass=failure.is_transient)
+    raise AttemptFailed(result.error_message, is_final=is_final, may_pass=failure.is_transient)

@@ -27,6 +27,7 @@ class PlanEventKind(StrEnum):
     REPLANNING = "replanning"
     REPLANNED = "replanned"
     EXPANDED = "expanded"
+    EDITED = "edited"
     PAUSED = "paused"
     RESUMED = "resumed"
     COMPLETED = "completed"

@@ -18,7 +18,7 @@ from archon_mesh.core.plan.errors import (
 from archon_mesh.core.plan.expand import MAX_EXPANSIONS, due_expansions, expanded, expansion_faults
 from archon_mesh.core.plan.faults import MAX_PLAN_SUBTASKS, MAX_SUBTASKS, FaultKind, PlanFault, find_faults
 from archon_mesh.core.plan.order import Plan
-from archon_mesh.core.plan.progress import block_dependants, has_ended, ready_subtasks, skip_dependants
+from archon_mesh.core.plan.progress import has_ended, ready_subtasks, skip_dependants
 from archon_mesh.core.plan.repair import repair
 from archon_mesh.core.plan.replan import (
     DEFAULT_POLICY,
@@ -59,7 +59,6 @@ __all__ = [
     "SubTaskStatus",
     "Task",
     "UnknownSubTask",
-    "block_dependants",
     "carry_over",
     "due_expansions",
     "expanded",

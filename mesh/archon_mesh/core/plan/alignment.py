@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan.replan import MAX_PROBLEM
-from archon_mesh.core.plan.subtask import WAITING, SubTask
+from archon_mesh.core.plan.subtask import SubTask
 from archon_mesh.core.plan.task import Task
 from archon_mesh.core.plan.templates import as_text
 from archon_mesh.core.shorten import shortened
@@ -73,12 +73,6 @@ def read_misalignment(reply: Any) -> str:
     said = reply.get("problem") or reply.get("reason")
     problem = said.strip() if isinstance(said, str) else ""
     return shortened(problem, MAX_PROBLEM) or _NO_PROBLEM_SAID
-
-
-def is_left_to_begin(task: Task) -> bool:
-    """Tells whether a subtask of the plan has not begun and may still do so: only then can another plan change what is
-    done."""
-    return any(subtask.status in WAITING for subtask in task.subtasks)
 
 
 def _results(ended: Sequence[SubTask]) -> list[dict[str, Any]]:

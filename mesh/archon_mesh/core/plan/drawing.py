@@ -22,7 +22,6 @@ MAX_FLOW: Final = 30
 # Fill and stroke, in light and in dark.
 _LIGHT: Final = {
     SubTaskStatus.PENDING: ("#f1f5f9", "#64748b"),
-    SubTaskStatus.BLOCKED: ("#ffedd5", "#c2410c"),
     SubTaskStatus.EXECUTING: ("#dbeafe", "#2563eb"),
     SubTaskStatus.COMPLETED: ("#dcfce7", "#15803d"),
     SubTaskStatus.FAILED: ("#fee2e2", "#b91c1c"),
@@ -30,7 +29,6 @@ _LIGHT: Final = {
 }
 _DARK: Final = {
     SubTaskStatus.PENDING: ("#1f2937", "#94a3b8"),
-    SubTaskStatus.BLOCKED: ("#431407", "#fb923c"),
     SubTaskStatus.EXECUTING: ("#172554", "#60a5fa"),
     SubTaskStatus.COMPLETED: ("#052e16", "#4ade80"),
     SubTaskStatus.FAILED: ("#450a0a", "#f87171"),

@@ -32,33 +32,22 @@ def skip_dependants(task: Task, failed_id: str) -> Task:
 
     Subtasks with `partial_input`, and what depends on them alone, are kept, as is what has started.
     """
-    return _mark_dependants(task, failed_id, SubTaskStatus.SKIPPED)
-
-
-def block_dependants(task: Task, failed_id: str) -> Task:
-    """Returns the task in which what `skip_dependants` would skip is blocked, until it is decided about a replan."""
-    return _mark_dependants(task, failed_id, SubTaskStatus.BLOCKED)
+    dag = dependants(task)
+    by_id = {subtask.id: subtask for subtask in task.subtasks}
+    skipped: set[str] = set()
+    open_ids = [failed_id]
+    while open_ids:
+        for id_ in dag.get(open_ids.pop(), ()):
+            subtask = by_id[id_]
+            if id_ not in skipped and subtask.status in WAITING and not subtask.partial_input:
+                skipped.add(id_)
+                open_ids.append(id_)
+    if not skipped:
+        return task
+    subtasks = (each.with_status(SubTaskStatus.SKIPPED) if each.id in skipped else each for each in task.subtasks)
+    return replace(task, subtasks=tuple(subtasks))
 
 
 def has_ended(task: Task) -> bool:
     """Tells whether all subtasks have completed, failed or been skipped."""
     return all(subtask.has_ended for subtask in task.subtasks)
-
-
-def _mark_dependants(task: Task, failed_id: str, status: SubTaskStatus) -> Task:
-    dag = dependants(task)
-    by_id = {subtask.id: subtask for subtask in task.subtasks}
-    marked: set[str] = set()
-    open_ids = [failed_id]
-    while open_ids:
-        for id_ in dag.get(open_ids.pop(), ()):
-            subtask = by_id[id_]
-            if id_ not in marked and subtask.status in WAITING and not subtask.partial_input:
-                marked.add(id_)
-                open_ids.append(id_)
-    if not marked:
-        return task
-    return replace(
-        task,
-        subtasks=tuple(each.with_status(status) if each.id in marked else each for each in task.subtasks),
-    )

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 
 class SubTaskStatus(StrEnum):
-    """The state of a subtask. A blocked one waits for a replan, because a subtask that it depends on failed."""
+    """The state of a subtask."""
 
     PENDING = "pending"
-    BLOCKED = "blocked"
     EXECUTING = "executing"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -22,7 +21,7 @@ class SubTaskStatus(StrEnum):
 ENDED: Final = frozenset({SubTaskStatus.COMPLETED, SubTaskStatus.FAILED, SubTaskStatus.SKIPPED})
 """The states that a subtask does not leave, except by a replan."""
 
-WAITING: Final = frozenset({SubTaskStatus.PENDING, SubTaskStatus.BLOCKED})
+WAITING: Final = frozenset({SubTaskStatus.PENDING})
 """The states from which a subtask may start."""
 
 

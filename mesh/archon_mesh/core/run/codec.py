@@ -21,6 +21,7 @@ from archon_mesh.core.people import (
     TimeoutPolicy,
     Trigger,
 )
+from archon_mesh.core.plan import ReplanPolicy
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.plan_text import plan_from_json, plan_to_json
@@ -31,6 +32,7 @@ from archon_mesh.core.run.types import (
     Edge,
     Failure,
     Item,
+    PlanRules,
     PlanTarget,
     Requirement,
     SessionContextRef,
@@ -84,6 +86,8 @@ _TYPES: dict[str, type] = {
         Requirement,
         Target,
         PlanTarget,
+        PlanRules,
+        ReplanPolicy,
         Amount,
         Budget,
         InterceptionRule,

@@ -158,6 +158,7 @@ class ResultReceived:
     publish: bool = False
     spent: Amount = NOTHING
     stores_turn: bool = False
+    confidence: float = 1.0
 
 
 @value

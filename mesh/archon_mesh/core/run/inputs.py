@@ -129,6 +129,8 @@ class ResultIn:
     """True if the journal refused the turn: another one was stored first."""
     items: tuple[Item, ...] = ()
     """What the task publishes right after its answer."""
+    confidence: float = 1.0
+    """In the result, from 0 to 1, of a step of a plan."""
 
 
 @value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from archon_mesh.core.plan import SubTask, SubTaskStatus
+from archon.failure_kinds import RetryAdvice
+from archon_mesh.core.plan import ReplanCounters, SubTask, SubTaskStatus
 from archon_mesh.core.plan.expand import awaits_expansion, is_due
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.plan_state import sinks_of
+from archon_mesh.core.run.plan_state import PlanState, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import PLAN_FAILED, Failure, TaskState
@@ -39,6 +40,15 @@ def steps_of(run: RunState) -> list[SubTask]:
     plan = run.plan
     assert plan is not None
     return [step.with_status(status_of(run, plan.tasks[step.id])) for step in plan.steps.values()]
+
+
+def failed_counters(plan: PlanState, step: SubTask, failure: Failure | None) -> ReplanCounters:
+    """Returns the counters after a step of the plan has failed for good."""
+    is_permanent = failure is not None and failure.retry == RetryAdvice.NEVER
+    counters = plan.counters.with_failed(step)
+    for _ in range(plan.rules.permanent_failures if is_permanent else 1):
+        counters = counters.with_failed_attempt(step.id)
+    return counters
 
 
 def next_confidence(run: RunState) -> float:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from archon_mesh.core.plan import DEFAULT_POLICY, ReplanCounters, SubTask
+from archon_mesh.core.plan import ReplanCounters, SubTask
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.plan.order import dependants, topological_order
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.core.run.types import PLAN_RULES, PlanRules, TaskState
 
 _FAILED = (TaskState.FAILED, TaskState.REJECTED)
 
@@ -55,6 +55,7 @@ class PlanState:
     synthesis: str = ""
     """The planner's task that combines the results; empty before it is created."""
     counters: ReplanCounters = field(default_factory=ReplanCounters)
+    rules: PlanRules = PLAN_RULES
 
     def is_place(self, task: Task) -> bool:
         """True if the task is never dispatched, because the planner plans what takes the place of its step."""
@@ -65,13 +66,13 @@ class PlanState:
         return bool(task.step_id) and self.tasks.get(task.step_id) == task.task_id
 
     def holds(self, task: Task) -> bool:
-        """True if the task's step waits for the next plan, because the planner's confidence in it is too low."""
-        return bool(self.planner) and not task.attempt and self.in_force(task) and is_doubtful(self.steps[task.step_id])
+        """True if the task's step waits for the next plan, because the confidence in it, or in a result, is too low."""
+        return bool(self.planner) and not task.attempt and self.in_force(task) and self._is_doubtful(task)
 
-
-def is_doubtful(step: SubTask) -> bool:
-    """Returns whether the confidence in a step is a reason for another plan before it starts."""
-    return step.confidence < DEFAULT_POLICY.min_confidence
+    def _is_doubtful(self, task: Task) -> bool:
+        """True if the confidence in the task's step is a reason for another plan before it starts."""
+        confidence = min(self.steps[task.step_id].confidence, self.counters.confidence)
+        return confidence < self.rules.policy.min_confidence
 
 
 def sinks_of(plan: Plan) -> tuple[str, ...]:

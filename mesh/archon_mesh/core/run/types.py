@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from archon.failure_kinds import advice, entry_of
 from archon_mesh.core.people import InterceptionRule
+from archon_mesh.core.plan import DEFAULT_POLICY, ReplanPolicy
 from archon_mesh.core.value import value
 
 Payload = object
@@ -214,6 +215,22 @@ PLAN = "plan"
 
 
 @value
+class PlanRules:
+    """How the plans of a run are handled. `policy` says when a plan is made anew, `max_attempts` how many attempts a
+    step has. With `are_checked` a plan is executed as it comes: without faults, each step with its role. A failure
+    after which no further attempt is made counts as `permanent_failures` failed attempts."""
+
+    policy: ReplanPolicy = DEFAULT_POLICY
+    max_attempts: int = 3
+    are_checked: bool = False
+    permanent_failures: int = 1
+
+
+PLAN_RULES = PlanRules()
+"""The rules of every run of the mesh."""
+
+
+@value
 class Submission:
     """A run as it was submitted, with the edges of the graph at that time. `timeout` is in seconds."""
 
@@ -244,6 +261,8 @@ class Submission:
     """The rules by which people are asked, as of the submission."""
     check_alignment: bool = False
     """True if the planner is asked, while its plan is executed, whether the plan still leads to the goal."""
+    plan_rules: PlanRules | None = None
+    """How the run's plans are handled; None: as PLAN_RULES says."""
 
     def requirement(self, role: str) -> Requirement:
         """Which instances can take the role's task."""

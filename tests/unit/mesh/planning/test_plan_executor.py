@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from archon.errors import BudgetExhausted, FailedPrecondition, InvalidArgument, OperationCancelled, Unavailable
 from archon_mesh.core.plan import PlanCycle, ReplanPolicy, SubTaskStatus, Task, has_ended
-from archon_mesh.planning import CheckedResult, PlanEvent, PlanExecutor, PlanFailed
+from archon_mesh.planning import CheckedResult, PlanEvent, PlanEventKind, PlanExecutor, PlanFailed
 from archon_mesh.tools import ToolResult, tool
 from archon_mesh.tools.builtin import Calculator
 from tests.fixtures.plan_replies import reply, subtask
@@ -151,7 +151,7 @@ async def test_a_failure_that_may_pass_is_followed_by_a_pause() -> None:
 
     executor = PlanExecutor(FunctionWorker(think=think), sleep=sleep)
     assert results(await executor.execute(plan(subtask("a", critical=True)))) == {"a": "up"}
-    assert pauses == [0.5, 1.0]
+    assert [round(pause, 1) for pause in pauses] == [0.5, 1.0]
 
 
 async def test_a_tool_that_may_have_acted_is_not_called_again() -> None:
@@ -292,7 +292,7 @@ async def test_a_planner_that_fails_ends_the_plan() -> None:
         await executor.execute(plan(subtask("a", critical=True)))
 
 
-async def test_running_subtasks_end_before_a_replan() -> None:
+async def test_subtasks_go_on_and_start_while_the_planner_makes_another_plan() -> None:
     gate = asyncio.Event()
 
     async def think(message: str) -> str:
@@ -303,14 +303,15 @@ async def test_running_subtasks_end_before_a_replan() -> None:
         return "x"
 
     worker = FunctionWorker(think=think)
-    executor = executor_of(worker, reply(subtask("next", "slow")))
+    executor = executor_of(worker, reply(subtask("slow"), subtask("next", "slow")), max_parallel=2)
     execution = asyncio.create_task(
         executor.execute(plan(subtask("slow"), subtask("bad", critical=True), subtask("after")))
     )
-    await until(lambda: executor.task is not None and statuses(executor.task)["bad"] == "failed")
-    assert executor.replans == 0
+    await until(lambda: executor.replans == 1)
     gate.set()
-    assert results(await execution)["slow"] == "x"
+    task = await execution
+    assert statuses(task) == {"after": "completed", "slow": "completed", "next": "completed"}
+    assert sum(message.startswith("Do slow") for message in worker.messages) == 1
 
 
 async def test_a_pause_starts_nothing_until_it_is_resumed() -> None:
@@ -325,6 +326,60 @@ async def test_a_pause_starts_nothing_until_it_is_resumed() -> None:
     executor.resume()
     await execution
     assert [kind for kind in events if kind in ("paused", "resumed")] == ["paused", "resumed"]
+
+
+async def test_a_paused_plan_can_be_edited() -> None:
+    gate, events = Gate(), list[PlanEvent]()
+    worker = FunctionWorker(think=gate)
+    executor = executor_of(worker, on_event=events.append)
+    execution = asyncio.create_task(executor.execute(plan(subtask("a"), subtask("b", "a"), subtask("c", "b"))))
+    await until(lambda: len(gate.waiting) == 1)
+    executor.pause()
+    executor.edit(plan(subtask("a"), subtask("x", "a"), subtask("c", "x")))
+    gate.open.set()
+    await until(lambda: executor.task is not None and statuses(executor.task)["a"] == "completed")
+    assert executor.task is not None
+    assert statuses(executor.task) == {"a": "completed", "x": "pending", "c": "pending"}
+    executor.resume()
+    assert results(await execution) == {"a": "Do a", "x": "Do x", "c": "Do c"}
+    assert [message.splitlines()[0] for message in worker.messages] == ["Do a", "Do x", "Do c"]
+    assert [event.kind for event in events].count(PlanEventKind.EDITED) == 1
+    assert (executor.plans, executor.replans) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("edited", "message"),
+    [
+        (("c",), "the edit changes steps that have begun: a"),
+        (("a changed", "b"), "the edit changes steps that have begun: a"),
+        (("a", "b", "b needs bad"), "depends on 'bad', which failed"),
+    ],
+)
+async def test_an_edit_never_touches_what_has_begun(edited: tuple[str, ...], message: str) -> None:
+    gate = Gate()
+
+    async def think(text: str) -> str:
+        if text.startswith("Do bad\n"):
+            raise InvalidArgument("no")
+        return await gate(text)
+
+    steps = {
+        "a": subtask("a"),
+        "a changed": subtask("a", description="Something else"),
+        "b": subtask("b", "a"),
+        "b needs bad": subtask("d", "bad"),
+        "c": subtask("c"),
+    }
+    executor = executor_of(FunctionWorker(think=think))
+    given = plan(subtask("a"), subtask("bad"), subtask("b", "a"))
+    execution = asyncio.create_task(executor.execute(given))
+    await until(lambda: executor.task is not None and statuses(executor.task)["bad"] == "failed")
+    with pytest.raises(FailedPrecondition, match=message):
+        executor.edit(plan(*(steps[name] for name in edited), *([subtask("bad")] if "a" in edited else [])))
+    gate.open.set()
+    assert statuses(await execution) == {"a": "completed", "bad": "failed", "b": "completed"}
+    with pytest.raises(FailedPrecondition, match="no plan is being executed"):
+        executor.edit(given)
 
 
 async def test_cancel_stops_what_is_executing() -> None:

@@ -6,7 +6,6 @@ a person edits the plan, and at the end of the run.
 
 from __future__ import annotations
 
-from archon_mesh.core.plan import MAX_ALIGNMENT_CHECKS, MAX_REPLANS
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.decide.termination import stop
 from archon_mesh.core.run.state import RunState
@@ -22,10 +21,10 @@ def is_check_due(run: RunState, completed: Task | None) -> bool:
     plan, submission = run.plan, run.submission
     if plan is None or submission is None or not submission.check_alignment:
         return False
-    if plan.planner or plan.synthesis or plan.alignments >= MAX_ALIGNMENT_CHECKS:
+    if plan.planner or plan.synthesis or plan.alignments >= plan.rules.policy.max_alignment_checks:
         return False
     is_free = not plan.alignment if completed is not None else plan.unchecked
-    return is_free and plan.counters.replans < MAX_REPLANS and _is_left_to_begin(run, completed)
+    return is_free and plan.counters.replans < plan.rules.policy.max_replans and _is_left_to_begin(run, completed)
 
 
 def _is_left_to_begin(run: RunState, completed: Task | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from archon_mesh.core.plan import MAX_REPLANS, SubTask, SubTaskStatus
+from archon_mesh.core.plan import SubTask, SubTaskStatus
 from archon_mesh.core.plan import Task as PlanTask
 from archon_mesh.core.plan.expand import awaits_expansion
 from archon_mesh.core.plan.order import dependants, topological_order
@@ -67,10 +67,11 @@ def _followed(
     """What steps that failed meanwhile lead to, the next expansion, or the end."""
     state = run.plan
     assert state is not None
-    if would_replan(state.counters):
-        if state.counters.replans < MAX_REPLANS:
+    policy = state.rules.policy
+    if would_replan(state.counters, policy):
+        if state.counters.replans < policy.max_replans:
             return [*events, planner_task(run, events)]
-        return fail(run, events, f"a step of the plan failed after {MAX_REPLANS} replans", {by}, None)
+        return fail(run, events, f"a step of the plan failed after {policy.max_replans} replans", {by}, None)
     if due_places(steps, states, handled):
         return ask_for_expansion(run, events, {by}, state.expansions + 1)
     if any(id_ not in states or not states[id_].final for id_ in steps):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from archon_mesh.core.plan import (
-    DEFAULT_POLICY,
     MAX_EXPANSIONS,
-    MAX_REPLANS,
     Plan,
     ReplanCounters,
+    ReplanPolicy,
     SubTask,
     SubTaskStatus,
     replan_reason,
@@ -20,7 +20,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.alignment import is_check_due
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import ending, orphans, stop, then_end
-from archon_mesh.core.run.plan_progress import due_expansions, due_places, plan_failure
+from archon_mesh.core.run.plan_progress import due_expansions, due_places, failed_counters, plan_failure
 from archon_mesh.core.run.plan_state import is_same_step, keeps_task, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -127,7 +127,9 @@ def new_doubts(
 def _doubts(run: RunState, counters: ReplanCounters, ready: Collection[SubTask], created: int) -> list[ev.Event]:
     """Asks for another plan if the confidence in a step that would start next is too low, and a replan is left."""
     lowest = min((step.confidence for step in ready if not step.expand), default=1.0)
-    if replan_reason(ReplanCounters(confidence=lowest, replans=counters.replans)) is None:
+    assert run.plan is not None
+    doubts = ReplanCounters(confidence=min(lowest, counters.confidence), replans=counters.replans)
+    if replan_reason(doubts, run.plan.rules.policy) is None:
         return []
     assert run.submission is not None
     return [ev.TaskCreated(new_task_id(run, created), run.submission.roles[0])]
@@ -146,11 +148,13 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
 
 def _completed(run: RunState, task: Task, events: list[ev.Event]) -> list[ev.Event]:
     """What follows a step that has completed."""
-    plan = run.plan
+    plan, result = run.plan, _result_of(events, task)
     assert plan is not None
     closed = {task.task_id}
     if not plan.planner:
-        if plan.open > 1 and (doubts := _doubts(run, plan.counters, _starting(run, task), 0)):
+        confidence = min(plan.counters.confidence, getattr(result, "confidence", 1.0))
+        counters = replace(plan.counters, confidence=confidence)
+        if plan.open > 1 and (doubts := _doubts(run, counters, _starting(run, task), 0)):
             return [*events, *doubts]
         if due_expansions(run, {task.step_id: TaskState.COMPLETED}):
             return ask_for_expansion(run, events, closed, plan.expansions)
@@ -176,8 +180,9 @@ def _failed(run: RunState, task: Task, events: list[ev.Event], state: TaskState)
         return ask_for_expansion(run, events, closed, plan.expansions)
     if plan.planner and (not plan.expanding or step.expand_on_failure):
         return events  # the plan that it makes decides what follows
-    counters = plan.counters.with_failed_attempt(task.step_id).with_failed(step)
-    if would_replan(counters):
+    end = _result_of(events, task)
+    counters = failed_counters(plan, step, end.failure if end is not None else None)
+    if would_replan(counters, plan.rules.policy):
         return _replan(run, task, events, counters)
     skipped = _skipped(run, task)
     events += skipped
@@ -189,16 +194,25 @@ def _failed(run: RunState, task: Task, events: list[ev.Event], state: TaskState)
     return finish(run, events, plan.tasks, plan.steps, closed, failed=task)
 
 
+def _result_of(events: Collection[ev.Event], task: Task) -> ev.ResultReceived | ev.TaskEnded | None:
+    """The event that ends a task."""
+    for event in events:
+        if isinstance(event, (ev.ResultReceived, ev.TaskEnded)) and event.task_id == task.task_id:
+            return event
+    return None
+
+
 def _replan(run: RunState, task: Task, events: list[ev.Event], counters: ReplanCounters) -> list[ev.Event]:
     """Asks the planner for another plan, unless it is at work; the end of the run if no replan is left."""
     plan = run.plan
     assert plan is not None
     if plan.planner:
         return events
-    if counters.replans < MAX_REPLANS:
+    policy = plan.rules.policy
+    if counters.replans < policy.max_replans:
         return [*events, planner_task(run, events)]
-    message = f"step {task.step_id!r} of the plan failed after {MAX_REPLANS} replans"
-    again = counters.failures.get(task.step_id, 0) >= DEFAULT_POLICY.failures_of_subtask
+    message = f"step {task.step_id!r} of the plan failed after {policy.max_replans} replans"
+    again = counters.failures.get(task.step_id, 0) >= policy.failures_of_subtask
     return fail(run, events, message, {task.task_id}, task, "planning.under_decomposition" if again else "")
 
 
@@ -221,10 +235,10 @@ def _alignment_check(run: RunState, completed: Task | None) -> list[ev.Event]:
     return [ev.TaskCreated(new_task_id(run, 0), run.submission.roles[0], align=True)]
 
 
-def would_replan(counters: ReplanCounters) -> bool:
-    """Returns whether the plan would be made anew if that were allowed once more."""
+def would_replan(counters: ReplanCounters, policy: ReplanPolicy) -> bool:
+    """Returns whether the plan would be made anew for its failures if that were allowed once more."""
     allowed = ReplanCounters(counters.failures, counters.consecutive_failures, counters.critical_failure)
-    return replan_reason(allowed) is not None
+    return replan_reason(allowed, replace(policy, max_replans=1)) is not None
 
 
 def _skipped(run: RunState, task: Task) -> list[ev.TaskEnded]:

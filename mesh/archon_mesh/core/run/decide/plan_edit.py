@@ -21,8 +21,14 @@ def edit_plan(run: RunState, edit: inp.EditPlan, now: float) -> list[ev.Event]:
     """The edited plan; no event if the edit is refused."""
     if edit_refusal(run, edit) is not None:
         return []
-    accepted = AcceptedPlan(assigned(_with_statuses(run, edit.plan), plan_targets(run)))
-    return plan_changed(run, [], accepted, edit=edit)
+    plan = _with_statuses(run, edit.plan)
+    if not _is_checked(run):
+        plan = assigned(plan, plan_targets(run))
+    return plan_changed(run, [], AcceptedPlan(plan), edit=edit)
+
+
+def _is_checked(run: RunState) -> bool:
+    return run.plan is not None and run.plan.rules.are_checked
 
 
 def edit_refusal(run: RunState, edit: inp.EditPlan) -> Failure | None:
@@ -40,7 +46,8 @@ def edit_refusal(run: RunState, edit: inp.EditPlan) -> Failure | None:
     if touched := _touched(run, plan):
         message = f"the edit changes steps that have begun: {', '.join(touched[:20])}"
         return Failure("FAILED_PRECONDITION", "FAILED_PRECONDITION", message)
-    if faults := (*plan_faults(run, plan), *_unreachable(run, plan)):
+    found = () if _is_checked(run) else plan_faults(run, plan)
+    if faults := (*found, *_unreachable(run, plan)):
         violations = tuple((step or "plan_json", description) for step, description in faults[:MAX_FAULTS])
         return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", faults[0][1], violations=violations)
     return None

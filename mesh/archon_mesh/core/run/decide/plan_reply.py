@@ -47,6 +47,9 @@ class AcceptedPlan:
 def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failure:
     """Accepts the plan of a reply. A Failure that may be retried refuses it: its violations are the faults. The second
     time faults are repaired; if they cannot be, the Failure is final."""
+    state = run.plan
+    if state is not None and state.rules.are_checked and reply.plan is not None:
+        return AcceptedPlan(_merged(run, reply.plan), reply.changes)
     faults = reply.faults or _faults(run, reply.plan)
     if not faults and reply.plan is not None:
         return _accepted(run, _merged(run, reply.plan), reply.changes)
@@ -69,9 +72,12 @@ def judge_alignment(run: RunState, reply: inp.PlanIn) -> AcceptedPlan | None:
     if reply.plan is None:
         return None
     try:
-        accepted = (
-            repaired(run, reply.plan) if _faults(run, reply.plan) else _accepted(run, _merged(run, reply.plan), ())
-        )
+        if state.rules.are_checked:
+            accepted = AcceptedPlan(_merged(run, reply.plan))
+        elif _faults(run, reply.plan):
+            accepted = repaired(run, reply.plan)
+        else:
+            accepted = _accepted(run, _merged(run, reply.plan), ())
     except EmptyPlan:
         return None
     in_force = Plan("", "", state.goal, tuple(steps_of(run)), state.context)

@@ -62,13 +62,14 @@ def kind_of(failure: Failure | None) -> Kind:
     return Kind.TRANSIENT if failure is not None and failure.retry != RetryAdvice.NEVER else Kind.PERMANENT
 
 
-def next_try(kind: Kind, tried: int, asked: float | None, now: float) -> float | None:
+def next_try(kind: Kind, tried: int, asked: float | None, now: float, tries: int = 0) -> float | None:
     """The earliest time of the next attempt (wall seconds) after `tried` failures of this kind; None if there is none.
 
-    `asked` is the pause that the failure asks for, in seconds.
+    `asked` is the pause that the failure asks for, in seconds. `tries` are the attempts if failures may pass; 0: as the
+    table says.
     """
     recovery = RECOVERY[kind]
-    if tried >= recovery.tries:
+    if tried >= (tries if tries and kind is Kind.TRANSIENT else recovery.tries):
         return None
     pause = max(asked or 0.0, recovery.least * 2 ** min(tried - 1, 20))
     return quantize(now + min(recovery.most, pause))

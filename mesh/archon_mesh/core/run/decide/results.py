@@ -144,6 +144,7 @@ def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.
         result.publish and completed,
         result.spent,
         stores_turn and completed,
+        result.confidence,
     )
 
 
@@ -170,7 +171,8 @@ def _retry_time(run: RunState, task: Task, failure: Failure, now: float) -> floa
     """The earliest time of a retry (wall seconds); None if the failure is permanent or the retries are used up."""
     if recovery_exhausted(run.recovered) is not None:
         return None
-    return next_try(kind_of(failure), task.retries + 1, failure.retry_delay, now)
+    tries = run.plan.rules.max_attempts if run.plan is not None and task.step_id else 0
+    return next_try(kind_of(failure), task.retries + 1, failure.retry_delay, now, tries)
 
 
 def _stopped(run: RunState, task: Task, result: inp.ResultIn) -> ev.Event:

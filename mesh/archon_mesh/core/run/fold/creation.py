@@ -9,14 +9,14 @@ from archon_mesh.core.run.fold.plan import task_added, waits_for
 from archon_mesh.core.run.plan_state import PlanState
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import PLAN, TaskState
+from archon_mesh.core.run.types import PLAN, PLAN_RULES, TaskState
 
 
 def submitted(run: RunState, event: ev.Submitted, time: float) -> None:
     run.submission, run.owner, run.epoch, run.origin = event.submission, event.owner, event.epoch, event.origin
     run.state, run.create_time = TaskState.WORKING, time
     if event.submission.strategy == PLAN:
-        run.plan = PlanState()
+        run.plan = PlanState(rules=event.submission.plan_rules or PLAN_RULES)
 
 
 def claimed(run: RunState, event: ev.Claimed, time: float) -> None:

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 from archon_mesh.core.plan import replan_reason
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.plan_progress import due_expansions, next_confidence, waits_for_expansion
+from archon_mesh.core.run.plan_progress import (
+    due_expansions,
+    failed_counters,
+    next_confidence,
+    waits_for_expansion,
+)
 from archon_mesh.core.run.plan_state import PlanState, handled_after, keeps_task, kept_by_expansion, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -48,6 +53,7 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
         alignment=plan.alignment,
         alignments=plan.alignments,
         counters=plan.counters.with_replan() if is_replan else plan.counters,
+        rules=plan.rules,
     )
 
 
@@ -65,8 +71,8 @@ def task_added(run: RunState, task: Task) -> None:
     elif task.predecessors:
         plan.synthesis = task.task_id
     else:
-        counters = replace(plan.counters, confidence=next_confidence(run))
-        plan.planner, plan.reason = task.task_id, replan_reason(counters) or ""
+        counters = replace(plan.counters, confidence=min(plan.counters.confidence, next_confidence(run)))
+        plan.planner, plan.reason = task.task_id, replan_reason(counters, plan.rules.policy) or ""
         plan.expanding = () if plan.reason else due_expansions(run)
 
 
@@ -79,8 +85,9 @@ def waits_for(run: RunState, task: Task, predecessor: Task) -> bool:
     return predecessor.state is not TaskState.COMPLETED
 
 
-def step_ended(run: RunState, task: Task) -> None:
-    """Counts the end of a step's task, of which nothing is left to do if a later plan has replaced it."""
+def step_ended(run: RunState, task: Task, confidence: float = 1.0) -> None:
+    """Counts the end of a step's task, of which nothing is left to do if a later plan has replaced it. `confidence` is
+    that in its result."""
     plan = run.plan
     assert plan is not None
     if not plan.in_force(task):
@@ -89,6 +96,8 @@ def step_ended(run: RunState, task: Task) -> None:
     if task.state is TaskState.COMPLETED:
         plan.unchecked = bool(plan.alignment)
         plan.counters = plan.counters.with_completed(task.step_id)
+        if confidence < plan.counters.confidence:
+            plan.counters = replace(plan.counters, confidence=confidence)
         return
     step = plan.steps[task.step_id]
     failed = task.state is not TaskState.CANCELED
@@ -99,7 +108,7 @@ def step_ended(run: RunState, task: Task) -> None:
         if plan.in_force(successor) and plan.steps[successor.step_id].partial_input:
             successor.missing -= 1
     if failed:
-        plan.counters = plan.counters.with_failed_attempt(task.step_id).with_failed(step)
+        plan.counters = failed_counters(plan, step, task.failure)
 
 
 def alignment_asked(run: RunState, task: Task) -> None:

@@ -48,7 +48,7 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
     if task.align:
         return  # whatever has come of it, the plan goes on
     if run.plan is not None:
-        _end_task_of_plan(run, task, time)
+        _end_task_of_plan(run, task, time, event.confidence)
     elif event.state is not TaskState.COMPLETED:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
     elif not run.incomplete:
@@ -61,10 +61,10 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
         _begin_ending(run, TaskState.COMPLETED, None, time)
 
 
-def _end_task_of_plan(run: RunState, task: Task, time: float) -> None:
+def _end_task_of_plan(run: RunState, task: Task, time: float, confidence: float) -> None:
     """A step that fails is the plan's to judge; without its planner's plan or synthesis, the run fails."""
     if task.step_id:
-        step_ended(run, task)
+        step_ended(run, task, confidence)
     elif task.state is not TaskState.COMPLETED:
         _begin_ending(run, TaskState.FAILED, task.failure, time)
         return

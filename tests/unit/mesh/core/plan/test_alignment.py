@@ -16,7 +16,6 @@ from archon_mesh.core.plan.alignment import (
     MAX_STEPS_SHOWN,
     alignment_messages,
     asks_for_alignment,
-    is_left_to_begin,
     read_misalignment,
 )
 from archon_mesh.core.plan.replan import MAX_PROBLEM
@@ -95,18 +94,3 @@ def test_a_verdict_is_read(reply: Any, problem: str) -> None:
 def test_a_long_problem_is_cut() -> None:
     problem = read_misalignment({"aligned": False, "problem": "x" * (MAX_PROBLEM + 7)})
     assert problem == "x" * MAX_PROBLEM + " ... [7 characters left out]"
-
-
-@pytest.mark.parametrize(
-    ("status", "is_left"),
-    [
-        (SubTaskStatus.PENDING, True),
-        (SubTaskStatus.BLOCKED, True),
-        (EXECUTING, False),
-        (DONE, False),
-        (FAILED, False),
-        (SubTaskStatus.SKIPPED, False),
-    ],
-)
-def test_only_a_waiting_subtask_is_left_to_begin(status: SubTaskStatus, is_left: bool) -> None:
-    assert is_left_to_begin(task_of(step("1", status=DONE), step("2", status=status))) is is_left

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon_mesh.core.plan import SubTaskStatus, Task, block_dependants, has_ended, ready_subtasks, skip_dependants
+from archon_mesh.core.plan import SubTaskStatus, Task, has_ended, ready_subtasks, skip_dependants
 from tests.unit.mesh.core.plan.plans import plans, step, task_of
 
 DONE, FAILED, SKIPPED = SubTaskStatus.COMPLETED, SubTaskStatus.FAILED, SubTaskStatus.SKIPPED
@@ -37,12 +37,6 @@ def test_dependants_are_skipped_except_with_partial_input() -> None:
         step("f"),
     )
     assert list(statuses(skip_dependants(task, "a")).values()) == ["failed", *["skipped"] * 2, *["pending"] * 3]
-
-
-def test_blocked_dependants_can_still_be_skipped() -> None:
-    task = block_dependants(task_of(step("a", status=FAILED), step("b", "a")), "a")
-    assert statuses(task) == {"a": "failed", "b": "blocked"}
-    assert statuses(skip_dependants(task, "a")) == {"a": "failed", "b": "skipped"}
 
 
 @given(plans(), st.data())

@@ -162,9 +162,9 @@ def test_inputs_of_another_version_are_refused() -> None:
 def test_inputs_of_an_older_revision_get_defaults() -> None:
     stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
     submission = stored[2][0]["Submit"][0]["Submission"]
-    del submission[-5:]
+    del submission[-6:]
     older = replace(WHOLE, session_context=(), pause_timeout=0.0, rules=())
     assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(older, "o", 1)]
-    submission += [[], 0.0, "", [], False, "a field of a later revision"]
+    submission += [[], 0.0, "", [], False, None, "a field of a later revision"]
     with pytest.raises(ValueError, match=r"^an input has more than is known of Submission$"):
         decode_inputs(json.dumps(stored).encode())

@@ -1,0 +1,1 @@
+"""Hosts of the run engine (`archon_mesh.core.run`)."""

@@ -1,0 +1,202 @@
+"""A run in this process: the host of the engine that needs no service.
+
+What the orchestrator does for a run of the mesh, this host does for one run: it decides inputs one after the other,
+folds their events, and executes the effects that are open then. Attempts are coroutines of the caller's; there is no
+journal, unless `observe` keeps the events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from archon_mesh.core.run import RunState, Task, Timer, apply, decide, open_effects, places
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.types import Failure, TaskState
+
+_log = logging.getLogger(__name__)
+
+GRACE: Final = 10.0
+"""Seconds that cancelled attempts have to end."""
+
+INSTANCE: Final = "local"
+"""The instance that all attempts are dispatched to."""
+
+_CANCELLED: Final = Failure("CANCELLED", "CANCELLED", "the attempt was cancelled")
+
+Execute = Callable[[RunState, Task], Awaitable[inp.ResultIn]]
+"""Executes the current attempt of a task. What it raises ends the run."""
+
+Observe = Callable[[RunState, ev.Event], None]
+"""Is called with each event and the state after it."""
+
+
+class LocalRun:
+    """One run, from its submission, the first of the `inputs`, to its end.
+
+    `execute` executes attempts, each in an asyncio task of its own. `may_start` says whether a ready task may be
+    dispatched now; it is asked again after each event. `sleep` waits for the time of a retry.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[inp.Input],
+        execute: Execute,
+        *,
+        may_start: Callable[[RunState, Task], bool] = lambda run, task: True,
+        observe: Observe = lambda run, event: None,
+        after_turn: Callable[[], Awaitable[None]] | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """`after_turn` is awaited after all that can be decided at once, before the run waits."""
+        self.state = RunState()
+        self._inputs = inputs
+        self.over = False
+        """Whether `run` has returned or raised."""
+
+        self._execute = execute
+        self._may_start = may_start
+        self._observe = observe
+        self._after_turn = after_turn
+        self._sleep = sleep
+        self._slept = 0.0
+        """The seconds by which `sleep` was faster than the clock."""
+
+        self._attempts: dict[asyncio.Task[inp.ResultIn], Task] = {}
+        self._timer: asyncio.Task[None] | None = None
+        self._due = 0.0
+        self._changed = asyncio.Event()
+        self._error: BaseException | None = None
+
+    def give(self, given: inp.Input) -> Sequence[ev.Event]:
+        """Decides an input, such as a command, and returns its events."""
+        now = self._now()
+        events = decide(self.state, given, now)
+        for event in events:
+            apply(self.state, event, now)
+            self._observe(self.state, event)
+        self._changed.set()
+        return events
+
+    def stop(self, error: BaseException) -> None:
+        """Ends the run without deciding anything more: its attempts are cancelled, and `run` raises the error."""
+        self._error = self._error or error
+        self._changed.set()
+
+    async def run(self) -> RunState:
+        """Returns the state in which the run has ended. Raises what an attempt raised, or what `stop` was given; then
+        the state is that of a run under way."""
+        try:
+            for given in self._inputs:
+                self.give(given)
+            while True:
+                self._changed.clear()
+                if self._error is not None:
+                    raise self._error
+                self._dispatch()
+                self._cancel_stopping()
+                if self._after_turn is not None:
+                    await self._after_turn()
+                if self.state.ended:
+                    return self.state
+                if not self._changed.is_set():
+                    await self._wait()
+        finally:
+            await self._cancel_all()
+            self.over = True
+
+    @property
+    def attempts(self) -> Sequence[Task]:
+        """The tasks whose attempts are being executed."""
+        return list(self._attempts.values())
+
+    def _dispatch(self) -> None:
+        """Starts what is ready, as far as it may start now."""
+        started = self._error is None
+        while started and not self.state.ended:
+            started = False
+            now = self._now()
+            for place in places(self.state):
+                task = self.state.tasks[place.task_id]
+                if place.not_before <= now and self.state.ready(task) and self._may_start(self.state, task):
+                    events = self.give(inp.SlotFound(task.task_id, INSTANCE))
+                    started |= bool(events)
+                    if task.live:
+                        attempt = asyncio.create_task(self._attempt(task), name=f"task {task.label[:50]}")
+                        self._attempts[attempt] = task
+
+    async def _attempt(self, task: Task) -> inp.ResultIn:
+        return await self._execute(self.state, task)
+
+    def _cancel_stopping(self) -> None:
+        for attempt, task in self._attempts.items():
+            if (task.stopping or self.state.ending is not None) and not attempt.cancelling():
+                attempt.cancel()
+
+    async def _wait(self) -> None:
+        """Waits until an attempt has ended, something was given, or a time has come; then decides the results."""
+        self._set_timer()
+        changed = asyncio.create_task(self._changed.wait(), name="run changed")
+        timer = {self._timer} if self._timer is not None else set()
+        try:
+            await asyncio.wait({*self._attempts, changed, *timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+        if self._timer is not None and self._timer.done():
+            self._timer = None
+            self._slept += max(0.0, self._due - self._now())
+            self.give(inp.Tick())
+        for attempt in [each for each in self._attempts if each.done()]:
+            self._ended(attempt, self._attempts.pop(attempt))
+            self._dispatch()
+
+    def _ended(self, attempt: asyncio.Task[inp.ResultIn], task: Task) -> None:
+        if attempt.cancelled():
+            result = inp.ResultIn(task.task_id, task.attempt, TaskState.CANCELED, None, _CANCELLED)
+        elif (error := attempt.exception()) is not None:
+            self._error = self._error or error
+            return
+        else:
+            result = attempt.result()
+        self.give(result)
+
+    def _set_timer(self) -> None:
+        now = self._now()
+        retry = min((place.not_before for place in places(self.state) if place.not_before > now), default=math.inf)
+        limits = [effect.at for effect in open_effects(self.state) if isinstance(effect, Timer)]
+        limit = min((at for at in limits if at > now), default=math.inf)
+        due = min(retry, limit)
+        if self._timer is not None and due == self._due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._due = None, due
+        if due < math.inf:
+            sleep = self._sleep if retry <= limit else asyncio.sleep
+            self._timer = asyncio.create_task(self._until(sleep, due - now), name="timer of a run")
+
+    async def _until(self, sleep: Callable[[float], Awaitable[object]], seconds: float) -> None:
+        await sleep(seconds)
+
+    def _now(self) -> float:
+        return time.monotonic() + self._slept
+
+    async def _cancel_all(self) -> None:
+        """Cancels what is being executed, and waits for its end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for attempt in self._attempts:
+            attempt.cancel()
+        if self._attempts:
+            done, left = await asyncio.wait(self._attempts, timeout=GRACE)
+            for attempt in done:
+                if not attempt.cancelled() and (error := attempt.exception()) is not None:
+                    _log.debug("%s ended with an error: %s", attempt.get_name(), error)
+            for attempt in left:
+                _log.warning("%s ignores that it was cancelled", attempt.get_name())
+        self._attempts.clear()

@@ -1,0 +1,161 @@
+"""A plan as it is now, and what is reported about it: folded from the events of the run that executes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
+from archon_mesh.core.run import RunState
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.plan_progress import status_of
+from archon_mesh.core.run.types import TaskState
+from archon_mesh.planning.attempts import Measured
+from archon_mesh.planning.events import PlanEvent, PlanEventKind
+
+
+class PlanProgress:
+    """The progress of one execution, which begins with the plan `given`. `measured_of` tells what a subtask took, by
+    the id of its task.
+
+    `task` is the plan as it is now, `plans` has those that were given up, `measured` what each subtask took.
+    """
+
+    def __init__(self, given: Task, measured_of: Callable[[str], Measured | None]) -> None:
+        self.task = _without_executing(given)
+        self.plans: list[Task] = []
+        self.measured: dict[str, Measured] = {}
+        self._given = {subtask.id: subtask for subtask in given.subtasks if subtask.has_ended}
+        """What had ended before, and has not been given to the run yet."""
+
+        self._measured_of = measured_of
+        self._numbers: dict[str, int] = {}
+        self._events: list[PlanEvent] = []
+        self._is_kept = False
+        self._reason = ""
+        """Why the planner was asked last, and in place of which subtasks."""
+        self._places: tuple[str, ...] = ()
+
+    def is_given(self, id_: str) -> bool:
+        """Tells whether a subtask had ended before the execution."""
+        return id_ in self._given
+
+    def take_given(self, id_: str) -> SubTask | None:
+        """Returns a subtask that had ended before the execution, once."""
+        return self._given.pop(id_, None)
+
+    def subtask(self, id_: str) -> SubTask:
+        """Returns a subtask of the plan."""
+        subtask = self.task.get_subtask(id_)
+        assert subtask is not None
+        return subtask
+
+    def number_of(self, id_: str) -> int:
+        """Returns the position of a subtask, which does not depend on when other subtasks end or are expanded."""
+        for subtask in self.task.subtasks:
+            self._numbers.setdefault(subtask.id, len(self._numbers) + 1)
+        return self._numbers[id_]
+
+    def kept(self) -> Task:
+        """Returns the plan in place of another one, which the planner did not make."""
+        self._is_kept = True
+        return self.task
+
+    def stopped(self) -> None:
+        """The execution has ended: what was executing waits again."""
+        self.task = _without_executing(self.task)
+
+    def take_events(self) -> list[PlanEvent]:
+        """Returns what is to be reported, in order, once."""
+        events, self._events = self._events, []
+        return events
+
+    def observe(self, run: RunState, event: ev.Event) -> None:
+        """Folds an event; `run` is the state after it."""
+        match event:
+            case ev.TaskCreated(step_id="", align=False) if run.plan is not None:
+                self._reason, self._places = run.plan.reason, run.plan.expanding
+            case ev.Planned():
+                self._planned(run, event)
+            case ev.Dispatched() | ev.Retried() | ev.ResultReceived() | ev.TaskEnded():
+                task = run.tasks[event.task_id]
+                if run.plan is not None and run.plan.in_force(task):
+                    self._step(run, event, task.step_id)
+            case ev.Paused():
+                self._add(PlanEventKind.PAUSED)
+            case ev.Resumed():
+                self._add(PlanEventKind.RESUMED)
+
+    def _planned(self, run: RunState, event: ev.Planned) -> None:
+        if event.revision == 1:
+            return
+        plan = run.plan
+        assert plan is not None
+        before = {subtask.id: subtask for subtask in self.task.subtasks}
+
+        def now(step: SubTask) -> SubTask:
+            if (task_id := plan.tasks.get(step.id)) is None:
+                return step
+            status = status_of(run, task_id)
+            return replace(step, status=status, result=before[step.id].result if step.id in before else None)
+
+        old, reason = self.task, event.reason
+        steps = tuple(map(now, event.plan.subtasks))
+        self.task = Task(old.id, old.original_query, event.plan.goal or old.goal, steps, event.plan.context)
+        if event.expansion:
+            self._add(PlanEventKind.EXPANDED, message=", ".join(self._places))
+        elif event.edit_id:
+            self._add(PlanEventKind.EDITED)
+        elif not self._is_kept:
+            self.plans.append(old)
+            self._add(PlanEventKind.REPLANNED, message=reason or self._reason)
+        self._is_kept = False
+
+    def _step(
+        self, run: RunState, event: ev.Dispatched | ev.Retried | ev.ResultReceived | ev.TaskEnded, id_: str
+    ) -> None:
+        subtask = self.subtask(id_)
+        match event:
+            case ev.Dispatched():
+                if event.attempt == 1 and not self.is_given(id_):
+                    self._update(subtask.with_status(SubTaskStatus.EXECUTING), PlanEventKind.SUBTASK_STARTED)
+            case ev.Retried():
+                self._add(PlanEventKind.SUBTASK_RETRIED, subtask, event.failure.message)
+            case ev.ResultReceived(state=TaskState.COMPLETED):
+                done = subtask.with_result(event.payload)
+                self._ended(event.task_id, done, PlanEventKind.SUBTASK_COMPLETED)
+            case ev.ResultReceived(state=TaskState.CANCELED):
+                self.task = self.task.update_subtask(subtask.with_status(SubTaskStatus.PENDING))
+            case ev.ResultReceived():
+                message = event.failure.message if event.failure is not None else ""
+                failed = replace(subtask, status=SubTaskStatus.FAILED, result=message)
+                self._ended(event.task_id, failed, PlanEventKind.SUBTASK_FAILED, message)
+            case ev.TaskEnded():
+                failed_id = dict(event.failure.metadata).get("step_id") if event.failure is not None else None
+                if failed_id is not None:
+                    skipped = subtask.with_status(SubTaskStatus.SKIPPED)
+                    message = f"it depends on {failed_id}, which failed"
+                    self._update(skipped, PlanEventKind.SUBTASK_SKIPPED, message)
+
+    def _ended(self, task_id: str, subtask: SubTask, kind: PlanEventKind, message: str = "") -> None:
+        if (measured := self._measured_of(task_id)) is None:  # it had ended before the execution
+            self.task = self.task.update_subtask(subtask)
+            return
+        self.measured[subtask.id] = measured
+        self._update(subtask, kind, message)
+
+    def _update(self, subtask: SubTask, kind: PlanEventKind, message: str = "") -> None:
+        self.task = self.task.update_subtask(subtask)
+        self._add(kind, subtask, message)
+
+    def _add(self, kind: PlanEventKind, subtask: SubTask | None = None, message: str = "") -> None:
+        self._events.append(PlanEvent(kind, self.task, subtask, message))
+
+
+def _without_executing(task: Task) -> Task:
+    """Returns the task in which what was executing waits again: it was stopped."""
+    subtasks = tuple(
+        subtask.with_status(SubTaskStatus.PENDING) if subtask.status is SubTaskStatus.EXECUTING else subtask
+        for subtask in task.subtasks
+    )
+    return replace(task, subtasks=subtasks)
