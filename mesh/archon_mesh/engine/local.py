@@ -51,9 +51,10 @@ class LocalRun:
         may_start: Callable[[RunState, Task], bool] = lambda run, task: True,
         observe: Observe = lambda run, event: None,
         after_turn: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`after_turn` is awaited after all that can be decided at once, before the run waits."""
+        """`after_turn` is awaited after all that can be decided at once, before the run waits. `clock` is in seconds."""
         self.state = RunState()
         self._inputs = inputs
         self.over = False
@@ -63,6 +64,7 @@ class LocalRun:
         self._may_start = may_start
         self._observe = observe
         self._after_turn = after_turn
+        self._clock = clock
         self._sleep = sleep
         self._slept = 0.0
         """The seconds by which `sleep` was faster than the clock."""
@@ -184,7 +186,7 @@ class LocalRun:
         await sleep(seconds)
 
     def _now(self) -> float:
-        return time.monotonic() + self._slept
+        return self._clock() + self._slept
 
     async def _cancel_all(self) -> None:
         """Cancels what is being executed, and waits for its end."""

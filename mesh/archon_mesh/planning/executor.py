@@ -26,7 +26,7 @@ from archon_mesh.core.run import Task as RunTask
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan_edit import edit_refusal
 from archon_mesh.core.run.types import PLAN, PLAN_FAILED, Failure, PlanRules, Submission, TaskState
-from archon_mesh.engine.local import LocalRun
+from archon_mesh.engine import LocalRun
 from archon_mesh.planning.alignment import AlignmentCheck, misalignment
 from archon_mesh.planning.attempts import FATAL, MAX_ATTEMPTS, TIMEOUT, AttemptFailed, Attempts, Measured, SubTaskRun
 from archon_mesh.planning.check import ResultCheck

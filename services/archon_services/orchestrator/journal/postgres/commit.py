@@ -111,7 +111,8 @@ WITH given AS (
   SELECT run_id, tenant, session_id, owner, epoch, last_seq, state,
     CASE WHEN newest > created_at THEN newest + 1e-6 ELSE created_at END, ended_at, revision
   FROM given LEFT JOIN LATERAL (
-    SELECT max(r.created_at) AS newest FROM archon_journal.runs AS r WHERE r.tenant = given.tenant
+    SELECT r.created_at AS newest FROM archon_journal.runs AS r WHERE r.tenant = given.tenant
+    ORDER BY r.created_at DESC LIMIT 1
   ) AS earlier ON true
   WHERE request_id = '' OR run_id IN (SELECT run_id FROM asked)
   ON CONFLICT DO NOTHING

@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE INDEX IF NOT EXISTS runs_newest ON runs (tenant, created_at DESC, run_id DESC);
 CREATE INDEX IF NOT EXISTS runs_open ON runs (run_id) WHERE ended_at = 0;
 CREATE INDEX IF NOT EXISTS runs_ended ON runs (ended_at) WHERE ended_at > 0;
+CREATE INDEX IF NOT EXISTS runs_to_compact ON runs (ended_at) WHERE ended_at > 0 AND compacted = 0;
 CREATE TABLE IF NOT EXISTS steps (
   run_id TEXT NOT NULL, base INTEGER NOT NULL, last_seq INTEGER NOT NULL, batch_id TEXT NOT NULL,
   data BLOB NOT NULL, inputs BLOB NOT NULL, checksum INTEGER, PRIMARY KEY (run_id, base)
@@ -50,6 +51,7 @@ CREATE TABLE IF NOT EXISTS requests (
   expires_at REAL NOT NULL DEFAULT 0, PRIMARY KEY (tenant, request_id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS requests_run ON requests (run_id);
+CREATE INDEX IF NOT EXISTS requests_expiring ON requests (expires_at) WHERE expires_at > 0;
 CREATE TABLE IF NOT EXISTS outbox (
   row_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
   role TEXT NOT NULL, task_id TEXT NOT NULL, seq INTEGER NOT NULL, content TEXT
