@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ BUSY = Failure("UNAVAILABLE", "UNAVAILABLE", "busy", retry=int(RetryAdvice.LATER
 
 def submit(*roles: str, timeout: float = 600.0) -> inp.Submit:
     """A pipeline: each role waits for the one before."""
-    edges = tuple(Edge(first, second) for first, second in zip(roles, roles[1:], strict=False))
+    edges = tuple(Edge(first, second) for first, second in itertools.pairwise(roles))
     return inp.Submit(Submission("r", "", "", "", "pipeline", roles, edges, timeout, None), "", 1)
 
 
@@ -88,7 +89,7 @@ async def test_a_failure_that_may_pass_is_tried_again_after_a_pause() -> None:
 
     state = await LocalRun([submit("a")], Roles(answer), clock=loop.time).run()
     assert state.state is TaskState.COMPLETED
-    assert [round(after - before, 1) for before, after in zip(times, times[1:], strict=False)] == [0.5, 1.0]
+    assert [round(after - before, 1) for before, after in itertools.pairwise(times)] == [0.5, 1.0]
 
 
 @in_virtual_time

@@ -382,6 +382,24 @@ async def test_an_edit_never_touches_what_has_begun(edited: tuple[str, ...], mes
         executor.edit(given)
 
 
+async def test_an_edit_cannot_begin_what_was_skipped() -> None:
+    gate = Gate()
+
+    async def think(text: str) -> str:
+        if text.startswith("Do bad\n"):
+            raise InvalidArgument("no")
+        return await gate(text)
+
+    executor = executor_of(FunctionWorker(think=think))
+    execution = asyncio.create_task(executor.execute(plan(subtask("bad"), subtask("after", "bad"), subtask("slow"))))
+    await until(lambda: executor.task is not None and statuses(executor.task)["after"] == "skipped")
+    assert executor.task is not None
+    with pytest.raises(FailedPrecondition, match="'after' depends on 'bad', which failed"):
+        executor.edit(executor.task)
+    gate.open.set()
+    assert statuses(await execution) == {"bad": "failed", "after": "skipped", "slow": "completed"}
+
+
 async def test_cancel_stops_what_is_executing() -> None:
     gate = Gate()
     executor = executor_of(FunctionWorker(think=gate))

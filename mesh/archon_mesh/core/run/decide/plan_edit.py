@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archon_mesh.core.plan import SubTask
+from archon_mesh.core.plan import SubTask, SubTaskStatus
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -54,14 +54,14 @@ def edit_refusal(run: RunState, edit: inp.EditPlan) -> Failure | None:
 
 
 def _with_statuses(run: RunState, plan: Plan) -> Plan:
-    """The plan with the statuses of the steps that have begun, and the roles that they have."""
+    """The plan with the statuses and the roles of the steps that have begun; the others are to begin."""
     state = run.plan
     assert state is not None
 
     def current(step: SubTask) -> SubTask:
         task_id = state.tasks.get(step.id)
         if task_id is None or not keeps_task(run.tasks[task_id], edited=True):
-            return step
+            return step.with_status(SubTaskStatus.PENDING)
         return replace(step, status=status_of(run, task_id), role=step.role or state.steps[step.id].role)
 
     return replace(plan, subtasks=tuple(map(current, plan.subtasks)), context={**state.context, **plan.context})

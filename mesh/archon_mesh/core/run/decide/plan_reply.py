@@ -8,6 +8,7 @@ from archon.failure_kinds import RetryAdvice
 from archon_mesh.core.plan import (
     MAX_PLAN_SUBTASKS,
     EmptyPlan,
+    InvalidPlan,
     ReplanCounters,
     SubTask,
     carry_over,
@@ -17,6 +18,7 @@ from archon_mesh.core.plan import (
     repair,
     replan_reason,
 )
+from archon_mesh.core.plan import Plan as Order
 from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.plan.replan import is_same_work
 from archon_mesh.core.run import inputs as inp
@@ -49,7 +51,10 @@ def judge(run: RunState, task: Task, reply: inp.PlanIn) -> AcceptedPlan | Failur
     time faults are repaired; if they cannot be, the Failure is final."""
     state = run.plan
     if state is not None and state.rules.are_checked and reply.plan is not None:
-        return AcceptedPlan(_merged(run, reply.plan), reply.changes)
+        try:
+            return _executable(run, reply.plan, reply.changes)
+        except EmptyPlan as error:
+            return _refusal((("", error.message),), RetryAdvice.NEVER)
     faults = reply.faults or _faults(run, reply.plan)
     if not faults and reply.plan is not None:
         return _accepted(run, _merged(run, reply.plan), reply.changes)
@@ -73,7 +78,7 @@ def judge_alignment(run: RunState, reply: inp.PlanIn) -> AcceptedPlan | None:
         return None
     try:
         if state.rules.are_checked:
-            accepted = AcceptedPlan(_merged(run, reply.plan))
+            accepted = _executable(run, reply.plan, ())
         elif _faults(run, reply.plan):
             accepted = repaired(run, reply.plan)
         else:
@@ -159,6 +164,18 @@ def _faults(run: RunState, plan: Plan | None) -> tuple[tuple[str, str], ...]:
         found = expansion_faults(merged, run.plan.expanding)
         return (*faults, *((fault.subtask_id, fault.message) for fault in found))
     return faults
+
+
+def _executable(run: RunState, plan: Plan, changes: tuple[str, ...]) -> AcceptedPlan:
+    """Accepts a plan that was checked before it came. It is repaired if, by what has changed since, steps depend on steps
+    that are not there, or on each other. Raises EmptyPlan."""
+    merged = _merged(run, plan)
+    try:
+        Order.of(merged)
+    except InvalidPlan:
+        merged, repairs = repair(merged, tools=None, roles=None, capabilities=None, max_subtasks=MAX_PLAN_SUBTASKS)
+        changes = (*changes, *repairs)
+    return AcceptedPlan(merged, changes)
 
 
 def _accepted(run: RunState, merged: Plan, changes: tuple[str, ...]) -> AcceptedPlan:

@@ -1,5 +1,4 @@
-"""What SQLite does for a run does not grow with the runs that lie in the journal: counted in instructions of its virtual
-machine, which do not depend on the machine's speed."""
+"""What SQLite does for a run does not grow with the runs that lie in the journal."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ import pytest
 from archon_services.orchestrator.journal import Publication
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
 from tests.fixtures.journal import commit_group, creation, new_run, step, store
+from tests.fixtures.sqlite_instructions import instructions
 
 FEW, MANY = 30, 3_000
 DEPTH = 1.5
@@ -69,25 +69,6 @@ async def nothing_to_compact_or_delete(journal: SqliteJournal) -> None:
     assert await journal.delete(1.0, 2.0, 3.0) == 0
 
 
-async def instructions(journal: SqliteJournal, work: Callable[[SqliteJournal], Awaitable[None]]) -> int:
-    count = 0
-
-    def counted() -> int:
-        nonlocal count
-        count += 1
-        return 0
-
-    connections = [each for each in (journal._connection, journal._reader) if each is not None]
-    for connection in connections:
-        connection.set_progress_handler(counted, 1)
-    try:
-        await work(journal)
-    finally:
-        for connection in connections:
-            connection.set_progress_handler(None, 1)
-    return count
-
-
 @pytest.mark.parametrize(
     "work",
     [
@@ -107,7 +88,7 @@ async def test_work_for_one_run_does_not_grow_with_the_others(
     counts = []
     for runs in (FEW, MANY):
         journal = await filled(tmp_path / f"{runs}.db", runs)
-        counts.append(await instructions(journal, work))
+        counts.append(await instructions(work(journal), journal._connection, journal._reader))
         await journal.close()
     few, many = counts
     assert few > 0
