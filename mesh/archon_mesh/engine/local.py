@@ -54,7 +54,7 @@ class LocalRun:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`after_turn` is awaited when all that can be has been decided, before the run waits. `clock` is in seconds."""
+        """`after_turn` is awaited when all that can be has been decided, before the run waits. `clock`: in seconds."""
         self.state = RunState()
         self._inputs = inputs
         self.over = False

@@ -167,8 +167,8 @@ def _faults(run: RunState, plan: Plan | None) -> tuple[tuple[str, str], ...]:
 
 
 def _executable(run: RunState, plan: Plan, changes: tuple[str, ...]) -> AcceptedPlan:
-    """Accepts a plan that was checked before it came. It is repaired if, by what has changed since, steps depend on steps
-    that are not there, or on each other. Raises EmptyPlan."""
+    """Accepts a plan that was checked before it came. It is repaired if steps depend on others that are gone, or
+    on each other. Raises EmptyPlan."""
     merged = _merged(run, plan)
     try:
         Order.of(merged)
