@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -19,6 +21,7 @@ from archon_mesh.core.people import (
 )
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
+from archon_mesh.core.run import codec
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import VERSION, decode_inputs, encode_inputs
 from archon_mesh.core.run.types import (
@@ -159,12 +162,30 @@ def test_inputs_of_another_version_are_refused() -> None:
         decode_inputs(json.dumps([VERSION + 1, now, packed]).encode())
 
 
+def test_inputs_that_an_earlier_version_stored_are_read() -> None:
+    stored = Path(__file__).with_name("inputs_v2.jsonl").read_bytes().splitlines()
+    assert [decode_inputs(line) for line in stored] == [([given], 1_000.000001) for given in INPUTS[: len(stored)]]
+
+
 def test_inputs_of_an_older_revision_get_defaults() -> None:
-    stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
-    submission = stored[2][0]["Submit"][0]["Submission"]
-    del submission[-6:]
+    whole = json.loads(Path(__file__).with_name("inputs_v2.jsonl").read_bytes().splitlines()[5])
+    submission = whole[2][0]["Submit"][0]["Submission"]
+    del submission[-5:]
     older = replace(WHOLE, session_context=(), pause_timeout=0.0, rules=())
-    assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(older, "o", 1)]
-    submission += [[], 0.0, "", [], False, None, "a field of a later revision"]
+    assert decode_inputs(json.dumps(whole).encode())[0] == [inp.Submit(older, "o", 1)]
+    submission += [[], 0.0, "", [], False, "a field of a later revision"]
     with pytest.raises(ValueError, match=r"^an input has more than is known of Submission$"):
-        decode_inputs(json.dumps(stored).encode())
+        decode_inputs(json.dumps(whole).encode())
+
+
+def test_a_type_of_a_later_version_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^inputs of the type Cancel\.2 cannot be read$"):
+        decode_inputs(json.dumps([VERSION, 1.0, [{"Cancel.2": ["me", "why", "new"]}]]).encode())
+
+
+def test_the_last_version_of_a_type_has_all_its_fields_and_each_version_those_before() -> None:
+    for cls, forms in codec._FORMS.items():
+        known = [form.split() for form in forms]
+        assert set(known[-1]) == {field.name for field in fields(cls)} - codec._OPAQUE, cls
+        for before, after in itertools.pairwise(known):
+            assert set(before) < set(after), cls
