@@ -102,8 +102,8 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     QuestionTerms: ("rule approvers timeout on_timeout default trigger",),
     ClockOrigin: ("boot_id time",),
 }
-"""The fields of each type, as they are stored one after the other, in each version of the type: a version in which bytes
-were stored never changes. A field that is added makes a new version; a field that is missing has its default."""
+"""The fields of each type, as they are stored one after the other, in each version of the type. A version that was used
+never changes. A field that is added makes a new version; a field that is missing has its default."""
 
 _NAMES: Final[dict[type, str]] = {SessionContextRef: "Outside", Requirement: "Want"}
 """Names in stored bytes that differ from the class: a stored name never changes."""
