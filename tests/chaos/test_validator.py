@@ -14,10 +14,10 @@ from archon_mesh.core.run import RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
-from archon_services.orchestrator.convert import event_to_proto
 from tests.chaos.journal import Archive, Ledger, Stored
 from tests.chaos.validator import validate, validate_run
 from tests.failures.load import Course
+from tests.fixtures.run_events import event_to_proto
 from tests.simulation.validator import Violation
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")

@@ -14,10 +14,10 @@ from archon.wire import timestamp
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide import engine
 from archon_mesh.core.run.types import TaskState
-from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.journal import Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Delivery
 from tests.fixtures.journal import step_of
+from tests.fixtures.run_events import event_to_proto
 from tests.simulation.test_ownership import RecordingReceipt, calm_world, ended, run_virtual, submission, submit
 
 

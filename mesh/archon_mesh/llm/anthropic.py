@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
 
 from archon.errors import InvalidArgument
 from archon_mesh.llm.anthropic_reply import NO_REPLY, MessageReply
 from archon_mesh.llm.anthropic_wire import has_thinking, request_to_wire
-from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
-from archon_mesh.llm.calibration import Calibration
-from archon_mesh.llm.chunks import whole_reply
+from archon_mesh.llm.base import ModelChunk, ModelRequest
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.endpoint_http import EndpointHttp
-from archon_mesh.llm.media import MediaProfile, SentFiles
-from archon_mesh.llm.per_loop import PerLoop
-from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.endpoint_model import EndpointModel
+from archon_mesh.llm.media import MediaProfile
 from archon_mesh.llm.reply_stream import ReplyStream
 from archon_mesh.llm.servers import find_media
-from archon_mesh.llm.structured import FinalAnswer
 from archon_mesh.llm.tool_names import ToolNames
 
 if TYPE_CHECKING:
@@ -40,7 +36,7 @@ MEDIA: Final = MediaProfile(media=("image", "file"), media_urls=("image", "file"
 _log = logging.getLogger(__name__)
 
 
-class AnthropicModel:
+class AnthropicModel(EndpointModel[EndpointHttp]):
     """A model behind the Messages API.
 
     `base_url` defaults to ANTHROPIC_BASE_URL, then to Anthropic; `api_key` defaults to ANTHROPIC_API_KEY, which is
@@ -61,47 +57,19 @@ class AnthropicModel:
         thinking: Mapping[str, Any] | None = None,
         server: Mapping[str, Any] | None = None,
     ) -> None:
-        self._model = model
         self._thinking = dict(thinking) if thinking is not None else None
-        self.media = find_media(server, MEDIA)
-        self._files = SentFiles(self.media, model)
-        self.price = find_price(f"anthropic/{model}")
-        self.calibration = Calibration()
         self._endpoint = Endpoint("ANTHROPIC", "Anthropic", base_url=base_url, api_key=api_key)
         address, key = self._endpoint.base_url or ADDRESS, self._endpoint.key
         headers = {"anthropic-version": VERSION, **({"authorization": f"Bearer {key}"} if key else {})}
-        self._clients = PerLoop(lambda: EndpointHttp(address, "/v1/messages", headers, key))
+        media = find_media(server, MEDIA)
+        super().__init__("anthropic", model, media, lambda: EndpointHttp(address, "/v1/messages", headers, key))
 
-    provider = "anthropic"
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    async def generate(self, request: ModelRequest) -> ModelReply:
-        # Streamed: the API refuses to answer requests with a high limit of tokens as a whole.
-        return await whole_reply(self.stream(request))
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        return FinalAnswer.streamed(FinalAnswer.needed(request), request, self._with_files)
-
-    def _with_files(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
-        return self._files.streamed(request, self._stream)
-
-    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+    @override
+    async def _start(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         response = await self._open(call, self._files.fit(names.to_provider(request)))
-        reply, stream = MessageReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
-        async with aclosing(stream.read(reply, reply.add, request, self._model)) as chunks:
-            async for chunk in chunks:
-                yield chunk if chunk.reply is None else ModelChunk(reply=self._accounted(chunk.reply, request))
-
-    def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
-        self.calibration.observe(request, reply)
-        return replace(reply, usage=with_cost(reply.usage, self.price))
-
-    async def close(self) -> None:
-        await self._clients.close()
+        reply = MessageReply(names, self._endpoint.key)
+        return ReplyStream(call, response, NO_REPLY).read(reply, reply.add, request, self._model)
 
     async def _open(self, call: EndpointCall, request: ModelRequest) -> httpx2.Response:
         """Starts the stream. If the API refuses the thinking of earlier replies, it is left out.

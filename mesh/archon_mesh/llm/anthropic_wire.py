@@ -6,12 +6,12 @@ the first blocks of the user's next message, and no empty texts. Histories of ag
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
+from archon.json_text import json_object
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 from archon_mesh.llm.base import ModelRequest, ToolSpec
@@ -126,11 +126,7 @@ def _state_content(message: ChatMessage) -> list[Block]:
 
 
 def _call_to_wire(call: ToolCall) -> Block:
-    try:
-        arguments = json.loads(call.arguments_json or "{}")
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
+    if (arguments := json_object(call.arguments_json or "{}")) is None:
         arguments = {"invalid_json": call.arguments_json}
     return {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": arguments}
 

@@ -8,7 +8,6 @@ error in place of a reply. What can't be read is an error with the server's word
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from archon.errors import Unavailable, UnknownFailure
 from archon.failure_kinds import PROVIDER
+from archon.json_text import json_object
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import (
     DECLINED,
@@ -53,7 +53,7 @@ class _Call:
     @property
     def is_complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object."""
-        return _is_object("".join(self.arguments))
+        return json_object("".join(self.arguments)) is not None
 
 
 class ChatReply:
@@ -115,8 +115,9 @@ class ChatReply:
             pass
         text = without_thinking("".join(self._text))
         calls = self._tool_calls()
-        if not text.strip() and not calls and request.output_schema is not None and _is_object(self._thinking.text):
-            text = self._thinking.text  # some servers take an enforced answer for thinking
+        if not text.strip() and not calls and request.output_schema is not None:
+            # Some servers take an enforced answer for thinking.
+            text = self._thinking.text if json_object(self._thinking.text) is not None else text
         finish_reason = self._finish_reason or ("tool_calls" if calls else "stop")
         if self._has_declined:
             finish_reason = DECLINED
@@ -215,13 +216,6 @@ def _reported(error: object, data: Mapping[str, Any], key: str) -> Exception:
     inner = error if isinstance(error, Mapping) else {}
     words = " ".join(str(inner.get(name) or "") for name in ("type", "status", "code"))
     return stream_error(words.strip(), data, key)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _parts(content: object) -> Iterator[tuple[str, str]]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
 
 from archon.errors import InvalidArgument
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.cache_key import FIELD, cache_key
-from archon_mesh.llm.calibration import Calibration
 from archon_mesh.llm.chat_reply import NO_REPLY, ChatReply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
-from archon_mesh.llm.endpoint_http import whole
+from archon_mesh.llm.endpoint_http import EndpointHttp, whole
+from archon_mesh.llm.endpoint_model import EndpointModel
 from archon_mesh.llm.kept_thinking import DETAILS, SERVER, TEXTS, thinking_to_wire
-from archon_mesh.llm.media import SentFiles
 from archon_mesh.llm.openai_http import openai_http
-from archon_mesh.llm.per_loop import PerLoop
-from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.reply_stream import ReplyStream, decoded
 from archon_mesh.llm.servers import find_profile, with_media
 from archon_mesh.llm.servers.arrange import arrange
@@ -66,7 +64,7 @@ LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """The older and the newer name of the limit of a reply."""
 
 
-class OpenAIModel:
+class OpenAIModel(EndpointModel[EndpointHttp]):
     """A model behind the chat completions API.
 
     `base_url` defaults to OPENAI_BASE_URL, then to OpenAI; `api_key` defaults to OPENAI_API_KEY, which is optional for
@@ -86,33 +84,21 @@ class OpenAIModel:
         api_key: str | None = None,
         server: str | Mapping[str, Any] | None = None,
     ) -> None:
-        self._model = model
-        self.price = find_price(f"openai/{model}")
-        self.calibration = Calibration()
         self._refused: set[str] = set()
         """Optional fields that the endpoint has refused."""
         self._endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         chosen = with_media(server or os.environ.get(VARIABLE) or None, os.environ.get(MEDIA, ""))
         self.profile = find_profile(self._endpoint.base_url, model, chosen)
-        self.media = self.profile
-        self._files = SentFiles(self.profile, model)
         self._limit: str = self.profile.length
-        self._clients = PerLoop(lambda: openai_http(self._endpoint, "/chat/completions"))
+        super().__init__("openai", model, self.profile, lambda: openai_http(self._endpoint, "/chat/completions"))
 
-    provider = "openai"
-
-    @property
-    def model(self) -> str:
-        return self._model
-
+    @override
     async def generate(self, request: ModelRequest) -> ModelReply:
         if (final := self._final_answer(request)) is not None:
             return final.reply(await self._generate(final.request))
         return await self._generate(request)
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        return FinalAnswer.streamed(self._final_answer(request), request, self._with_files)
-
+    @override
     def _final_answer(self, request: ModelRequest) -> FinalAnswer | None:
         """Returns the tool for an answer with a schema, if the request has tools and the server takes no response
         format besides: most would enforce it on replies that call tools, too."""
@@ -134,20 +120,16 @@ class OpenAIModel:
         call.read(reply.add, decoded(content, NO_REPLY))
         return self._accounted(reply.finish(request, self._model, is_ended=True), request)
 
-    def _with_files(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
-        return self._files.streamed(request, self._stream)
-
-    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+    @override
+    async def _start(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         named = self._files.fit(names.to_provider(request))
         response = await self._begin(
             call, request, lambda: {**self._arguments(named), "stream": True, **self._stream_options()}
         )
-        reply, stream = ChatReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
-        chunks = stream.read(reply, lambda event: reply.add(event.data), request, self._model)
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                yield chunk if chunk.reply is None else ModelChunk(reply=self._accounted(chunk.reply, request))
+        reply = ChatReply(names, self._endpoint.key)
+        stream = ReplyStream(call, response, NO_REPLY)
+        return stream.read(reply, lambda event: reply.add(event.data), request, self._model)
 
     async def _begin(
         self, call: EndpointCall, request: ModelRequest, body: Callable[[], dict[str, Any]]
@@ -219,9 +201,6 @@ class OpenAIModel:
         is_taken = self.profile.stream_options and "stream_options" not in self._refused
         return {"stream_options": {"include_usage": True}} if is_taken else {}
 
-    async def close(self) -> None:
-        await self._clients.close()
-
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": self._model,
@@ -249,10 +228,10 @@ class OpenAIModel:
             thinking_to_wire(message, wire, self.profile, {*self.profile.reasoning} - self._refused)
         return wire
 
+    @override
     def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
-        self.calibration.observe(request, reply)
         state = {**reply.provider_state, SERVER: self.profile.family} if reply.provider_state else None
-        return replace(reply, usage=with_cost(reply.usage, self.price), provider_state=state)
+        return replace(super()._accounted(reply, request), provider_state=state)
 
 
 def _sendable(message: ChatMessage) -> ChatMessage:

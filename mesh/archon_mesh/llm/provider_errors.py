@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from archon.errors import (
     UnknownFailure,
 )
 from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
+from archon.json_text import json_or
 from archon_mesh.llm.overflow import is_overflow
 from archon_mesh.llm.retry_delay import retry_delay
 
@@ -122,10 +122,7 @@ def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
 def status_error(status: int, headers: Mapping[str, str], content: bytes, key: str) -> ArchonError:
     """Converts a response whose HTTP status is not one of success."""
     text = content.decode(errors="replace")
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):
-        body = text
+    body = json_or(text, text)
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     code = (inner.get("code") or inner.get("type")) if isinstance(inner, Mapping) else None
     return _of_status(status, headers, inner, code, key)

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from typing_extensions import override
+
 from archon.errors import InvalidArgument
-from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
+from archon_mesh.llm.base import ModelChunk, ModelRequest
 from archon_mesh.llm.cache_key import FIELD, cache_key
-from archon_mesh.llm.calibration import Calibration
-from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
-from archon_mesh.llm.media import MediaProfile, SentFiles
+from archon_mesh.llm.endpoint_http import EndpointHttp
+from archon_mesh.llm.endpoint_model import EndpointModel
+from archon_mesh.llm.media import MediaProfile
 from archon_mesh.llm.openai_http import openai_http
-from archon_mesh.llm.per_loop import PerLoop
-from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.reply_stream import ReplyStream
 from archon_mesh.llm.responses_reply import NO_REPLY, ResponseReply
 from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
 from archon_mesh.llm.servers import find_media
-from archon_mesh.llm.structured import json_schema_format
+from archon_mesh.llm.structured import FinalAnswer, json_schema_format
 from archon_mesh.llm.tool_names import ToolNames
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ _REFUSED: Final = re.compile(r"(?i)text\.format|json_schema|response_format")
 _log = logging.getLogger(__name__)
 
 
-class ResponsesModel:
+class ResponsesModel(EndpointModel[EndpointHttp]):
     """A model behind the responses API, which stores nothing: each request has the whole history.
 
     Address and key are those of OpenAIModel. `reasoning` is sent as it is, such as `{"summary": "auto"}` for summaries,
@@ -58,42 +56,22 @@ class ResponsesModel:
         reasoning: Mapping[str, Any] | None = None,
         server: Mapping[str, Any] | None = None,
     ) -> None:
-        self._model = model
         self._reasoning = dict(reasoning) if reasoning is not None else None
-        self.media = find_media(server, MEDIA)
-        self._files = SentFiles(self.media, model)
-        self.price = find_price(f"openai/{model}")
-        self.calibration = Calibration()
         self._endpoint = Endpoint("OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
         self._takes_schemas = True
-        self._clients = PerLoop(lambda: openai_http(self._endpoint, "/responses"))
+        media = find_media(server, MEDIA)
+        super().__init__("openai", model, media, lambda: openai_http(self._endpoint, "/responses"))
 
-    provider = "openai"
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    async def generate(self, request: ModelRequest) -> ModelReply:
-        return await whole_reply(self.stream(request))
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        return self._files.streamed(request, self._stream)
-
-    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+    @override
+    async def _start(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         response = await self._open(call, self._files.fit(names.to_provider(request)))
-        reply, stream = ResponseReply(names, self._endpoint.key), ReplyStream(call, response, NO_REPLY)
-        async with aclosing(stream.read(reply, reply.add, request, self._model)) as chunks:
-            async for chunk in chunks:
-                yield chunk if chunk.reply is None else ModelChunk(reply=self._accounted(chunk.reply, request))
+        reply = ResponseReply(names, self._endpoint.key)
+        return ReplyStream(call, response, NO_REPLY).read(reply, reply.add, request, self._model)
 
-    def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
-        self.calibration.observe(request, reply)
-        return replace(reply, usage=with_cost(reply.usage, self.price))
-
-    async def close(self) -> None:
-        await self._clients.close()
+    @override
+    def _final_answer(self, request: ModelRequest) -> FinalAnswer | None:
+        return None
 
     async def _open(self, call: EndpointCall, request: ModelRequest) -> httpx2.Response:
         """Starts the stream. If the API refuses the reasoning of earlier replies, it is left out: another model or

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
+from archon.json_text import json_object
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import ToolSpec
@@ -74,11 +75,8 @@ def sendable(call: ToolCall) -> ToolCall:
     model wrote otherwise are its value `invalid_json`, none are an empty object."""
     if not call.arguments_json.strip():
         return replace(call, arguments_json="{}")
-    try:
-        if isinstance(json.loads(call.arguments_json), dict):
-            return call
-    except (ValueError, RecursionError):
-        pass
+    if json_object(call.arguments_json) is not None:
+        return call
     return replace(call, arguments_json=json.dumps({"invalid_json": call.arguments_json}, ensure_ascii=False))
 
 

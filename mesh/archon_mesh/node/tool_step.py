@@ -11,6 +11,7 @@ from archon.agent import TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, InvalidArgument, MessageTooLarge, NotFound
 from archon.failure_kinds import RetryAdvice
+from archon.json_text import json_object
 from archon.wire import JSON_TYPE, TEXT_TYPE
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
@@ -46,7 +47,7 @@ class ToolStepRun:
         second call does no harm, and InvalidArgument, NotFound and MessageTooLarge for an exact step."""
         (name,) = self._task.allowed_tools
         worker = AgentWorker(state, hooks)
-        tool, arguments = worker.tools.get_tool(name), _arguments(self._task.tool_args_json)
+        tool, arguments = worker.tools.get_tool(name), json_object(self._task.tool_args_json or "{}")
         problem = tool.validate_args(arguments) if tool is not None and arguments is not None else ""
         if tool is None or arguments is None or problem is not None:
             if self._task.exact:
@@ -97,16 +98,6 @@ def _refusal(name: str, tool: Tool | None, problem: str) -> ArchonError:
     if tool is None:
         return NotFound(f"there is no tool {name!r}")
     return InvalidArgument(unfit_arguments(name, problem))
-
-
-def _arguments(text: str) -> Mapping[str, Any] | None:
-    if not text:
-        return {}
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _failure(outcome: ToolOutcome, tool: Tool) -> ArchonError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from archon.errors import InvalidArgument, OutputMismatch
+from archon.json_text import json_or
 from archon.output import OutputType
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan import SubTask
@@ -101,14 +102,14 @@ def _verdict(verdict: Any) -> CheckedResult:
 
 def _is_error_object(result: Any) -> bool:
     if isinstance(result, str) and result.lstrip().startswith("{") and len(result) < _MAX_SHOWN:
-        result = _parsed(result)
+        result = json_or(result)
     return isinstance(result, Mapping) and bool(result.get("error")) and len(result) <= 2
 
 
 def _schema_of(expected: str) -> dict[str, Any] | None:
     if not expected.lstrip().startswith("{") or len(expected) > MAX_SCHEMA:
         return None
-    schema = _parsed(expected)
+    schema = json_or(expected)
     return schema if isinstance(schema, dict) and _SCHEMA_KEYS & schema.keys() else None
 
 
@@ -132,7 +133,7 @@ def _value_of(schema: Mapping[str, Any], result: Any) -> Any:
     """Returns a result as a JSON value; a text that is no JSON as itself if the schema is that of a text."""
     if not isinstance(result, str):
         return result
-    value = _parsed(result, _NO_JSON)
+    value = json_or(result, _NO_JSON)
     is_text = schema.get("type") == "string" and not isinstance(value, str)
     return result if is_text else value
 
@@ -147,10 +148,3 @@ def _bounded(schema: Any) -> Any:
             if key not in ("pattern", "patternProperties", "uniqueItems")
         }
     return [_bounded(item) for item in schema] if isinstance(schema, list) else schema
-
-
-def _parsed(text: str, otherwise: Any = None) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return otherwise

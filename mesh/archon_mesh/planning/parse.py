@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from archon.json_text import json_object
 from archon.output import MAX_SCHEMA_BYTES
 from archon.surrogates import without_surrogates
 from archon_mesh.core.plan import SubTask, Task
@@ -92,11 +93,7 @@ def parse_changes(text: str) -> tuple[str, ...]:
 
 def parse_context(text: str) -> dict[str, Any]:
     """Returns the values in a JSON object; none if the text is anything else."""
-    try:
-        value = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    return json_object(text) or {}
 
 
 def parse_template(text: str) -> tuple[str, dict[str, Any]] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from archon.json_text import json_or
 from archon_mesh.core.plan import Task
 from archon_mesh.core.words import topic_stems
 
@@ -125,10 +125,7 @@ def _value(text: str) -> Any:
     if text.startswith('"'):
         return text[1:-1]
     if text.startswith("["):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
+        return json_or(text, text)
     if re.fullmatch(r"-?[0-9]{1,15}", text):
         return int(text)
     return {"true": True, "false": False}.get(text, text)

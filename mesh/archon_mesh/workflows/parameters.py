@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from archon.errors import FieldViolation, InvalidArgument
+from archon.json_text import json_or
 from archon_mesh.workflows.schema import ParameterPart
 
 _NOUNS: Final = {
@@ -72,10 +73,7 @@ def from_text(parameter: ParameterPart, text: str) -> Any:
     """Returns the value of a text, as it is given on a command line; the text itself if it has not the type."""
     if parameter.type == "string":
         return text
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_or(text, text)
     # Of JSON, which has no other numbers.
     return text if isinstance(value, float) and not math.isfinite(value) else value
 

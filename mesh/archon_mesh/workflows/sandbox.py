@@ -12,7 +12,6 @@ import json
 import math
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +20,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from archon.errors import InvalidArgument
+from archon.json_text import json_or
+from archon_mesh.bounded_cache import BoundedCache
 from archon_mesh.limited import LimitedProcesses, LimitExceeded
 from archon_mesh.workflows.evaluate import MAX_RENDERED, compiled, environment, evaluate
 
@@ -150,11 +151,10 @@ def _render(request: str) -> str:
 
 
 class _Remembered:
-    """Results of requests, the latest of them up to MAX_REMEMBERED bytes."""
+    """Results of requests, up to MAX_REMEMBERED bytes: those used longest ago make room for others."""
 
     def __init__(self) -> None:
-        self._replies: OrderedDict[bytes, str] = OrderedDict()
-        self._size = 0
+        self._replies: BoundedCache[bytes, str] = BoundedCache(max_bytes=MAX_REMEMBERED)
         self._lock = threading.Lock()
 
     def get(self, request: str) -> str | None:
@@ -163,20 +163,13 @@ class _Remembered:
             return self._replies.get(_key(request))
 
     def add(self, request: str, reply: str) -> None:
-        """Adds a result, and drops the oldest ones."""
+        """Adds a result."""
         with self._lock:
-            if self._replies.setdefault(_key(request), reply) is reply:
-                self._size += _size(reply)
-            while self._size > MAX_REMEMBERED:
-                self._size -= _size(self._replies.popitem(last=False)[1])
+            self._replies.put(_key(request), reply, len(reply) + 200)  # with its key
 
 
 def _key(request: str) -> bytes:
     return hashlib.sha256(request.encode()).digest()
-
-
-def _size(reply: str) -> int:
-    return len(reply) + 200  # with its key
 
 
 _remembered: Final = _Remembered()
@@ -290,20 +283,13 @@ def decoded(result: Any) -> Any:
     if not text or len(text) > MAX_RENDERED:
         return result
     if text[0] in "{[":
-        return _parsed(text, result)
+        return json_or(text, result)
     if text in ("true", "false"):
         return text == "true"
     if text[0] in "-0123456789" and len(text) < 20:
-        value = _parsed(text, result)
+        value = json_or(text, result)
         return value if json.dumps(value) == text else result
     return result
-
-
-def _parsed(text: str, otherwise: Any) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return otherwise
 
 
 def from_tool(value: Any) -> Any:

@@ -112,11 +112,6 @@ class StepPart(Part):
         given = self._given()
         return next((kind for kind in KINDS if kind in given), "task")
 
-    @property
-    def is_leaf(self) -> bool:
-        """Whether the step is executed itself, and is no block of other steps."""
-        return self.kind in _LEAVES
-
     @model_validator(mode="after")
     def _check(self) -> StepPart:
         given = self._given()
@@ -167,7 +162,6 @@ def default_id(index: int) -> str:
 TERMS: Final = ("approvers", "timeout", "on_timeout", "default")
 """Keys of a step that asks a person."""
 
-_LEAVES: Final = frozenset({"tool", "role", "capability", "approve", "task"})
 _ALWAYS: Final = ("id", "save_as")
 _WORK: Final = ("task", "expected_output", "output", "on_error")
 _ALLOWED: Final = {

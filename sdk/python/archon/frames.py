@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
+from archon.wire import encode_varint
 
 FEATURES: Final = (
     "cancel",
@@ -76,20 +77,20 @@ def encode(frame: session_pb2.OrchestratorFrame | session_pb2.AgentFrame) -> Out
     """Serialises a frame that no channel stamps: about the session, or about a task without a sequence of its own."""
     data = frame.SerializeToString()
     return OutgoingFrame(
-        frame.task.task_id if frame.HasField("task") else None, b"\x0a" + _encode_varint(len(data)), data
+        frame.task.task_id if frame.HasField("task") else None, b"\x0a" + encode_varint(len(data)), data
     )
 
 
 def agent_content(arm: str, message: Message) -> bytes:
     """The content of an AgentFrame whose oneof is `arm`, serialised without a copy of `message`."""
     data = message.SerializeToString()
-    return _AGENT_KEYS[arm] + _encode_varint(len(data)) + data
+    return _AGENT_KEYS[arm] + encode_varint(len(data)) + data
 
 
 def orchestrator_content(arm: str, message: Message) -> bytes:
     """The content of an OrchestratorFrame whose oneof is `arm`, serialised without a copy of `message`."""
     data = message.SerializeToString()
-    return _ORCHESTRATOR_KEYS[arm] + _encode_varint(len(data)) + data
+    return _ORCHESTRATOR_KEYS[arm] + encode_varint(len(data)) + data
 
 
 class Verdict(Enum):
@@ -192,17 +193,17 @@ class Channel(Generic[F]):
     def _frame(self, sequence: int, data: bytes) -> OutgoingFrame:
         stamp = self._task_bytes()
         if sequence:
-            stamp += b"\x10" + _encode_varint(sequence)
+            stamp += b"\x10" + encode_varint(sequence)
         if self.applied:
-            stamp += b"\x18" + _encode_varint(self.applied)
-        return OutgoingFrame(self._task_id, b"\x0a" + _encode_varint(len(stamp) + len(data)) + stamp, data)
+            stamp += b"\x18" + encode_varint(self.applied)
+        return OutgoingFrame(self._task_id, b"\x0a" + encode_varint(len(stamp) + len(data)) + stamp, data)
 
     def _task_bytes(self) -> bytes:
         """The field `task` (1); of the reference only the epoch changes."""
         if (epoch := self.ref.epoch) != self._ref_epoch:
             ref = self.ref.SerializeToString()
             self._ref_epoch = epoch
-            self._ref_bytes = b"\x0a" + _encode_varint(len(ref)) + ref
+            self._ref_bytes = b"\x0a" + encode_varint(len(ref)) + ref
         return self._ref_bytes
 
 
@@ -400,24 +401,10 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _encode_varint(value: int) -> bytes:
-    if value < 0x80:
-        return _ONE_BYTE[value]
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-_ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
-
-
 def _keys(frame: type[Message]) -> dict[str, bytes]:
     """The key (field number, wire type 2) of each arm of a frame's oneof."""
     return {
-        field.name: _encode_varint(field.number << 3 | 2) for field in frame.DESCRIPTOR.oneofs_by_name["frame"].fields
+        field.name: encode_varint(field.number << 3 | 2) for field in frame.DESCRIPTOR.oneofs_by_name["frame"].fields
     }
 
 

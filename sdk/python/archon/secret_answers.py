@@ -13,6 +13,7 @@ import json
 from typing import Any, Final
 
 from archon.errors import InvalidArgument
+from archon.json_text import json_object
 
 INFO: Final = b"archon secret answer v1"
 PREFIX: Final = "sealed:"
@@ -74,11 +75,7 @@ def seal(schema_json: str, answer: str) -> str:
 
 
 def _public_key(schema_json: str) -> str:
-    try:
-        schema = json.loads(schema_json or "null")
-    except (ValueError, RecursionError):
-        return ""
-    key = schema.get(PUBLIC_KEY) if isinstance(schema, dict) else None
+    key = (json_object(schema_json) or {}).get(PUBLIC_KEY)
     return key if isinstance(key, str) else ""
 
 

@@ -150,3 +150,21 @@ def policy_to_proto(policy: PropagationPolicy | str) -> common_pb2.PropagationPo
 def policy_from_proto(number: int) -> PropagationPolicy:
     """The policy; the narrowest one if the value is unspecified or unknown."""
     return _POLICY_OF.get(number, PropagationPolicy.FINAL_RESPONSE_ONLY)
+
+
+# Encoding
+
+
+_ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
+
+
+def encode_varint(value: int) -> bytes:
+    """Returns a number of 0 or more as a varint: the length and key of a field."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from archon.agent import AgentServer
 from archon.telemetry import logs
 from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
@@ -24,11 +25,17 @@ async def agent_app(role: Role, agent: Agent, settings: AgentServiceSettings) ->
     async with agent:
         await connect_tools(agent)
         server = agent_server(role, agent, settings.agent_settings(), memory=settings.memory)
-        logs.identify(server.instance_id)
-        try:
-            yield await server.start()
-        finally:
-            await server.stop(settings.drain)
+        async with _serving(server, settings.drain) as address:
+            yield address
+
+
+@asynccontextmanager
+async def _serving(server: AgentServer, drain: float) -> AsyncIterator[str]:
+    logs.identify(server.instance_id)
+    try:
+        yield await server.start()
+    finally:
+        await server.stop(drain)
 
 
 def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None = None) -> int:
@@ -36,9 +43,7 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
     return run(
         role.name,
         lambda: agent_app(role, agent or agent_from_role(role, settings.model), settings),
-        log_level=settings.log_level,
-        log_format=settings.log_format,
-        ready_file=settings.ready_file,
+        settings,
         service_name=role.name,
     )
 
@@ -51,21 +56,10 @@ def serve_workflows(settings: AgentServiceSettings) -> int:
 
     template("")  # so that a missing package is an error of the start
 
-    @asynccontextmanager
-    async def app() -> AsyncIterator[str]:
-        server = workflow_server(settings.agent_settings())
-        logs.identify(server.instance_id)
-        try:
-            yield await server.start()
-        finally:
-            await server.stop(settings.drain)
-
     return run(
         ROLE,
-        app,
-        log_level=settings.log_level,
-        log_format=settings.log_format,
-        ready_file=settings.ready_file,
+        lambda: _serving(workflow_server(settings.agent_settings()), settings.drain),
+        settings,
         service_name=ROLE,
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 
 from archon.agent import AgentSettings
-from archon.agent.settings import DRAIN_GRACE
+from archon.agent.settings import DRAIN_GRACE, roles_in
 from archon_services.common.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -90,21 +91,6 @@ class AgentServiceSettings(ServiceSettings):
 
     def agent_settings(self) -> AgentSettings:
         """Converts to the settings of the SDK."""
-        roles = (
-            None
-            if self.depends_on is None
-            else tuple(role.strip() for role in self.depends_on.split(",") if role.strip())
-        )
-        return AgentSettings(
-            host=self.host,
-            port=self.port,
-            registry=self.registry,
-            advertise=self.advertise,
-            depends_on=roles,
-            max_tasks=self.max_tasks,
-            ttl=self.ttl,
-            drain=self.drain,
-            log_level=self.log_level,
-            log_format=self.log_format,
-            ready_file=self.ready_file,
-        )
+        values = self.model_dump(include={field.name for field in fields(AgentSettings)})
+        roles = None if self.depends_on is None else roles_in(self.depends_on)
+        return AgentSettings(**{**values, "depends_on": roles})

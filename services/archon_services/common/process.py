@@ -9,13 +9,13 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Final
 
 from archon.errors import ArchonError
 from archon.server import announce, run_loop, signalled, withdraw
 from archon.telemetry import export, logs, metrics_export
 from archon.telemetry.final_export import stop_exports
+from archon_services.common.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
 
@@ -27,10 +27,8 @@ cycles, and hundreds of objects for each request."""
 def run(
     name: str,
     app: Callable[[], AbstractAsyncContextManager[str]],
+    settings: ServiceSettings,
     *,
-    log_level: str = "info",
-    log_format: logs.LogFormat = "auto",
-    ready_file: Path | None = None,
     service_name: str = "",
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
@@ -40,7 +38,7 @@ def run(
     start or failed while it served.
     """
     service, instance_id = service_name or f"archon-{name}", f"{name}-{secrets.token_hex(6)}"
-    logs.setup(service, log_level, instance_id=instance_id, log_format=log_format)
+    logs.setup(service, settings.log_level, instance_id=instance_id, log_format=settings.log_format)
     export.start(service, instance_id)
     metrics_export.start(service, instance_id)
     os.umask(0o077)  # what a service writes is for its owner alone
@@ -59,11 +57,11 @@ def run(
             async with app() as address:
                 starting = False
                 _tune_gc()
-                announce(ready_file, address)
+                announce(settings.ready_file, address)
                 _log.info("serving on %s", address)
                 await stop.wait()
                 _log.info("stopping")
-            withdraw(ready_file)
+            withdraw(settings.ready_file)
         except ArchonError as error:
             _log.error("%s", error)
             return 1

@@ -28,6 +28,11 @@ MAX_FILE: Final = 1024 * 1024
 """Bytes of the file."""
 
 
+def in_home(file: str) -> str:
+    """Returns the path of a file in ARCHON_HOME, or else in `.archon` in the current directory."""
+    return str(Path(os.environ.get("ARCHON_HOME") or ".archon") / file)
+
+
 class ServiceSettings(BaseSettings):
     """Settings that every service has. Subclasses add fields and name their section of the file."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from archon.json_text import json_object
 from archon.telemetry.logs.render import plain, text_line
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -55,10 +55,7 @@ def parse_line(process: str, text: str) -> LogLine:
 def _fields_of(text: str) -> dict[str, Any]:
     if not text.startswith("{"):
         return {}
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    fields = json_object(text) or {}
     if "ts" in fields and "msg" in fields:
         fields = {_FROM_ETCD.get(name, name): value for name, value in fields.items()}
         fields["level"] = _ETCD_LEVELS.get(str(fields.get("level", "")), fields.get("level", ""))

@@ -11,13 +11,7 @@ from archon_services.memory.settings import MemorySettings
 def main() -> int:
     """Reads the settings from flags, environment and file, and serves. Returns the exit code."""
     settings = load_or_exit(MemorySettings)
-    return run(
-        "memory",
-        lambda: memory_app(settings),
-        log_level=settings.log_level,
-        log_format=settings.log_format,
-        ready_file=settings.ready_file,
-    )
+    return run("memory", lambda: memory_app(settings), settings)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from archon_mesh.memory.long_term.guard import LIMIT
-from archon_services.common.settings import ServiceSettings
+from archon_services.common.settings import ServiceSettings, in_home
 
 
 def default_db() -> str:
-    """Returns the path of the default database file, below ARCHON_HOME or else `.archon` in the current directory."""
-    return str(Path(os.environ.get("ARCHON_HOME", ".archon")) / "memory.db")
+    """Returns the path of the default database file."""
+    return in_home("memory.db")
 
 
 class MemorySettings(ServiceSettings):

@@ -13,13 +13,7 @@ from archon_services.orchestrator.settings import OrchestratorSettings
 def main() -> int:
     """Serves until a signal."""
     settings = load_or_exit(OrchestratorSettings)
-    return run(
-        "orchestrator",
-        lambda: orchestrator_app(settings),
-        log_level=settings.log_level,
-        log_format=settings.log_format,
-        ready_file=settings.ready_file,
-    )
+    return run("orchestrator", lambda: orchestrator_app(settings), settings)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from archon.loopback import has_port, with_port
-from archon_services.common.settings import ServiceSettings
+from archon_services.common.settings import ServiceSettings, in_home
 from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
-
-
-def default_journal() -> str:
-    """Returns the default journal: a file in ARCHON_HOME, or in `.archon` in the current directory."""
-    return str(Path(os.environ.get("ARCHON_HOME", ".archon")) / "journal.db")
 
 
 class OrchestratorSettings(ServiceSettings):
@@ -28,7 +21,7 @@ class OrchestratorSettings(ServiceSettings):
         default="127.0.0.1:7102", description="host:port of the memory service; empty: no shared memory"
     )
     journal: str = Field(
-        default_factory=default_journal,
+        default_factory=lambda: in_home("journal.db"),
         description="a file, postgresql://..., or 'memory', which does not survive the process",
     )
     journal_sync: Literal["full", "normal"] = Field(

@@ -11,13 +11,7 @@ from archon_services.registry.settings import RegistrySettings
 def main() -> int:
     """Reads the settings from flags, environment and file, and serves. Returns the exit code."""
     settings = load_or_exit(RegistrySettings)
-    return run(
-        "registry",
-        lambda: registry_app(settings),
-        log_level=settings.log_level,
-        log_format=settings.log_format,
-        ready_file=settings.ready_file,
-    )
+    return run("registry", lambda: registry_app(settings), settings)
 
 
 if __name__ == "__main__":

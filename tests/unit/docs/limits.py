@@ -1140,7 +1140,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         Limit(
             "Bytes of results of templates that are remembered",
             "{archon_mesh.workflows.sandbox:MAX_REMEMBERED|bytes}",
-            "The oldest ones are forgotten, and rendered again.",
+            "Those used longest ago are forgotten, and rendered again.",
             ["test_the_oldest_results_are_forgotten"],
         ),
         Limit(

@@ -9,6 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from archon.errors import InvalidArgument
+from archon.json_text import json_object
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.hooks.points import Outcome, fail, go_on, stop
@@ -74,10 +75,6 @@ def _text(rule: InterceptionRule, agent: str, tool: str, arguments: Mapping[str,
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text)
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
+    if (arguments := json_object(text)) is None:
         raise InvalidArgument("the arguments are not one JSON object")
     return arguments

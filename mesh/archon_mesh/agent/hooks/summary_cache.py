@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from archon_mesh.bounded_cache import BoundedCache
 from archon_mesh.core.messages import ChatMessage
 
 MAX_SUMMARIES: Final = 128
@@ -21,16 +21,12 @@ class SummaryCache:
     """Finds the summary of the longest beginning of a history that was summarised before."""
 
     def __init__(self, max_summaries: int = MAX_SUMMARIES) -> None:
-        self._max_summaries = max_summaries
-        self._summaries: OrderedDict[bytes, ChatMessage] = OrderedDict()
+        self._summaries: BoundedCache[bytes, ChatMessage] = BoundedCache(max_summaries)
 
     def put(self, replaced: Sequence[ChatMessage], summary: ChatMessage) -> None:
         """Keeps the summary of these messages."""
         *_, digest = _digests(replaced)
-        self._summaries[digest] = summary
-        self._summaries.move_to_end(digest)
-        while len(self._summaries) > self._max_summaries:
-            self._summaries.popitem(last=False)
+        self._summaries.put(digest, summary)
 
     def apply(self, messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], int]:
         """Returns the messages with the longest known beginning replaced by its summary, and how many it replaces.
@@ -39,14 +35,13 @@ class SummaryCache:
         """
         last_query = max((number for number, message in enumerate(messages) if message.role == "user"), default=0)
         best, covered = b"", 0
-        if self._summaries:
+        if len(self._summaries):
             for number, digest in enumerate(_digests(messages[:last_query]), start=1):
                 if digest in self._summaries:
                     best, covered = digest, number
-        if not covered:
+        if (summary := self._summaries.get(best)) is None:
             return list(messages), 0
-        self._summaries.move_to_end(best)
-        return [self._summaries[best], *messages[covered:]], covered
+        return [summary, *messages[covered:]], covered
 
 
 def _digests(messages: Sequence[ChatMessage]) -> Iterator[bytes]:

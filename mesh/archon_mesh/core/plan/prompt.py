@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from archon.json_text import json_object
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan.faults import MAX_SUBTASKS, PlanFault
 from archon_mesh.core.plan.task import Task
@@ -161,7 +162,7 @@ def read_planner_input(messages: Sequence[ChatMessage]) -> PlannerInput | None:
     if not any(message.role == "system" and message.content.startswith(_FIRST) for message in messages):
         return None
     for message in messages:
-        data = _object(message.content) if message.role == "user" else {}
+        data = json_object(message.content) or {} if message.role == "user" else {}
         if isinstance(data.get("query"), str):
             names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split", "expand", "profiles")
             return PlannerInput(data["query"], **{name: data[name] for name in names if name in data})
@@ -192,11 +193,3 @@ def faults_message(faults: Iterable[PlanFault | str]) -> ChatMessage:
 def _shown(value: Any) -> Any:
     text = as_text(value)
     return value if len(text) <= MAX_SHOWN else shortened(text, MAX_SHOWN)
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}

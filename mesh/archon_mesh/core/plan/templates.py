@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
+from archon.json_text import json_or
 from archon_mesh.core.plan.errors import ArgumentsTooLarge, MissingKey
 from archon_mesh.core.plan.task import Task
 
@@ -133,7 +134,7 @@ def _value(key: str, results: Mapping[str, Any]) -> Any:
     if len(path) > MAX_DEPTH:
         raise MissingKey(key)
     if path and isinstance(value, str):
-        value = _parsed(value)
+        value = json_or(value)
     for step in path:
         value = _step(value, step)
         if value is _MISSING:
@@ -148,13 +149,6 @@ def _step(value: Any, step: str) -> Any:
         index = int(step)
         return value[index] if index < len(value) else _MISSING
     return _MISSING
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _mapped(value: Any, change: Callable[[str], Any], depth: int) -> Any:

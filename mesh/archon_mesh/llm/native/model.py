@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
 
 from archon.errors import Unavailable
 from archon.failure_kinds import PROVIDER as PROVIDER_FAILURE
@@ -20,27 +21,24 @@ from archon_mesh.llm.base import (
     Usage,
     estimate_usage,
 )
-from archon_mesh.llm.calibration import Calibration
-from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import EndpointCall
+from archon_mesh.llm.endpoint_model import EndpointModel
 from archon_mesh.llm.extras import import_extra
-from archon_mesh.llm.media import MediaProfile, SentFiles
-from archon_mesh.llm.per_loop import PerLoop
-from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.media import MediaProfile
 from archon_mesh.llm.servers import find_media
-from archon_mesh.llm.structured import FinalAnswer
 from archon_mesh.llm.tool_names import ToolNames
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.settings import ModelSettings
 
+
 EXTRA: Final = "providers"
 
 _FINISH_REASONS: Final = {"stop": "stop", "length": LENGTH, "content_filter": DECLINED, "tool_call": "tool_calls"}
 
 
-class NativeModel:
+class NativeModel(EndpointModel[Any]):
     """A model behind the own API of `provider`: google, mistral or bedrock.
 
     `api_key` and `base_url` default to the variables of the provider; `server` are keys of MediaProfile. Thinking is
@@ -63,29 +61,15 @@ class NativeModel:
         from archon_mesh.llm.native.clients import PROVIDERS
 
         found = PROVIDERS[provider]
-        self.provider = provider
-        self._model = model
-        self.price = find_price(f"{provider}/{model}")
-        self.calibration = Calibration()
-        self.media = find_media(server, MediaProfile(media=found.media, media_urls=()))
-        self._files = SentFiles(self.media, model)
+        media = find_media(server, MediaProfile(media=found.media, media_urls=()))
         self._key, url = found.key(api_key), found.url(base_url)
-        self._clients = PerLoop(lambda: found.create(model, self._key, url))
+        super().__init__(provider, model, media, lambda: found.create(model, self._key, url))
 
-    @property
-    def model(self) -> str:
-        return self._model
+    @override
+    async def _start(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+        return self._read(request)
 
-    async def generate(self, request: ModelRequest) -> ModelReply:
-        return await whole_reply(self.stream(request))
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        return FinalAnswer.streamed(FinalAnswer.needed(request), request, self._with_files)
-
-    def _with_files(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
-        return self._files.streamed(request, self._stream)
-
-    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+    async def _read(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         from pydantic_ai.direct import model_request_stream
 
         from archon_mesh.llm.native.errors import to_error
@@ -109,9 +93,6 @@ class NativeModel:
                     yield chunk
             response = reply.get()
         yield ModelChunk(reply=self._reply(request, response, names))
-
-    async def close(self) -> None:
-        await self._clients.close()
 
     def _settings(self, request: ModelRequest) -> ModelSettings:
         settings: ModelSettings = {}
@@ -149,9 +130,7 @@ class NativeModel:
         if calls and reason == "stop":  # Gemini says so of replies with calls too
             reason = "tool_calls"
         state = state_of(response, self.provider)
-        whole = ModelReply(text, calls, usage, response.model_name or self._model, reason, state)
-        self.calibration.observe(request, whole)
-        return replace(whole, usage=with_cost(whole.usage, self.price))
+        return ModelReply(text, calls, usage, response.model_name or self._model, reason, state)
 
 
 def _chunks(event: Any, names: ToolNames, calls: dict[int, int]) -> Iterator[ModelChunk]:

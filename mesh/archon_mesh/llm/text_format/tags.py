@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
+from archon.json_text import json_or
 from archon_mesh.llm.text_format.calls import NAME, FinalAnswer, ParsedCall, call_of, read_arguments, read_call
 
 _ANSWER = re.compile(r"\s*<final_answer>(.*?)(?:</final_answer>|$)", re.S)
@@ -80,8 +80,5 @@ def _parameters(text: str) -> Iterator[tuple[str, object]]:
 
 def _typed(text: str) -> object:
     """Returns a number, a literal, an object or an array as such; everything else is a text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_or(text, text)
     return text if isinstance(value, str) else value

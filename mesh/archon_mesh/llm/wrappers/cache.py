@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Final
 from typing_extensions import override
 
 from archon.errors import InvalidArgument
+from archon_mesh.bounded_cache import BoundedCache
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.chunks import stream_reply
 from archon_mesh.llm.wrappers.request_content import canonical, request_content
@@ -45,10 +45,7 @@ class CachedModel(ModelWrapper):
         if min(max_entries, max_bytes) < 1:
             raise InvalidArgument("max_entries and max_bytes must be at least 1")
         super().__init__(client)
-        self._entries: OrderedDict[bytes, tuple[ModelReply, int]] = OrderedDict()
-        self._bytes = 0
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
+        self._replies: BoundedCache[bytes, ModelReply] = BoundedCache(max_entries, max_bytes)
         self._always = always
 
     @override
@@ -59,27 +56,19 @@ class CachedModel(ModelWrapper):
                     yield chunk
             return
         key = sha256(canonical(request_content(request)).encode(errors="surrogatepass")).digest()
-        if (entry := self._entries.get(key)) is not None:
-            self._entries.move_to_end(key)
-            async for chunk in stream_reply(replace(entry[0], usage=Usage(0, 0))):
+        if (reply := self._replies.get(key)) is not None:
+            async for chunk in stream_reply(replace(reply, usage=Usage(0, 0))):
                 yield chunk
             return
         async with aclosing(stream_of(self._client, request)) as chunks:
             async for chunk in chunks:
                 if chunk.reply is not None and chunk.reply.finish_reason in ("stop", "tool_calls"):
-                    self._keep(key, chunk.reply)
+                    self._replies.put(key, chunk.reply, _size(chunk.reply))
                 yield chunk
 
-    def _keep(self, key: bytes, reply: ModelReply) -> None:
-        texts = [reply.text, *(call.name + call.arguments_json for call in reply.tool_calls)]
-        if reply.provider_state:
-            texts.append(canonical(reply.provider_state))
-        size = _OVERHEAD + sum(len(text.encode(errors="surrogatepass")) for text in texts)
-        if size > self._max_bytes:
-            return
-        _, replaced = self._entries.pop(key, (None, 0))
-        self._entries[key] = reply, size
-        self._bytes += size - replaced
-        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self._bytes -= dropped
+
+def _size(reply: ModelReply) -> int:
+    texts = [reply.text, *(call.name + call.arguments_json for call in reply.tool_calls)]
+    if reply.provider_state:
+        texts.append(canonical(reply.provider_state))
+    return _OVERHEAD + sum(len(text.encode(errors="surrogatepass")) for text in texts)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from archon.errors import FailedPrecondition
+from archon.json_text import json_or
 from archon_mesh.core.people import Decision, QuestionKind
 from archon_mesh.tools.mcp.forms import is_form, mismatch
 from archon_mesh.tools.mcp.listing import schema_refusal, without_patterns
@@ -149,10 +149,7 @@ def _content(text: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns the values of a form from a person's answer, a JSON object, or the value of its only field. Fields that
     are not answered have their defaults. None if it does not match the schema."""
     fields: Mapping[str, Mapping[str, Any]] = schema["properties"]
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        value = text
+    value = json_or(text, text)
     if not isinstance(value, dict):
         if len(fields) != 1:
             return None

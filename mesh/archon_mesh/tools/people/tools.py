@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from archon.errors import ApprovalRejected, InvalidArgument
+from archon.json_text import json_or
 from archon_mesh.core.people import DEFAULT_TIMEOUT, Decision, QuestionKind, QuestionTerms, TimeoutPolicy
 from archon_mesh.core.people.terms import terms_mistakes
 from archon_mesh.tools.people.ask import PersonAnswer, PersonQuestion, ask_person
@@ -145,10 +145,7 @@ class HumanInputTool(_PersonTool):
         answer = await ask_person(PersonQuestion(kwargs["question"], schema=self.schema, terms=self.terms))
         if self.schema is None:
             return answer.text
-        try:
-            return json.loads(answer.text)
-        except ValueError:
-            return answer.text  # a text that the schema allows
+        return json_or(answer.text, answer.text)  # a text that is no JSON is one that the schema allows
 
 
 def rejection(what: str, answer: PersonAnswer, rule: str = "") -> ApprovalRejected:

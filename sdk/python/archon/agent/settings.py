@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from archon.errors import InvalidArgument
 from archon.loopback import has_port, loopback_host, with_port
@@ -14,6 +14,8 @@ from archon.process_input import clean_environment
 from archon.telemetry.logs import FORMATS, LogFormat
 
 DRAIN_GRACE: Final = 30.0
+
+C = TypeVar("C", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,11 @@ class AgentSettings:
             port=_whole(env, "ARCHON_PORT", 0, 65535),
             registry=env.get("ARCHON_REGISTRY", ""),
             advertise=env.get("ARCHON_ADVERTISE", ""),
-            depends_on=None if depends_on is None else tuple(r.strip() for r in depends_on.split(",") if r.strip()),
+            depends_on=None if depends_on is None else roles_in(depends_on),
             max_tasks=_whole(env, "ARCHON_MAX_TASKS", 0, 100_000),
             ttl=_number(env, "ARCHON_TTL", 10.0, 1.0, 3600.0),
-            log_level=_level(env),
-            log_format=_format(env),
+            log_level=_choice(env, "ARCHON_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
+            log_format=_choice(env, "ARCHON_LOG_FORMAT", "auto", FORMATS),
             ready_file=Path(ready) if ready else None,
             drain=_number(env, "ARCHON_DRAIN", DRAIN_GRACE, 0.0, 3600.0),
         )
@@ -63,6 +65,11 @@ class AgentSettings:
         if not self.advertise:
             return with_port(self.host, port)
         return self.advertise if has_port(self.advertise) else with_port(self.advertise, port)
+
+
+def roles_in(text: str) -> tuple[str, ...]:
+    """Returns the roles of a list that is separated by commas."""
+    return tuple(role for part in text.split(",") if (role := part.strip()))
 
 
 def _whole(env: Mapping[str, str], name: str, least: int, most: int) -> int:
@@ -87,16 +94,9 @@ def _number(env: Mapping[str, str], name: str, default: float, least: float, mos
     return value
 
 
-def _level(env: Mapping[str, str]) -> str:
-    level = env.get("ARCHON_LOG_LEVEL", "info").lower()
-    if level not in ("debug", "info", "warning", "error"):
-        raise InvalidArgument(f"environment variable ARCHON_LOG_LEVEL is {level!r}: debug, info, warning or error")
-    return level
-
-
-def _format(env: Mapping[str, str]) -> LogFormat:
-    log_format = env.get("ARCHON_LOG_FORMAT") or "auto"
-    for known in FORMATS:
-        if log_format == known:
-            return known
-    raise InvalidArgument(f"environment variable ARCHON_LOG_FORMAT is {log_format!r}: auto, json or text")
+def _choice(env: Mapping[str, str], name: str, default: C, choices: Sequence[C]) -> C:
+    text = env.get(name) or default
+    for choice in choices:
+        if text.lower() == choice:
+            return choice
+    raise InvalidArgument(f"environment variable {name} is {text!r}: must be one of {', '.join(choices)}")

@@ -24,6 +24,7 @@ from archon.telemetry.otel_settings import (
     END_TIMEOUT,
     OTLP,
     begin,
+    exporter_class,
     is_disabled,
     otlp_arguments,
     otlp_entry_point,
@@ -43,8 +44,6 @@ MAX_CONTENT: Final = 8192
 
 CONTENT_BATCH: Final = 64
 """Spans per export if they have contents: a collector takes 4 MiB."""
-
-_ENTRY_POINTS: Final = "opentelemetry_traces_exporter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +148,11 @@ def _open(name: str, service: str, instance_id: str) -> Export:
 def _exporter(name: str) -> tuple[SpanExporter, bool]:
     """Creates an exporter; the second value is True if it takes EncodedSpans. Raises LookupError if no installed
     package offers one of this name."""
-    from importlib import metadata
-
     from archon.telemetry.otlp import OtlpGrpcExporter, OtlpHttpExporter
 
     if name == OTLP["http/protobuf"]:
         return OtlpHttpExporter(**otlp_arguments("TRACES", name)), True
     if name == OTLP["grpc"]:
         return OtlpGrpcExporter(**otlp_arguments("TRACES", name)), True
-    for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
-        exporter: SpanExporter = entry.load()()
-        return exporter, False
-    known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
-    raise LookupError(f"no installed package offers it; there are {known}")
+    exporter: SpanExporter = exporter_class("TRACES", name)()
+    return exporter, False

@@ -26,6 +26,7 @@ from archon.telemetry import export_failures, metrics, names
 from archon.telemetry.otel_settings import (
     END_TIMEOUT,
     begin,
+    exporter_class,
     is_disabled,
     otlp_arguments,
     otlp_entry_point,
@@ -44,8 +45,6 @@ EXTRA: Final = "prometheus"
 
 DEFAULT_PORT: Final = 9464
 PROMETHEUS: Final = "prometheus"
-
-_ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def exporter_names() -> tuple[str, ...]:
 
 
 def _open(exporters: Sequence[str], resource: Resource) -> MetricsExport:
-    """Raises FailedPrecondition if a package is missing, and what an exporter raises."""
+    """Raises FailedPrecondition or LookupError if a package is missing, and what an exporter raises."""
     from opentelemetry.sdk.metrics import MeterProvider
 
     readers: list[MetricReader] = []
@@ -178,17 +177,10 @@ def _scraped() -> tuple[MetricReader, Callable[[], None]]:
 
 def _reader(name: str) -> tuple[MetricReader, MetricExporter | None]:
     """Creates a reader that exports periodically, and its exporter; None if a package offers the reader itself. Raises
-    FailedPrecondition if no installed package offers either."""
+    LookupError if no installed package offers either."""
     from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 
     if name == "otlp":
         name = otlp_entry_point("METRICS")
-    from importlib import metadata
-
-    for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
-        created: Any = entry.load()(**otlp_arguments("METRICS", name))
-        if isinstance(created, MetricReader):
-            return created, None
-        return PeriodicExportingMetricReader(created), created
-    known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
-    raise FailedPrecondition(f"no installed package offers the exporter {name!r}; there are {known}")
+    created: Any = exporter_class("METRICS", name)(**otlp_arguments("METRICS", name))
+    return (created, None) if isinstance(created, MetricReader) else (PeriodicExportingMetricReader(created), created)

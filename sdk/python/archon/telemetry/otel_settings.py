@@ -40,6 +40,19 @@ def otlp_entry_point(signal: str) -> str:
     return OTLP.get((given or "http/protobuf").strip().lower(), f"otlp over {given}")
 
 
+def exporter_class(signal: str, name: str) -> Callable[..., Any]:
+    """Returns what makes an exporter for a signal such as `TRACES`, by its entry point. Raises LookupError if no
+    installed package offers one of this name."""
+    from importlib import metadata
+
+    entries = metadata.entry_points(group=f"opentelemetry_{signal.lower()}_exporter")
+    for entry in entries.select(name=name):
+        created: Callable[..., Any] = entry.load()
+        return created
+    known = ", ".join(sorted(entries.names))
+    raise LookupError(f"no installed package offers the exporter {name!r}; there are {known}")
+
+
 def resource_of(service: str, instance_id: str) -> Resource:
     """Returns the resource of this process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence."""
     from importlib import metadata

@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from archon.telemetry import export_failures, names
 from archon.telemetry.span_data import SCOPE, SpanData
+from archon.wire import encode_varint
 
 _KINDS: Final = {
     SpanKind.INTERNAL: b"\x30\x01",
@@ -165,7 +166,7 @@ def _attribute(key: str, value: Any) -> bytes:
     if isinstance(value, bool):
         content = b"\x10\x01" if value else b"\x10\x00"
     elif isinstance(value, int):
-        content = b"\x18" + _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
+        content = b"\x18" + encode_varint(value & 0xFFFF_FFFF_FFFF_FFFF)
     elif isinstance(value, float):
         content = pack("<Bd", 0x21, value)
     else:
@@ -181,13 +182,4 @@ def _key(key: str) -> bytes:
 def _field(tag: int, content: bytes) -> bytes:
     """Returns a length-delimited field."""
     size = len(content)
-    return bytes((tag, size)) + content if size < 128 else bytes((tag,)) + _varint(size) + content
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return bytes((tag, size)) + content if size < 128 else bytes((tag,)) + encode_varint(size) + content

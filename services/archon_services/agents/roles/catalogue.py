@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import NotFound
-from archon_mesh.declared import load_agent
 from archon_mesh.node import Role
 
 FOLDER: Final = Path(__file__).parent
@@ -32,9 +31,3 @@ def find_role(name: str) -> Role | str:
         return name
     expected = ", ".join((*YAML_ROLES, *PYTHON_ROLES, WORKFLOW_ROLE))
     raise NotFound(f"unknown role {name!r}: expected one of {expected}, or a YAML file")
-
-
-def reference_role(name: str) -> Role:
-    """Returns a reference role with its declaration loaded. Raises NotFound."""
-    role = find_role(name)
-    return load_agent(role).role if isinstance(role, str) else role

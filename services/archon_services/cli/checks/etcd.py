@@ -12,10 +12,9 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
-from archon_services.cli.checks.packages import Version, parse_version
 from archon_services.local_mesh import MeshState
 
-OLDEST_SAFE: Final[Version] = (3, 5, 6)
+OLDEST_SAFE: Final = (3, 5, 6)
 """Earlier 3.5 releases can lose acknowledged writes."""
 
 _TIMEOUT: Final = 2.0
@@ -81,7 +80,7 @@ def _check_member(member: Member, *, bundled: bool) -> list[Finding]:
     findings = []
     if bundled:
         findings.append(ok("etcd", f"{message}, the bundled etcd for development"))
-    elif parse_version(member.version) < OLDEST_SAFE:
+    elif _numbers(member.version) < OLDEST_SAFE:
         hint = "Use etcd 3.5.6 or later: earlier versions can lose acknowledged writes."
         findings.append(warning("etcd", message, hint))
     else:
@@ -92,6 +91,10 @@ def _check_member(member: Member, *, bundled: bool) -> list[Finding]:
         hint = "Synchronise both by NTP: times in runs and logs are inconsistent."
         findings.append(warning("clock", skew, hint))
     return findings
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def query_member(address: str) -> Member | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
+from archon.json_text import json_object
 from archon.registry import Profile, Registration
 from archon_services.cli.render.output import cost_text, strip_controls
 from archon_services.cli.render.plan_text import about
@@ -28,10 +28,7 @@ def profile_text(instance: Registration) -> str:
 
 def _answer_type(schema_json: str) -> str:
     """Returns what the answers of a role are, if they are JSON: the title of its schema and the names of properties."""
-    try:
-        schema = json.loads(schema_json or "{}")
-    except (ValueError, RecursionError):
-        return ""
+    schema = json_object(schema_json)
     if not schema:
         return ""
     names = ", ".join(map(str, schema.get("properties", {})))

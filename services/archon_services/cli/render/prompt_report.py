@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
+from archon.json_text import json_object
 from archon.wire import to_seconds
 from archon_services.cli.render.output import cached_text, cost_text, counted, duration
 from archon_services.cli.render.prompt_sections import (
@@ -155,11 +156,7 @@ def _arguments(sent: Any) -> str:
     """Formats one argument per line, indented; unchanged if they are not a JSON object."""
     if redaction(sent) is not None:
         return f"    {_content(sent)}"
-    try:
-        arguments = json.loads(str(sent))
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
+    if (arguments := json_object(str(sent))) is None:
         return f"    {sent}"
     lines = []
     for name, value in arguments.items():

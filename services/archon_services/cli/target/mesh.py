@@ -72,21 +72,14 @@ def find_registry(registry: str) -> str:
     """Returns the address of the registry. Raises CliError if no mesh is running."""
     if address := checked_address(registry) if registry else _context_address("registry"):
         return address
-    home = find_home()
-    state = _ready_state(home)
-    if state is None:
-        raise _no_mesh(home)
-    return state.registry
+    return _running()[1].registry
 
 
 def find_memory(memory: str) -> str:
     """Returns the address of the memory service. Raises CliError if no mesh is running, or it runs none."""
     if address := checked_address(memory) if memory else _context_address("memory"):
         return address
-    home = find_home()
-    state = _ready_state(home)
-    if state is None:
-        raise _no_mesh(home)
+    _, state = _running()
     address = state.address("memory")
     if not address:
         raise CliError(
@@ -106,10 +99,7 @@ def memory_beside(registry: str) -> str:
 
 def running_home() -> Home:
     """Returns ARCHON_HOME once its mesh is ready. Raises CliError if none is running there."""
-    home = find_home()
-    if _ready_state(home) is None:
-        raise _no_mesh(home)
-    return home
+    return _running()[0]
 
 
 def orchestrator_flag(orchestrator: str) -> str:
@@ -154,6 +144,14 @@ def _context_address(service: str, *, required: bool = True) -> str:
         hint = f"archon context set {name} --{service} HOST:PORT"
         raise CliError(f"the context {name} has no address of the {service}", hint=hint, code=UNREACHABLE)
     return checked_address(address) if address else ""
+
+
+def _running() -> tuple[Home, MeshState]:
+    home = find_home()
+    state = _ready_state(home)
+    if state is None:
+        raise _no_mesh(home)
+    return home, state
 
 
 def _no_mesh(home: Home) -> CliError:

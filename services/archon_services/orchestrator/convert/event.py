@@ -23,13 +23,6 @@ def event_from_proto(event: run_pb2.RunEvent) -> ev.Event:
     return _READ[arm](event)
 
 
-def event_to_proto(event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> run_pb2.RunEvent:
-    """Converts an event."""
-    out = run_pb2.RunEvent()
-    write_event(out, event, run_id=run_id, seq=seq, time=time, epoch=epoch)
-    return out
-
-
 def write_event(out: run_pb2.RunEvent, event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> None:
     """Writes an event into an empty RunEvent."""
     out.run_id, out.seq = run_id, seq

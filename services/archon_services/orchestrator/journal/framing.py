@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from archon.errors import DataLoss
+from archon.wire import encode_varint
 
 _EVENTS: Final = 0x0A
 """Tag of field 1, length-delimited."""
@@ -16,7 +17,7 @@ _EVENTS: Final = 0x0A
 
 def frame(event: bytes) -> bytes:
     """Frames one serialised event."""
-    return bytes([_EVENTS]) + _varint(len(event)) + event
+    return bytes([_EVENTS]) + encode_varint(len(event)) + event
 
 
 def events_in(data: bytes) -> list[bytes]:
@@ -54,12 +55,3 @@ def _bounds(data: bytes) -> Iterator[tuple[int, int]]:
         if position > size:
             raise DataLoss("a step of the journal is truncated")
         yield start, position
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append((value & 0x7F) | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -14,7 +14,7 @@ import asyncio
 import heapq
 import ipaddress
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from archon.errors import Unavailable
 
@@ -154,34 +154,15 @@ class Dials:
             place.end()
 
 
-class _Greeting(asyncio.Protocol):
-    """Sends the greeting, and sets `answered` when the first byte arrives."""
-
-    def __init__(self, answered: asyncio.Future[None]) -> None:
-        self._answered = answered
-
-    def connection_made(self, transport: Any) -> None:
-        transport.write(_GREETING)
-
-    def data_received(self, data: bytes) -> None:
-        if not self._answered.done():
-            self._answered.set_result(None)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self._answered.done():
-            self._answered.set_exception(exc or ConnectionResetError("the connection was closed"))
-            self._answered.exception()  # is read even if nothing waits for it any more
-
-
 async def _greet(host: str, port: int, timeout: float) -> None:
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[None] = loop.create_future()
     async with asyncio.timeout(timeout):
-        transport, _ = await loop.create_connection(lambda: _Greeting(answered), host, port)
+        reader, writer = await asyncio.open_connection(host, port)
         try:
-            await answered
+            writer.write(_GREETING)
+            if not await reader.read(1):
+                raise ConnectionResetError("the connection was closed")
         finally:
-            transport.abort()
+            writer.transport.abort()
 
 
 def _ip_address(address: str) -> tuple[str, int] | None:

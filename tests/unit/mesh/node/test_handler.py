@@ -21,9 +21,10 @@ from archon_mesh.llm.text_format.errors import ParsingError
 from archon_mesh.llm.text_format.text_tool_model import TextToolModel
 from archon_mesh.node import Role, agent_handler, role_handler
 from archon_mesh.tools import tool
-from archon_services.agents.roles.catalogue import PYTHON_ROLES, YAML_ROLES, reference_role
+from archon_services.agents.roles.catalogue import PYTHON_ROLES, YAML_ROLES
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.media import PNG
+from tests.fixtures.reference_roles import reference_role
 from tests.fixtures.scripted_model import says
 
 REQUIREMENTS, DESIGNER, IMPLEMENTER, COORDINATOR = map(

@@ -102,8 +102,8 @@ async def measure(embedder: Embedder) -> Calibration:
     query_centre, text_centre = _mean(queries), _mean(texts)
     left = [_without(vector, query_centre) for vector in queries[::2]]
     right = [_without(vector, text_centre) for vector in texts[1::2]]
-    related = [_cosine(query, text) for query, text in zip(left, right, strict=True)]
-    unrelated = [_cosine(query, text) for n, query in enumerate(left) for m, text in enumerate(right) if n != m]
+    related = [cosine(query, text) for query, text in zip(left, right, strict=True)]
+    unrelated = [cosine(query, text) for n, query in enumerate(left) for m, text in enumerate(right) if n != m]
     mean, deviation = fmean(unrelated), pstdev(unrelated)
     high = max(fmean(related), mean + LEAST * deviation, mean + deviation + 1e-3)
     return Calibration(query_centre, text_centre, (mean + deviation, high))
@@ -120,5 +120,6 @@ def _without(vector: Iterable[float], centre: Iterable[float]) -> Vector:
     return array("f", [value / length for value in values] if length > 1e-6 else values)
 
 
-def _cosine(one: Vector, other: Vector) -> float:
+def cosine(one: Vector, other: Vector) -> float:
+    """Returns the cosine of two vectors of length 1."""
     return sum(a * b for a, b in zip(one, other, strict=True))

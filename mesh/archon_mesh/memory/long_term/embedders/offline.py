@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import log, sqrt
@@ -88,8 +88,3 @@ def _features(word: str) -> tuple[tuple[int, float], ...]:
 def _place(feature: str) -> tuple[int, int]:
     code = crc32(feature.encode())
     return code % DIMENSIONS, 1 if code & 0x8000_0000 else -1
-
-
-def cosine(one: Iterable[float], other: Iterable[float]) -> float:
-    """Returns the cosine of two vectors of length 1."""
-    return sum(a * b for a, b in zip(one, other, strict=True))

@@ -11,14 +11,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
 from archon.telemetry import export_failures, names, spans
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
-from archon.telemetry.otel_settings import begin, is_disabled, otlp_arguments, otlp_entry_point
+from archon.telemetry.otel_settings import (
+    begin,
+    exporter_class,
+    is_disabled,
+    otlp_arguments,
+    otlp_entry_point,
+    resource_of,
+)
 from archon.telemetry.trace_parent import TraceParent
 
 if TYPE_CHECKING:
@@ -31,8 +37,6 @@ _log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT: Final = 0.1
 """Seconds that the end of a process waits for the records that were logged since `begin_flush`."""
-
-_ENTRY_POINTS: Final = "opentelemetry_logs_exporter"
 
 _OWN: Final = ("opentelemetry", "urllib3", "requests", "grpc")
 """Loggers of what exports: their records would be exported in turn."""
@@ -154,29 +158,15 @@ def _exporter_name() -> str:
 
 def _exporter(name: str) -> LogRecordExporter:
     """Raises LookupError if no installed package has the exporter."""
-    entries = metadata.entry_points(group=_ENTRY_POINTS)
-    entry = next((entry for entry in entries if entry.name == name), None)
-    if entry is None:
-        raise LookupError(f"no installed package offers it; there are {', '.join(sorted(entries.names))}")
-    exporter: LogRecordExporter = entry.load()(**otlp_arguments("LOGS", name))
+    exporter: LogRecordExporter = exporter_class("LOGS", name)(**otlp_arguments("LOGS", name))
     return exporter
 
 
 def _provider(exporter: LogRecordExporter, process: ProcessIdentity) -> LoggerProvider:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-    from opentelemetry.sdk.resources import Resource
 
-    own = {"service.namespace": "archon", "service.name": process.service}
-    if process.instance_id:
-        own["service.instance.id"] = process.instance_id
-    detected = Resource.create().attributes
-    given = {
-        name: value
-        for name, value in detected.items()
-        if name != "service.name" or not str(value).startswith("unknown_service")
-    }
-    provider = LoggerProvider(Resource({**own, **given}), shutdown_on_exit=False)
+    provider = LoggerProvider(resource_of(process.service, process.instance_id), shutdown_on_exit=False)
     provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
     export_failures.take_over()
     return provider

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
+from archon.json_text import json_object
 from archon.wire import to_seconds
 from archon_services.cli.render.waterfall.spans import Span, SpanKind, Spent
 
@@ -54,11 +53,7 @@ def read_call(record: RunRecord) -> Call:
 
 def _failure(response_json: str) -> tuple[bool, str]:
     """Whether a call failed, and the reason; a reply in an unknown form counts as a success."""
-    try:
-        response: Any = json.loads(response_json or "null")
-    except (ValueError, RecursionError):
-        return False, ""
-    if not isinstance(response, dict):
+    if (response := json_object(response_json)) is None:
         return False, ""
     if isinstance(error := response.get("error"), dict):
         return True, str(error.get("reason") or error.get("code") or "")

@@ -27,8 +27,8 @@ from archon_mesh.core.run.types import (
     TaskState,
     quantize,
 )
-from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.runs.load import fold_journal
+from tests.fixtures.run_events import event_to_proto
 from tests.unit.mesh.core.run.checked_step import checked_step
 
 FAILURES = st.builds(

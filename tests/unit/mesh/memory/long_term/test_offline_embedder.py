@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 from archon_mesh.memory.long_term.embedders import OfflineEmbedder
-from archon_mesh.memory.long_term.embedders.offline import DIMENSIONS, cosine, embed_text
+from archon_mesh.memory.long_term.embedders.calibration import cosine
+from archon_mesh.memory.long_term.embedders.offline import DIMENSIONS, embed_text
 
 
 def test_vectors_have_length_one() -> None:

@@ -34,12 +34,8 @@ from archon_mesh.core.run.types import (
     TaskState,
     quantize,
 )
-from archon_services.orchestrator.convert import (
-    event_from_proto,
-    event_to_proto,
-    failure_from_proto,
-    failure_to_proto,
-)
+from archon_services.orchestrator.convert import event_from_proto, failure_from_proto, failure_to_proto
+from tests.fixtures.run_events import event_to_proto
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone", (("role", "a"),), 1.5)
 LOOP = Failure("FAILED_PRECONDITION", "DELEGATION_LOOP", "a waits for this very task", (("chain", "a -> a"),))

@@ -17,9 +17,10 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
 from archon_services.cli.render.run_view import RunView
 from archon_services.cli.render.waterfall.timeline import Timeline
-from archon_services.orchestrator.convert.event import event_from_proto, event_to_proto
+from archon_services.orchestrator.convert.event import event_from_proto
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.tracing.run_log import RunLog
+from tests.fixtures.run_events import event_to_proto
 
 T0 = 1_000.0
 BROKEN = Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "cannot")

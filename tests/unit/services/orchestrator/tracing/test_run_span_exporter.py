@@ -12,10 +12,10 @@ import pytest
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import timestamp
 from archon_mesh.core.run import events as ev
-from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.journal import NewRun, Step
 from archon_services.orchestrator.journal.memory.journal import MemoryJournal
 from archon_services.orchestrator.tracing.exporter import UNCONFIRMED, FollowedRun, RunSpanExporter
+from tests.fixtures.run_events import event_to_proto
 from tests.fixtures.waiting import eventually
 from tests.unit.services.orchestrator.tracing.test_run_spans import RUN, completed, dispatched, ended, submitted
 

@@ -15,10 +15,10 @@ from archon.errors import ResourceExhausted, RunExpired, Unavailable
 from archon_mesh.core.people import NO_TERMS
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.types import Failure, Payload, TaskState
-from archon_services.orchestrator.convert.event import event_to_proto
 from archon_services.orchestrator.journal import MemoryJournal, StoredStep
 from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, WatchHub
 from tests.fixtures.journal import commit, new_run, shown, step_of
+from tests.fixtures.run_events import event_to_proto
 from tests.fixtures.waiting import run_ready_tasks
 
 
