@@ -124,8 +124,7 @@ class RunHandle:
         return self._client.watch(self.run_id, after_seq)
 
     async def views(self) -> AsyncGenerator[RunView, None]:
-        """Yields the run's view after each of its events, until the run has ended: the same object each time, which the
-        next event changes."""
+        """Yields the run's view after each event, until the run has ended: one object, which the next event changes."""
         view = RunView()
         async with aclosing(self.events()) as events:
             async for event in events:

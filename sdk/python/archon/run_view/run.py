@@ -125,13 +125,10 @@ class RunView:
         if task.state is TaskState.INPUT_REQUIRED:
             return Wait(WaitKind.PERSON)
         submitted = task.state is TaskState.SUBMITTED
-        if names := self._missing(task) if submitted else self._delegates(task):
+        missing = (other.label for other in self.predecessors(task) if other.state is not TaskState.COMPLETED)
+        if names := tuple(missing) if submitted else self._delegates(task):
             return Wait(WaitKind.TASKS, names)
         return Wait(WaitKind.RESUME if self.paused else WaitKind.INSTANCE) if submitted else None
-
-    def _missing(self, task: TaskView) -> tuple[str, ...]:
-        """Returns the names of the tasks that must complete before a task that was not dispatched."""
-        return tuple(other.label for other in self.predecessors(task) if other.state is not TaskState.COMPLETED)
 
     def _delegates(self, task: TaskView) -> tuple[str, ...]:
         """Returns the roles whose answers to its delegations an attempt waits for."""

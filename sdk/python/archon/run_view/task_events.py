@@ -35,11 +35,11 @@ def apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float
         case "lost" | "rejected" | "retry":
             _wait_again(task, attempt, event, now)
         case "discarded":
-            attempt.discarded = True
+            _discard(task, attempt, now)
         case "input_requested" | "approval_requested":
             _ask(task, attempt, event, now)
         case "question_timed_out" | "input_given":
-            _answer(task, event, now)
+            _answer(task, attempt, event, now)
         case "delegated":
             _delegate(task, attempt, event.delegated, now)
         case "delegation_cancelled":
@@ -54,6 +54,8 @@ def apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float
             task.version = event.published.ref.version
         case "text_delta" | "thinking_delta" | "tool_event" if attempt is task.attempt:
             _progress(task, event)
+    if task.attempt is not None and task.attempt.ended:
+        task.tool_calls.clear()
 
 
 def end_task(task: TaskView, now: float, state: TaskState, failure: Failure | None = None) -> None:
@@ -68,6 +70,9 @@ def _change_state(task: TaskView, attempt: Attempt, changed: run_pb2.TaskStateCh
     failure = convert.failure(changed.failure)
     if changed.stopping:
         task.stopping = failure or Failure()
+        if task.question is not None:  # no one has to answer what is not needed any more
+            _close_question(task, now)
+            task.state = TaskState.WORKING
         if not attempt.ended:
             attempt.stopping = task.stopping
         return
@@ -97,9 +102,10 @@ def _end_with_result(task: TaskView, event: run_pb2.RunEvent, now: float) -> Non
 
 
 def _wait_again(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: float) -> None:
-    """Ends an attempt that was lost or rejected, or failed for now; the task waits for the next one."""
+    """Ends an attempt that was lost or rejected, or that failed for now, which alone withdraws its question."""
     outcome, instance_id, failure, retry_time = Outcome.LOST, event.lost.instance_id, event.lost.failure, 0.0
     if event.HasField("retry"):
+        _close_question(task, now)
         outcome, instance_id, failure = Outcome.RETRIED, "", event.retry.failure
         retry_time = to_seconds(event.retry.not_before)
     elif event.HasField("rejected"):
@@ -108,10 +114,16 @@ def _wait_again(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: 
         retry_time = to_seconds(event.rejected.not_before)
     attempt.retry_time = retry_time
     _end_attempt(attempt, now, outcome, convert.failure(failure))
-    _close_question(task, now)
-    task.state = TaskState.SUBMITTED
+    task.state = TaskState.SUBMITTED if task.question is None else TaskState.INPUT_REQUIRED
     delay = max(0.0, retry_time - now)
     task.last_failure = LastFailure(outcome, convert.failure(failure) or Failure(), instance_id, delay)
+
+
+def _discard(task: TaskView, attempt: Attempt, now: float) -> None:
+    attempt.discarded = True
+    if attempt is task.attempt and not attempt.ended:  # it was ordered to stop
+        end_task(task, now, TaskState.CANCELED)
+        task.failure = task.stopping
 
 
 def _ask(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: float) -> None:
@@ -132,7 +144,7 @@ def _ask(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: float) 
         _end_attempt(attempt, now, Outcome.ASKED)
 
 
-def _answer(task: TaskView, event: run_pb2.RunEvent, now: float) -> None:
+def _answer(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: float) -> None:
     """Notes the answer to a question, which may have been asked before, or that none came in time."""
     given, late = event.input_given, event.question_timed_out
     input_id = given.input_id or late.input_id
@@ -146,7 +158,8 @@ def _answer(task: TaskView, event: run_pb2.RunEvent, now: float) -> None:
         question.answer, question.identity = parts_text(given.parts), given.identity
         question.decision = convert.enum_name(question_pb2.Decision, "DECISION_", given.decision)
         if task.state is TaskState.INPUT_REQUIRED:
-            task.state = TaskState.SUBMITTED
+            goes_on = attempt is task.attempt and not attempt.ended
+            task.state = TaskState.WORKING if goes_on else TaskState.SUBMITTED
     task.notes.append(replace(question))
 
 

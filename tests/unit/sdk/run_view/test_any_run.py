@@ -13,6 +13,7 @@ from typing_extensions import override
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
+from archon.run_view.convert import task_state
 from archon.wire import timestamp
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.convert import event_to_proto
@@ -79,6 +80,27 @@ def test_usage_and_the_open_questions_are_those_of_the_tasks(seed: int) -> None:
         assert all(attempt.ended for attempt in task.attempts[:-1])
         assert not task.final or (task.ended and all(attempt.ended for attempt in task.attempts))
         assert [attempt.number for attempt in task.attempts] == list(range(1, len(task.attempts) + 1))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_view_agrees_with_the_engine_after_each_step(seed: int) -> None:
+    """What GetRun says of a run that goes on, its view says too."""
+    for _ in (course := Watched(seed)).lines():
+        run, view = course.state, course.view
+        if run.ended:
+            break
+        for task_id, task in run.tasks.items():
+            # The question of a task that is being stopped is withdrawn, whatever its state still says.
+            assert view.tasks[task_id].state == ("working" if task.stopping else task_state(task.state))
+        assert {task_id: task.attempt for task_id, task in run.tasks.items()} == {
+            task_id: task.attempt.number if task.attempt is not None else 0 for task_id, task in view.tasks.items()
+        }
+        assert {task.question for task in run.tasks.values() if task.question} == {
+            question.input_id for question in view.questions
+        }
+        assert (view.paused, view.started, view.last_seq) == (run.paused, run.create_time, run.last_seq)
+        stopped = run.clock_stopped_for + (course.now - run.clock_stopped_since if run.clock_stopped_since else 0.0)
+        assert view.stopped_for(course.now) == pytest.approx(stopped)
 
 
 @pytest.mark.large

@@ -234,9 +234,28 @@ def test_a_question_of_an_attempt_that_continues_does_not_end_it() -> None:
     view = view_of(asked(sequence=3))
     assert (view.state, last(view).ended, view.tasks["t1"].questions[0].continues) == ("input required", 0, True)
     view.apply(answered())
-    assert view.questions == []
-    view = view_of(asked(sequence=3), event("t1", 1, 112, lost=run_pb2.Lost(instance_id="lead-x")))
-    assert (view.questions, view.tasks["t1"].questions[0].ended) == ([], 112), "withdrawn"
+    assert (view.questions, view.tasks["t1"].state) == ([], TaskState.WORKING)
+
+
+@pytest.mark.parametrize(("kind", "is_open"), [("lost", True), ("rejected", True), ("retry", False)])
+def test_a_question_outlives_a_lost_attempt(kind: str, is_open: bool) -> None:
+    payload = {"lost": run_pb2.Lost(), "rejected": run_pb2.RejectedByInstance(), "retry": run_pb2.RetryScheduled()}
+    view = view_of(asked(sequence=3), event("t1", 1, 112, **{kind: payload[kind]}))
+    task = view.tasks["t1"]
+    assert (len(view.questions), task.questions[0].ended) == ((1, 0) if is_open else (0, 112))
+    view.apply(answered(at=114))
+    assert (task.state, view.waiting_for(task)) == (TaskState.SUBMITTED, Wait(WaitKind.INSTANCE))
+
+
+def test_a_task_that_is_stopped_asks_no_longer_and_ends_with_its_attempt() -> None:
+    stopping = run_pb2.TaskStateChanged(state=common_pb2.TASK_STATE_WORKING, stopping=True)
+    called = event("t1", tool_event=run_pb2.ToolActivity(call_id="1", tool_name="look"))
+    view = view_of(called, asked(sequence=3), event("t1", 1, 112, task_state=failing(stopping, "too late")))
+    task = view.tasks["t1"]
+    assert (view.questions, task.state, view.stopped_for(200), task.tool_calls) == ([], "working", 2, {"1": "look"})
+    view.apply(event("t1", 1, 113, discarded=run_pb2.DiscardedResult()))
+    assert (task.state, task.ended, task.failure) == (TaskState.CANCELED, 113, Failure("tool.crash", "too late"))
+    assert (last(view).ended, last(view).discarded, task.tool_calls) == (113, True, {})
 
 
 def test_the_same_question_is_asked_again() -> None:

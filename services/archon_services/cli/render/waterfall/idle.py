@@ -23,12 +23,10 @@ class IdleTimes:
 
     def __init__(self, view: RunView, task: TaskView, end: float) -> None:
         self._task = task
-        asked = [question for question in task.questions if not question.continues]
-        self._asked: list[_Interval] = [(question.asked, question.ended or end) for question in asked]
+        self._asked: list[_Interval] = [(question.asked, question.ended or end) for question in task.questions]
         self._paused: list[_Interval] = [(pause.started, pause.ended or end) for pause in view.pauses]
         known = view.predecessors(task)
-        by_name = bool(task.predecessors) and not task.step_id
-        self._predecessors = [] if by_name else list(map(task_label, known))
+        self._predecessors = list(map(task_label, known))
         self._ready = max((_completed(each, end) for each in known), default=task.created)
 
     def between(self, start: float, end: float, previous: Attempt | None) -> Iterator[Span]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from archon.run_view import Attempt, Delegation, Failure, RunView, TaskState, TaskView, Usage
+from archon.run_view import Attempt, Delegation, Failure, RunView, TaskView, Usage
 from archon_services.cli.render.output import counted
 from archon_services.cli.render.run_text import INSUFFICIENT_BUDGET
 from archon_services.cli.render.state_names import task_label
@@ -51,8 +51,8 @@ class _Builder:
     def root(self) -> Span:
         """Returns the span of the run. The attempts of a delegated task are below the delegation that created it."""
         view = self._view
-        detail = (view.failure or Failure()).message
-        root = Span(SpanKind.RUN, view.run_id, view.started, self._end, _state(view), detail)
+        state, detail = "paused" if view.paused else view.state, (view.failure or Failure()).message
+        root = Span(SpanKind.RUN, view.run_id, view.started, self._end, state, detail)
         for task in view.tasks.values():
             phases = self.phases[task.task_id] = self._phases(task)
             root.spent = sum((phase.spent for phase in phases), root.spent)
@@ -146,14 +146,6 @@ class _Builder:
         if delegation.repeated:
             span.detail = "reuses the task of an earlier delegation"
         return span
-
-
-def _state(view: RunView) -> str:
-    """The state of the run: while it goes on, a question counts if its attempt has ended with it."""
-    if view.paused:
-        return "paused"
-    asking = any(not question.continues for question in view.questions)
-    return TaskState.WORKING if view.state is TaskState.INPUT_REQUIRED and not asking else view.state
 
 
 def _detail(attempt: Attempt) -> str:
