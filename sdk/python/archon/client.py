@@ -26,6 +26,7 @@ from archon.errors import (
 )
 from archon.interceptors import translated
 from archon.output import OutputType
+from archon.run_view import RunView
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
 from archon.wire import set_seconds, text_of, to_parts
@@ -121,6 +122,14 @@ class RunHandle:
     def events(self, after_seq: int = 0) -> AsyncGenerator[run_pb2.RunEvent, None]:
         """The run's events, as from Client.watch."""
         return self._client.watch(self.run_id, after_seq)
+
+    async def views(self) -> AsyncGenerator[RunView, None]:
+        """Yields the run's view after each event, until the run has ended: one object, which the next event changes."""
+        view = RunView()
+        async with aclosing(self.events()) as events:
+            async for event in events:
+                view.apply(event)
+                yield view
 
     async def result(self, timeout: float | None = None) -> run_pb2.Run:
         """Waits until the run has ended, in whatever state. Raises DeadlineExceeded after `timeout` seconds."""

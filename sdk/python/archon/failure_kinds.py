@@ -128,6 +128,9 @@ TOOL_NETWORK: Final = "tool.network"
 TOOL_RESOURCES: Final = "tool.resource_exhaustion"
 TOOL_PERMISSION: Final = "tool.permission"
 
+GIVEN_BACK: Final = "given_back"
+"""The metadata key of the failure of an attempt that had begun when its instance gave it back."""
+
 _REASONS: Final = {
     "input.invalid": (
         "INVALID_ARGUMENT",

@@ -128,6 +128,24 @@ def _label(part: common_pb2.Part) -> str:
     return ""
 
 
+def parts_text(parts: Iterable[common_pb2.Part]) -> str:
+    """Text, data and URLs as they are, a line each, and the file name or media type of other parts in brackets."""
+    return "\n".join(filter(None, map(_part_text, parts)))
+
+
+def _part_text(part: common_pb2.Part) -> str:
+    match part.WhichOneof("content"):
+        case "text":
+            text = part.text.strip()
+        case "data_json":
+            text = part.data_json
+        case "url":
+            text = part.url
+        case _:
+            text = "" if part.filename else f"[{part.media_type or 'content'}]"
+    return f"[{part.filename}] {text}".rstrip() if part.filename else text
+
+
 def _utf8(text: str, what: str) -> str:
     try:
         text.encode("utf-8")

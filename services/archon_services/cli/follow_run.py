@@ -19,7 +19,7 @@ from archon_services.cli.errors import FAILED, INTERRUPTED, OK, CliError, Interr
 from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.render.rerun import rerun_note
 from archon_services.cli.render.run_screen import Screen
-from archon_services.cli.render.run_view import state_name
+from archon_services.cli.render.state_names import state_name
 from archon_services.cli.run_ids import SHORT
 from archon_services.cli.target.memory_versions import memory_versions
 from archon_services.cli.target.mesh import Target, connecting

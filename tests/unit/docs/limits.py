@@ -373,6 +373,15 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "No further command is read until there is room.",
             ["test_commands_with_unread_replies_are_bounded"],
         ),
+        Limit(
+            "Text, and thinking, of an attempt in the view of a run",
+            "{archon.run_view.task_events:TEXT_KEPT|characters}",
+            "The last ones are kept. The result has the whole answer.",
+            [
+                "test_text_of_an_earlier_attempt_is_dropped",
+                "test_thinking_lasts_until_text_or_a_tool_call_follows",
+            ],
+        ),
     ],
     "Stores": [
         Limit(

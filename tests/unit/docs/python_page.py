@@ -18,6 +18,7 @@ MODULES: Final = (
     "archon.failure_kinds",
     "archon.memory",
     "archon.registry",
+    "archon.run_view",
     "archon.testing",
     "archon_mesh",
     "archon_mesh.agent",

@@ -194,9 +194,6 @@ NO_LIMIT = Budget()
 DRAINING = "DRAINING"
 """The failure reason of an attempt that its instance rejects, or gives back, because it stops on purpose."""
 
-GIVEN_BACK = "given_back"
-"""The metadata key of such a failure if the attempt had begun."""
-
 CONVERSATION_MOVED = "CONVERSATION_MOVED"
 """The failure reason of an attempt whose turn of a conversation conflicts with one that was stored first."""
 

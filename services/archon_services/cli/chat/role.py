@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from archon_services.cli.chat.questions import ChatQuestions
 
 if TYPE_CHECKING:
-    from archon.api.orchestrator.v1 import run_pb2
     from archon.client import Client
+    from archon.run_view import Question
     from archon_services.cli.render.questions import PendingQuestion
 
 
@@ -45,6 +45,7 @@ class RoleChat:
         as an ArchonError."""
         from archon.api.common.v1 import common_pb2
         from archon.client import answer_text
+        from archon.run_view import RunView
         from archon.status import from_failure
 
         client, role = self._client, self.name
@@ -55,14 +56,15 @@ class RoleChat:
             session_id=self._session_id,
             metadata=self._metadata,
         )
-        prompts = _Prompts(client, handle.run_id, role, questions)
+        prompts, view = _Prompts(client, handle.run_id, questions), RunView()
         try:
             async for event in handle.events():
                 if event.dispatched.role == role:
                     self._stateful = event.dispatched.HasField("conversation_version")
                 if event.WhichOneof("event") == "text_delta" and event.text_delta.role == role:
                     write(event.text_delta.text)
-                prompts.see(event)
+                view.apply(event)
+                prompts.update(view.questions)
         except asyncio.CancelledError:
             await client.cancel(handle.run_id, "Ctrl-C")
             raise
@@ -84,22 +86,23 @@ class RoleChat:
 class _Prompts:
     """The open questions of a run, each of which a task asks the person."""
 
-    def __init__(self, client: Client, run_id: str, role: str, questions: ChatQuestions) -> None:
+    def __init__(self, client: Client, run_id: str, questions: ChatQuestions) -> None:
         self._client = client
         self._run_id = run_id
-        self._role = role
         self._questions = questions
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def see(self, event: run_pb2.RunEvent) -> None:
-        """Asks a question of the event; a question that has its answer, from wherever it came, is asked no longer."""
-        from archon_services.cli.render.questions import pending_question, question_of
+    def update(self, open_questions: Sequence[Question]) -> None:
+        """Asks the open questions of the run; one that has its answer, from wherever it came, is asked no longer."""
+        from archon_services.cli.render.questions import pending_question
 
-        if (asked := question_of(event)) is not None and asked.input_id not in self._tasks:
-            question = pending_question(self._run_id, asked, self._role)
-            self._tasks[asked.input_id] = asyncio.create_task(self._ask(question), name=f"ask {asked.input_id}")
-        if (task := self._tasks.get(_closed_question(event))) is not None:
-            task.cancel()
+        for question in open_questions:
+            if question.input_id not in self._tasks:
+                asking = self._ask(pending_question(self._run_id, question))
+                self._tasks[question.input_id] = asyncio.create_task(asking, name=f"ask {question.input_id}")
+        for input_id in self._tasks.keys() - {question.input_id for question in open_questions}:
+            if not self._tasks[input_id].cancelling():
+                self._tasks[input_id].cancel()
 
     async def _ask(self, question: PendingQuestion) -> None:
         from archon.errors import FailedPrecondition
@@ -121,13 +124,3 @@ class _Prompts:
         for result in await asyncio.gather(*self._tasks.values(), return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
-
-
-def _closed_question(event: run_pb2.RunEvent) -> str:
-    """Returns the id of the question that an event closes; empty if it closes none."""
-    from archon.api.common.v1 import question_pb2
-
-    if event.HasField("input_given"):
-        return event.input_given.input_id
-    timed_out = event.question_timed_out
-    return timed_out.input_id if timed_out.policy != question_pb2.TIMEOUT_POLICY_ESCALATE else ""

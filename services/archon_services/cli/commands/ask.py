@@ -160,7 +160,7 @@ def _print(outcome: RunOutcome) -> None:
     """Prints the answer. Raises CliError if the run ended without success."""
     from archon_services.cli.render.answer import shown_answer
     from archon_services.cli.render.output import is_terminal, strip_controls
-    from archon_services.cli.render.run_view import state_name
+    from archon_services.cli.render.state_names import state_name
 
     run = outcome.run
     if outcome.code == OK:

@@ -27,7 +27,7 @@ def cancel(
 
 async def _cancel(orchestrator: str, name: str, reason: str, *, wait: bool) -> str:
     from archon.client import FINAL_STATES, Client, RunHandle
-    from archon_services.cli.render.run_view import state_name
+    from archon_services.cli.render.state_names import state_name
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:

@@ -145,7 +145,7 @@ def _select(run: Run, name: str, request_id: str) -> PendingQuestion | None:
 
 
 def _no_questions(run: Run) -> CliError:
-    from archon_services.cli.render.run_view import state_name
+    from archon_services.cli.render.state_names import state_name
 
     return CliError(f"run {run.run_id} asks no question; its state is {state_name(run.state)}")
 
@@ -181,7 +181,7 @@ def _outcome(run: Run, input_id: str, flag: str) -> str:
     """Describes the run after the answer to `input_id`."""
     from archon.client import FINAL_STATES
     from archon_services.cli.render.output import strip_controls
-    from archon_services.cli.render.run_view import state_name
+    from archon_services.cli.render.state_names import state_name
 
     if run.state in FINAL_STATES:
         return f"Answer accepted. Run {run.run_id} has ended: {state_name(run.state)}."

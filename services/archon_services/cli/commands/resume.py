@@ -41,7 +41,7 @@ async def _resume(orchestrator: str, name: str, flag: str) -> str:
 
 
 def _ended_text(run: Run) -> str:
-    from archon_services.cli.render.run_view import state_name
+    from archon_services.cli.render.state_names import state_name
 
     failure = f": {run.failure.message}" if run.failure.message else ""
     return f"run {run.run_id} has ended: {state_name(run.state)}{failure}"

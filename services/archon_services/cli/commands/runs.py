@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from archon.wire import to_seconds
+from archon.wire import parts_text, to_seconds
 from archon_services.cli.options import JsonOption, OrchestratorOption, WatchOption
 from archon_services.cli.run_filter import RunFilter, StateName
 from archon_services.cli.run_ids import short_length
@@ -90,10 +90,10 @@ async def _details(client: Client, run: Run, slots: asyncio.Semaphore) -> Run:
 
 
 def _row(run: Run, id_length: int) -> tuple[str, ...]:
+    from archon.run_view.convert import strategy_name
     from archon_services.cli.render.output import age, one_line
-    from archon_services.cli.render.questions import parts_text
     from archon_services.cli.render.run_summary import token_count
-    from archon_services.cli.render.run_view import run_state_name, strategy_name
+    from archon_services.cli.render.state_names import run_state_name
 
     roles = dict.fromkeys(task.role for task in run.tasks)
     usage = run.usage
@@ -101,7 +101,7 @@ def _row(run: Run, id_length: int) -> tuple[str, ...]:
         run.run_id[:id_length],
         run_state_name(run),
         age(time.time() - to_seconds(run.create_time)),
-        strategy_name(run.strategy),
+        strategy_name(run.strategy) or "-",
         token_count(usage.input_tokens + usage.output_tokens, usage),
         ", ".join(roles) or "-",
         one_line(parts_text(run.goal), GOAL_LENGTH) or "-",

@@ -17,7 +17,8 @@ from archon_services.cli.target.run import find_run_id, read_events
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
     from archon.client import Client
-    from archon_services.cli.render.run_view import RunView
+    from archon.run_view import RunView
+    from archon_services.cli.render.run_report import Calls
 
 MAX_CALLS: Final = 10_000
 """Records that are read of a run in progress."""
@@ -36,7 +37,7 @@ def show(
     from archon_services.cli.render.output import print_json
     from archon_services.cli.render.run_summary import print_answer
 
-    shown, view = asyncio.run(_get(find_target(orchestrator), run))
+    shown, view, calls = asyncio.run(_get(find_target(orchestrator), run))
     if not answer:
         shown.ClearField("answers")
     if as_json:
@@ -44,13 +45,13 @@ def show(
 
         print_json(json_format.MessageToDict(shown, preserving_proto_field_name=True))
         return
-    _print(shown, view, orchestrator_flag(orchestrator))
+    _print(shown, view, calls, orchestrator_flag(orchestrator))
     if shown.answers:
         print()
         print_answer(shown)
 
 
-async def _get(target: Target, name: str) -> tuple[Run, RunView]:
+async def _get(target: Target, name: str) -> tuple[Run, RunView, dict[tuple[str, int], Calls]]:
     from archon.client import Client
     from archon_services.cli.render.run_summary import version_of
     from archon_services.cli.target.memory_versions import memory_versions
@@ -59,18 +60,18 @@ async def _get(target: Target, name: str) -> tuple[Run, RunView]:
         async with Client(target.orchestrator) as client:
             run = await client.get(await find_run_id(client, name))
             view = await _view(client, run)
-            await _read_calls(client, run, view)
+            calls = await _read_calls(client, run, view)
     # The last answers are published after the end of the run, so the run does not have their versions.
     versions = await memory_versions(target.memory, run)
     for task in run.tasks:
         task.memory_version = version_of(run, task, versions)
-    return run, view
+    return run, view, calls
 
 
 async def _view(client: Client, run: Run) -> RunView:
     """Folds the events of the run so far. Returns an empty view if they have expired, or add nothing to the run."""
     from archon.api.orchestrator.v1 import run_pb2
-    from archon_services.cli.render.run_view import RunView
+    from archon.run_view import RunView
 
     view = RunView()
     informative = not run.HasField("end_time") or run.strategy in (run_pb2.STRATEGY_AGENT, run_pb2.STRATEGY_PLAN)
@@ -82,27 +83,30 @@ async def _view(client: Client, run: Run) -> RunView:
         return RunView()
 
 
-async def _read_calls(client: Client, run: Run, view: RunView) -> None:
-    """Adds the calls so far to the tasks whose attempts are in progress."""
-    views = ((task, view.tasks.get(task.task_id)) for task in run.tasks)
-    working = {(task.task_id, task.attempt): each for task, each in views if each is not None and not each.final}
+async def _read_calls(client: Client, run: Run, view: RunView) -> dict[tuple[str, int], Calls]:
+    """Returns the calls so far of the attempts in progress, by task id and number."""
+    from archon_services.cli.render.run_report import Calls
+
+    open_tasks = (task for task in run.tasks if task.task_id in view.tasks and not view.tasks[task.task_id].final)
+    working = {(task.task_id, task.attempt): Calls() for task in open_tasks}
     if run.HasField("end_time") or not working:
-        return
+        return {}
     read = 0
     async for record in client.records(run.run_id):
         read += 1
-        if (each := working.get((record.task.task_id, record.task.attempt))) is not None:
-            each.calls.add(record)
+        if (calls := working.get((record.task.task_id, record.task.attempt))) is not None:
+            calls.add(record)
         if read == MAX_CALLS:
             break
+    return working
 
 
-def _print(run: Run, view: RunView, flag: str) -> None:
+def _print(run: Run, view: RunView, calls: dict[tuple[str, int], Calls], flag: str) -> None:
     from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of
     from archon_services.cli.render.run_report import run_report
     from archon_services.cli.wrapping import wrapped
 
-    lines = run_report(run, time.time(), view, flag)
+    lines = run_report(run, time.time(), view, flag, calls)
     if not is_terminal():
         for text, _ in lines:
             print(text)

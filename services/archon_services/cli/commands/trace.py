@@ -82,24 +82,24 @@ def _format_of(file: Path | None) -> Format:
 
 async def _read(orchestrator: str, name: str) -> Waterfall:
     from archon.client import Client
+    from archon.run_view import RunView
     from archon_services.cli.render.waterfall.calls import Call, read_call
-    from archon_services.cli.render.waterfall.summary import DELETED, timeline_of
-    from archon_services.cli.render.waterfall.timeline import Timeline
+    from archon_services.cli.render.waterfall.summary import DELETED, view_of
     from archon_services.cli.render.waterfall.tree import waterfall
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
             run = await client.get(await find_run_id(client, name))
-            timeline, calls, notes = Timeline(), list[Call](), list[str]()
-            if await read_events(client, run, timeline.apply):
+            view, calls, notes = RunView(), list[Call](), list[str]()
+            if await read_events(client, run, view.apply):
                 async for record in client.records(run.run_id):
                     if len(calls) >= MAX_CALLS:
                         notes.append(f"the run has more than {MAX_CALLS:,} call records; the others are missing")
                         break
                     calls.append(read_call(record))
             else:
-                timeline, notes = timeline_of(run), [DELETED]
-    return waterfall(timeline, calls, time.time(), notes)
+                view, notes = view_of(run), [DELETED]
+    return waterfall(view, calls, time.time(), notes)
 
 
 def _render(waterfall: Waterfall, form: Format, width: int) -> str:

@@ -253,7 +253,7 @@ async def _completed(target: Target, name: str) -> Run:
     """Returns a run with a plan. Raises CliError unless it has completed."""
     from archon.api.common.v1 import common_pb2
     from archon.client import Client
-    from archon_services.cli.render.run_view import state_name
+    from archon_services.cli.render.state_names import state_name
     from archon_services.cli.target.mesh import connecting
     from archon_services.cli.target.run import find_run_id
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.json_text import json_object
 from archon.wire import to_seconds
-from archon_services.cli.render.output import cached_text, cost_text, counted, duration
+from archon_services.cli.render.output import cost_text, counted, duration
 from archon_services.cli.render.prompt_sections import (
     TOOLS,
     Prompt,
@@ -22,7 +22,7 @@ from archon_services.cli.render.prompt_sections import (
     request_of,
 )
 from archon_services.cli.render.prompt_suggestions import suggestions
-from archon_services.cli.render.run_summary import token_count
+from archon_services.cli.render.run_summary import tokens_text
 
 Line = tuple[str, str]
 """A text, and its style."""
@@ -36,11 +36,9 @@ def record_lines(record: RunRecord, prompt: Prompt, *, with_text: bool = True) -
     line."""
     request = request_of(record)
     usage = record.usage
-    cached = cached_text(usage.cached_input_tokens, usage.input_tokens)
     head = (
         f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
-        f"{duration(to_seconds(record.duration))}, "
-        f"{token_count(usage.input_tokens, usage)} tokens in{cached}, {token_count(usage.output_tokens, usage)} out"
+        f"{duration(to_seconds(record.duration))}, {tokens_text(usage, ' tokens')}"
         f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
     )
     yield f"=== {head} ===", "bold cyan"

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from archon.api.common.v1 import common_pb2, question_pb2
+from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import Question, RunView
 from archon.secret_answers import PREFIX, is_secret
+from archon.wire import parts_text
 
 SHORT: Final = 80
 """Characters of a question or an answer in a summary line."""
 
 _SCHEMA_SHOWN: Final = 300
 
-_DECISIONS: Final = {
-    question_pb2.DECISION_APPROVE: "approved",
-    question_pb2.DECISION_REJECT: "rejected",
-    question_pb2.DECISION_MODIFY: "modified",
-}
+_DECISIONS: Final = {"approve": "approved", "reject": "rejected", "modify": "modified"}
 _POLICIES: Final = {
-    question_pb2.TIMEOUT_POLICY_ABORT: "the run fails",
-    question_pb2.TIMEOUT_POLICY_DEFAULT: "the default answer counts",
-    question_pb2.TIMEOUT_POLICY_ESCALATE: "the next approver is asked",
+    "abort": "the run fails",
+    "default": "the default answer counts",
+    "escalate": "the next approver is asked",
 }
 
 
@@ -79,63 +77,33 @@ class PendingQuestion:
         return f"archon respond {self.run_id[:12]} --question {shlex.quote(self.short_id)}{flag}{answer}"
 
 
-Asked = run_pb2.Question | run_pb2.InputRequested | run_pb2.ApprovalRequested
+def asked_question(view: RunView, event: run_pb2.RunEvent) -> PendingQuestion | None:
+    """Returns the question that an event asks, None if it asks none. `view` has the event applied."""
+    task = view.tasks.get(event.task.task_id)
+    asks = event.HasField("input_requested") or event.HasField("approval_requested")
+    return pending_question(view.run_id, task.questions[-1]) if asks and task is not None else None
 
 
-def question_of(event: run_pb2.RunEvent) -> run_pb2.InputRequested | run_pb2.ApprovalRequested | None:
-    """Returns the question that an event asks, None if it asks none."""
-    if event.HasField("input_requested"):
-        return event.input_requested
-    return event.approval_requested if event.HasField("approval_requested") else None
-
-
-def pending_question(run_id: str, question: Asked, role: str = "") -> PendingQuestion:
-    """Converts a question from a run or from its event. `role` is that of a request for approval, whose event names it
-    with the result."""
-    text = parts_text(question.prompt)
-    if isinstance(question, run_pb2.ApprovalRequested):
-        return PendingQuestion(run_id, question.input_id, role, text, "", is_approval=True)
-    is_approval = question.kind == question_pb2.QUESTION_KIND_APPROVAL
+def pending_question(run_id: str, question: run_pb2.Question | Question) -> PendingQuestion:
+    """Converts a question of a run or of its view."""
+    if isinstance(question, Question):
+        text, is_approval = question.text, question.is_approval
+    else:
+        text, is_approval = parts_text(question.prompt), question.kind == question_pb2.QUESTION_KIND_APPROVAL
     return PendingQuestion(run_id, question.input_id, question.role, text, question.schema_json, is_approval)
 
 
-def decision_text(given: run_pb2.InputGiven) -> str:
-    """Describes an answer: the decision, if there is one, and the beginning of its text."""
-    text = answer_text(given.parts)
-    if not given.decision:
-        return text
-    decision = _DECISIONS.get(given.decision, "decided")
-    return f"{decision}: {text}" if text else decision
+def decision_text(question: Question) -> str:
+    """Describes an answer: the decision, if there is one, and the beginning of its text, unless it is encrypted."""
+    answer = question.answer or ""
+    text = "(secret)" if answer.startswith(PREFIX) else truncate(answer)
+    return ": ".join(filter(None, (_DECISIONS.get(question.decision), text)))
 
 
-def timed_out_text(event: run_pb2.QuestionTimedOut) -> str:
+def timed_out_text(question: Question) -> str:
     """Describes what followed when no answer came in time."""
-    rule = f" (rule {event.rule})" if event.rule else ""
-    return f"no answer in time{rule}: {_POLICIES.get(event.policy, 'unknown policy')}"
-
-
-def answer_text(parts: Sequence[common_pb2.Part]) -> str:
-    """Returns the beginning of an answer as `parts_text` shows it, and only the fact for one that is encrypted."""
-    text = parts_text(parts)
-    return "(secret)" if text.startswith(PREFIX) else truncate(text)
-
-
-def parts_text(parts: Sequence[common_pb2.Part]) -> str:
-    """Returns text, data and URLs as they are, and the file name or media type of other parts in brackets."""
-    return "\n".join(filter(None, map(_part_text, parts)))
-
-
-def _part_text(part: common_pb2.Part) -> str:
-    match part.WhichOneof("content"):
-        case "text":
-            text = part.text.strip()
-        case "data_json":
-            text = part.data_json
-        case "url":
-            text = part.url
-        case _:
-            text = "" if part.filename else f"[{part.media_type or 'content'}]"
-    return f"[{part.filename}] {text}".rstrip() if part.filename else text
+    rule = f" (rule {question.rule})" if question.rule else ""
+    return f"no answer in time{rule}: {_POLICIES.get(question.timed_out, 'unknown policy')}"
 
 
 def truncate(text: str, length: int = SHORT) -> str:

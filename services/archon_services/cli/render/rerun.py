@@ -6,7 +6,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_services.cli.render.run_view import is_reused
+from archon_services.cli.render.state_names import is_reused
 from archon_services.cli.run_ids import SHORT
 
 MAX_NAMED: Final = 20

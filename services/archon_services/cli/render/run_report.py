@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from archon.api.common.v1 import common_pb2, failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import RunView, TaskState, Usage, convert
 from archon.wire import to_seconds
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import cached_text, cost_text, counted, duration, local_time, one_line
+from archon_services.cli.render.output import cost_text, counted, duration, local_time, one_line
 from archon_services.cli.render.plan_document import estimate_of
 from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
-from archon_services.cli.render.run_summary import token_count
-from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
-from archon_services.cli.render.run_view import INPUT_REQUIRED, Calls, RunView, is_reused, state_name, task_label
+from archon_services.cli.render.run_summary import tokens_text
+from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes, waiting_text
+from archon_services.cli.render.state_names import is_reused, state_name, task_label
 from archon_services.cli.render.task_tree import children_of, in_order
 
 STEP_SHOWN: Final = 70
@@ -28,11 +30,35 @@ Line = tuple[str, str]
 """A text, and the state whose colour it has; empty for none."""
 
 
-def run_report(run: run_pb2.Run, now: float, view: RunView | None = None, flag: str = "") -> Iterator[Line]:
+@dataclass(slots=True)
+class Calls:
+    """The calls of an attempt that have been recorded so far, and what they took."""
+
+    models: int = 0
+    tools: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+    def add(self, record: run_pb2.RunRecord) -> None:
+        """Counts a call."""
+        if record.kind == "model":
+            self.models += 1
+            self.usage += convert.usage(record.usage)
+        else:
+            self.tools += 1
+
+
+def run_report(
+    run: run_pb2.Run,
+    now: float,
+    view: RunView | None = None,
+    flag: str = "",
+    calls: Mapping[tuple[str, int], Calls] | None = None,
+) -> Iterator[Line]:
     """Yields the lines of the report.
 
     `now` is in seconds since the epoch; `view` has the events of the run, which hold more than the run itself; `flag`
-    is the option that suggested commands need to reach the orchestrator.
+    is the option that suggested commands need to reach the orchestrator; `calls` are those of the attempts in progress,
+    by task id and number, if they were read.
     """
     view = view or RunView()
     yield f"run {run.run_id}  {state_name(run.state)}", state_name(run.state)
@@ -43,7 +69,7 @@ def run_report(run: run_pb2.Run, now: float, view: RunView | None = None, flag: 
         age = f"{duration(max(0.0, now - began))} ago"
     facts = [
         ("goal", goal_text(run.goal)),
-        ("strategy", strategy_name(run.strategy)),
+        ("strategy", convert.strategy_name(run.strategy)),
         ("submitted", f"{local_time(began)}, {age}"),
         ("clock", _clock(run, now, view)),
         ("session", "  ".join(filter(None, (run.session_id, degraded_text(view))))),
@@ -59,7 +85,7 @@ def run_report(run: run_pb2.Run, now: float, view: RunView | None = None, flag: 
         yield f"  {'failure':<10}  {run.failure.message}", "failed"
         if kind := _kind_text(run.failure):
             yield f"  {'kind':<10}  {kind}", "failed"
-    yield from _task_lines(run, now, view)
+    yield from _task_lines(run, now, view, calls or {})
     for question in run.questions:
         yield from _question_lines(pending_question(run.run_id, question), flag)
 
@@ -75,13 +101,6 @@ def goal_text(goal: Sequence[common_pb2.Part], length: int = GOAL_SHOWN) -> str:
     return line if len(line) <= length else line[:length].rstrip() + "…"
 
 
-def strategy_name(strategy: run_pb2.Strategy.ValueType) -> str:
-    """Returns the display name of a strategy; empty if it is unset or unknown to this version."""
-    if not strategy or strategy not in run_pb2.Strategy.values():
-        return ""
-    return run_pb2.Strategy.Name(strategy).removeprefix("STRATEGY_").lower()
-
-
 def _clock(run: run_pb2.Run, now: float, view: RunView) -> str:
     """Says why the clock is stopped, and for how long if `view` has the events."""
     if text := clock_text(view, now):
@@ -92,19 +111,20 @@ def _clock(run: run_pb2.Run, now: float, view: RunView) -> str:
 
 def _question_lines(question: PendingQuestion, flag: str) -> Iterator[Line]:
     yield "", ""
-    yield f"{question.role} asks:", INPUT_REQUIRED
+    yield f"{question.role} asks:", TaskState.INPUT_REQUIRED
     yield from ((f"  {line}", "") for line in question.lines())
     yield f"To answer: {question.command(flag)}", ""
 
 
-def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
+def _task_lines(run: run_pb2.Run, now: float, view: RunView, calls: Mapping[tuple[str, int], Calls]) -> Iterator[Line]:
     width = max((4 * depth + len(_label(task, view)) for depth, task in in_order(run.tasks)), default=0)
     children = children_of(run.tasks)
 
     def branch(tasks: Sequence[run_pb2.Task], indent: str) -> Iterator[Line]:
         for number, task in enumerate(tasks, start=1):
             last = number == len(tasks)
-            text = "  ".join([f"{_label(task, view):<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
+            pieces = _task_pieces(run, task, now, view, calls.get((task.task_id, task.attempt), Calls()))
+            text = "  ".join([f"{_label(task, view):<{width - len(indent)}}", *pieces])
             yield f"{indent}{'└──' if last else '├──'} {text}", state_name(task.state)
             inner = indent + ("    " if last else "│   ")
             delegated = children.get(task.task_id, []) if task.task_id else []
@@ -161,12 +181,12 @@ def _note_lines(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Iterator
     yield from ((note, "") for note in notes if note != task.failure.message)
 
 
-def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView) -> Iterator[str]:
+def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView, calls: Calls) -> Iterator[str]:
     yield "reused" if is_reused(task) else state_name(task.state)
     task_view = view.tasks.get(task.task_id)
     if task.waiting_for:
         yield f"waiting for {task.waiting_for}"
-    elif task_view is not None and task_view.state == "working" and (waiting := view.waiting_for(task_view)):
+    elif task_view is not None and task_view.state == "working" and (waiting := waiting_text(view, task_view)):
         yield waiting
     needs_input = task.state == common_pb2.TASK_STATE_INPUT_REQUIRED
     if task.instance_id and not needs_input:
@@ -178,16 +198,16 @@ def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView
     elif task.HasField("start_time") and not needs_input:
         end = to_seconds(task.end_time) if task.HasField("end_time") else now
         yield duration(max(0.0, end - to_seconds(task.start_time)))
-    yield from _result_pieces(run, task, view)
+    yield from _result_pieces(run, task, view, calls)
 
 
-def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Iterator[str]:
+def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView, calls: Calls) -> Iterator[str]:
     task_view = view.tasks.get(task.task_id)
     if task_view is not None and task_view.checkpoint_bytes and not task_view.final:
         yield f"checkpoint of {task_view.checkpoint_bytes:,} bytes"
     if usage := _usage_text(task.usage):
         yield f"tokens {usage}"
-    if task_view is not None and not task_view.final and (so_far := _calls_text(task_view.calls)):
+    if so_far := _calls_text(calls):
         yield so_far
     if task.memory_version:
         yield f"memory v{task.memory_version}"
@@ -208,9 +228,7 @@ def _calls_text(calls: Calls) -> str:
     return f"{' and '.join(made)} so far{f', tokens {tokens}' if tokens else ''}"
 
 
-def _usage_text(usage: common_pb2.Usage) -> str:
+def _usage_text(usage: common_pb2.Usage | Usage) -> str:
     if not usage.input_tokens and not usage.output_tokens:
         return ""
-    cached = cached_text(usage.cached_input_tokens, usage.input_tokens)
-    tokens = f"{token_count(usage.input_tokens, usage)} in{cached}, {token_count(usage.output_tokens, usage)} out"
-    return ", ".join(filter(None, (tokens, cost_text(usage.cost_micro_usd))))
+    return ", ".join(filter(None, (tokens_text(usage), cost_text(usage.cost_micro_usd))))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from typing_extensions import override
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import RunView, TaskState, TaskView
 from archon.wire import to_seconds
 from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
-from archon_services.cli.render.questions import pending_question, question_of
+from archon_services.cli.render.questions import asked_question, pending_question
 from archon_services.cli.render.run_text import (
     clock_text,
     degraded_text,
@@ -21,7 +22,6 @@ from archon_services.cli.render.run_text import (
     task_notes,
     task_text,
 )
-from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, TaskView
 from archon_services.cli.render.task_tree import children_of, in_order
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ class QuietScreen(_NotesScreen):
 
     def __init__(self, flag: str = "") -> None:
         """`flag` is the option that suggested commands need to reach the orchestrator."""
-        self._flag = flag
+        self._flag, self._view = flag, RunView()
 
     @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        if (asked := question_of(event)) is not None:
-            question = pending_question(event.run_id, asked, event.approval_requested.result.role)
+        self._view.apply(event)
+        if (question := asked_question(self._view, event)) is not None:
             lines = (f"{question.role} asks:", *question.lines(), f"To answer: {question.command(self._flag)}")
             for line in lines:
                 print_stderr(strip_controls(line))
@@ -113,21 +113,19 @@ class LineScreen(_NotesScreen):
 
     @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        repeated = self._view.is_repeated_delegation(event)
         self._view.apply(event)
         if event.seq < self._since:
             return
         view = self._view
-        seconds = f"{max(0.0, to_seconds(event.time) - view.began):7.2f} s"
+        seconds = f"{max(0.0, to_seconds(event.time) - view.started):7.2f} s"
         task = view.tasks.get(event.task.task_id)
         if text := run_event_text(view, event):
             print_stderr(f"{seconds}  run {view.run_id} {strip_controls(text)}")
-        elif task is not None and (text := task_event_text(view, event, repeated=repeated)):
+        elif task is not None and (text := task_event_text(view, event)):
             depth = next(depth for depth, node in in_order(view.tasks.values()) if node is task)
-            width = _STEP_WIDTH if view.is_planned else _ROLE_WIDTH
+            width = _STEP_WIDTH if view.strategy == "plan" else _ROLE_WIDTH
             print_stderr(f"{seconds}  {'  ' * depth + task.label:<{width}} {strip_controls(text)}")
-            if question_of(event) is not None and task.question is not None:
-                question = task.question
+            if (question := asked_question(view, event)) is not None:
                 for line in filter(None, (question.schema_line, f"To answer: {question.command(self._flag)}")):
                     print_stderr(f"{'':26}{strip_controls(line)}")
 
@@ -178,16 +176,16 @@ class TreeScreen(_NotesScreen):
 def _head(view: RunView, now: float) -> Text:
     from rich.text import Text
 
-    state = view.display_state
+    state = view.state
     head = Text.assemble(("run ", "bold"), (view.run_id[:12], "bold"), "  ", (state, style_of(state)), "  ")
-    if view.began:
+    if view.started:
         head.append(duration(view.elapsed(now)), style="dim")
         if clock := clock_text(view, now):
-            head.append(f"  {clock}", style="dim" if view.ended else style_of(INPUT_REQUIRED))
+            head.append(f"  {clock}", style="dim" if view.ended else style_of(TaskState.INPUT_REQUIRED))
     if degraded := degraded_text(view):
         head.append(f"  {strip_controls(degraded)}", style="yellow")
-    if view.cancel_reason and not view.ended:
-        head.append(f"  cancelling: {view.cancel_reason}", style="yellow")
+    if view.cancel_requested and not view.ended:
+        head.append(f"  cancelling: {view.cancel_reason or 'no reason given'}", style="yellow")
     return head
 
 
@@ -198,11 +196,12 @@ def _add_tasks(branch: Tree, view: RunView, children: Mapping[str, list[TaskView
         node = branch.add(_task_line(view, task))
         for note in [*task_notes(task)][-_NOTES:]:
             node.add(Text(strip_controls(note), style="yellow"))
-        if task.state == INPUT_REQUIRED and task.question is not None:
-            lines = [*task.question.lines()]
+        if task.state == TaskState.INPUT_REQUIRED and task.question is not None:
+            question = pending_question(view.run_id, task.question)
+            lines = [*question.lines()]
             for line in (*lines[:_QUESTION_LINES], *(["…"] if lines[_QUESTION_LINES:] else [])):
-                node.add(Text(strip_controls(line), style=style_of(INPUT_REQUIRED)))
-            node.add(Text(strip_controls(f"To answer from another terminal: {task.question.command(flag)}")))
+                node.add(Text(strip_controls(line), style=style_of(TaskState.INPUT_REQUIRED)))
+            node.add(Text(strip_controls(f"To answer from another terminal: {question.command(flag)}")))
         if task.state == "working":
             style = "dim italic" if task.thinking else "dim"
             for line in _last_lines(task.thinking or task.text):
@@ -214,7 +213,7 @@ def _task_line(view: RunView, task: TaskView) -> RenderableType:
     from rich.text import Text
 
     style = style_of(task.state)
-    width = _STEP_WIDTH if view.is_planned else _ROLE_WIDTH
+    width = _STEP_WIDTH if view.strategy == "plan" else _ROLE_WIDTH
     label = f"{task.label:<{width}}"
     line = Text.assemble((_MARKS.get(task.state, "·"), style), " ", (label, "bold"), " ", no_wrap=True)
     line.append(strip_controls(task_text(view, task)), style=style if task.state != "completed" else "")

@@ -8,18 +8,13 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
+from archon.run_view import Delegation, LastFailure, Outcome, Question, RunView, TaskState, TaskView, WaitKind
+from archon.run_view.convert import is_tool_call
 from archon.wire import policy_from_proto
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
-from archon_services.cli.render.questions import decision_text, parts_text, timed_out_text, truncate
-from archon_services.cli.render.run_view import (
-    INPUT_REQUIRED,
-    INSUFFICIENT_BUDGET,
-    RunView,
-    TaskView,
-    is_tool_call,
-    rejected_delegation_text,
-    repeated_delegation_text,
-)
+from archon_services.cli.render.questions import decision_text, timed_out_text, truncate
+
+INSUFFICIENT_BUDGET: Final = "budget request denied: not enough left"
 
 _QUESTION_SHOWN: Final = 400
 """Characters of a question in an event line; `archon show` and `archon respond` print all of it."""
@@ -31,26 +26,30 @@ _STEP_SHOWN: Final = 60
 
 def task_text(view: RunView, task: TaskView) -> str:
     """Returns state, duration, tokens, cost and instance of a task, as far as they are known."""
-    pieces = ["reused" if task.reused else view.waiting_for(task) or task.state]
-    dispatched = bool(task.instance) and task.state not in ("submitted", INPUT_REQUIRED)
-    if dispatched and not task.final:
-        pieces.append(f"on {task.instance}")
+    attempt, usage = task.attempt, task.usage
+    pieces = ["reused" if task.reused else waiting_text(view, task) or task.state]
+    waits = task.state in (TaskState.SUBMITTED, TaskState.INPUT_REQUIRED)
+    instance = attempt.instance_id if attempt is not None and not waits else ""
+    if instance and not task.final:
+        pieces.append(f"on {instance}")
     if task.tool_calls and not task.final:
         pieces.append(f"calling {' and '.join(dict.fromkeys(task.tool_calls.values()))}")
-    if task.attempt > 1:
-        pieces.append(f"attempt {task.attempt}")
-    if task.final and task.began:
-        pieces.append(duration(max(0.0, task.ended - task.began)))
-    if task.tokens:
-        pieces.append(f"{task.tokens} tokens")
-    if cost := cost_text(task.usage.cost_micro_usd):
+    if attempt is not None and attempt.number > 1:
+        pieces.append(f"attempt {attempt.number}")
+    if task.final and attempt is not None:
+        pieces.append(duration(max(0.0, task.ended - attempt.started)))
+    if usage.output_tokens or task.written:
+        tokens = usage.output_tokens or -(-task.written // 4)
+        pieces.append(f"{'' if usage.output_tokens and not usage.estimated else '~'}{tokens:,} tokens")
+    if cost := cost_text(usage.cost_micro_usd):
         pieces.append(cost)
     if task.version:
         pieces.append(f"memory v{task.version}")
-    if dispatched and task.final:
-        pieces.append(f"on {task.instance}")
-    if task.final and task.context:
-        pieces.append(f"context: {', '.join(task.context)}")
+    if instance and task.final:
+        pieces.append(f"on {instance}")
+    if task.final and attempt is not None and attempt.given:
+        roles = (f"{role} (session)" if earlier else role for role, earlier in attempt.given)
+        pieces.append(f"context: {', '.join(roles)}")
     if task.checkpoint_bytes and not task.final:
         pieces.append(f"checkpoint of {task.checkpoint_bytes:,} bytes")
     if task.step is not None and not task.final:
@@ -58,50 +57,70 @@ def task_text(view: RunView, task: TaskView) -> str:
     return "  ".join(pieces)
 
 
+def waiting_text(view: RunView, task: TaskView) -> str:
+    """Returns what blocks the task, starting with "waiting for"; empty if nothing does."""
+    if (wait := view.waiting_for(task)) is None:
+        return ""
+    texts = {
+        WaitKind.PERSON: "waiting for input",
+        WaitKind.RESUME: "waiting for the run to be resumed",
+        WaitKind.INSTANCE: f"waiting for an instance of {task.role}",
+    }
+    return texts.get(wait.kind, f"waiting for {' and '.join(wait.names)}")
+
+
 def task_notes(task: TaskView) -> Iterator[str]:
     """Yields exceptional events of a task: failures, rejected delegations, answered questions."""
-    yield from task.notes
-    if task.stop_reason and not task.final:
-        yield f"stopping: {task.stop_reason}"
-    if task.last_failure:
-        yield task.last_failure
+    yield from map(_note_text, task.notes)
+    if task.stopping is not None and not task.final:
+        yield _stopping_text(task)
+    if task.last_failure is not None:
+        yield failure_text(task.last_failure)
 
 
-def task_event_text(view: RunView, event: run_pb2.RunEvent, *, repeated: bool) -> str:
-    """Describes an event of a task in one line; empty if it is not worth a line.
+def failure_text(last: LastFailure) -> str:
+    """Describes what happened to a task, or to its last attempt."""
+    message = last.failure.message
+    texts = {
+        Outcome.LOST: f"{last.instance_id} lost: {message}",
+        Outcome.GIVEN_BACK: f"given back: {message}",
+        Outcome.REJECTED: f"rejected by {last.instance_id}: {message}",
+        Outcome.RETRIED: f"failed, retry in {duration(last.retry_delay)}: {message}",
+        Outcome.WORKING: INSUFFICIENT_BUDGET,
+    }
+    return texts.get(last.outcome, message)
 
-    `view` has the event applied; `repeated` is `RunView.is_repeated_delegation` from before.
-    """
+
+def task_event_text(view: RunView, event: run_pb2.RunEvent) -> str:
+    """Describes an event of a task in one line; empty if it is not worth a line. `view` has the event applied."""
     task = view.tasks[event.task.task_id]
     match event.WhichOneof("event"):
         case "delegated":
-            return _delegated_text(event.delegated, repeated=repeated)
-        case "delegation_cancelled":
-            return task.notes[-1]
+            return _delegated_text(task, event.delegated)
+        case "delegation_cancelled" | "question_timed_out":
+            return _note_text(task.notes[-1])
         case "budget_reserved":
             budget = budget_text(event.budget_reserved.budget)
             return f"reserved another {budget} of the budget" if budget else INSUFFICIENT_BUDGET
-        case "input_requested":
-            return f"question: {truncate(parts_text(event.input_requested.prompt), _QUESTION_SHOWN)}"
-        case "approval_requested":
-            return f"approval: {truncate(parts_text(event.approval_requested.prompt), _QUESTION_SHOWN)}"
-        case "question_timed_out":
-            return timed_out_text(event.question_timed_out)
-        case "input_given":
-            return f"answered{_by(event.input_given.identity)}: {decision_text(event.input_given)}"
+        case "input_requested" | "approval_requested" as kind:
+            noun = "approval" if kind == "approval_requested" else "question"
+            return f"{noun}: {truncate(task.questions[-1].text, _QUESTION_SHOWN)}"
+        case "input_given" if isinstance(question := task.notes[-1], Question):
+            return f"answered{_by(question.identity)}: {decision_text(question)}"
         case "checkpoint":
             return f"saved a checkpoint of {task.checkpoint_bytes:,} bytes"
         case "tool_event":
             return _tool_text(event.tool_event)
         case "task_state" if event.task_state.stopping:
-            return f"stopping: {task.stop_reason}"
+            return _stopping_text(task)
         case "item_published":
             policy = policy_from_proto(event.item_published.policy)
             return f"published an item ({policy.replace('_', ' ')})"
         case "published":
             return f"published to shared memory, v{task.version}"
         case "task_state" | "dispatched" | "result" | "lost" | "rejected" | "retry":
-            return "  ".join(filter(None, (task_text(view, task), task.last_failure)))
+            failure = failure_text(task.last_failure) if task.last_failure is not None else ""
+            return "  ".join(filter(None, (task_text(view, task), failure)))
     return ""
 
 
@@ -109,7 +128,7 @@ def run_event_text(view: RunView, event: run_pb2.RunEvent) -> str:
     """Describes an event of the run itself; empty if it is not worth a line. `view` has the event applied."""
     match event.WhichOneof("event"):
         case "cancel_requested":
-            return f"cancelling: {view.cancel_reason}"
+            return f"cancelling: {event.cancel_requested.reason or 'no reason given'}"
         case "paused":
             return f"paused{_by(event.paused.identity)}"
         case "resumed":
@@ -139,7 +158,8 @@ def stop_reasons(*, waiting: bool, paused: bool) -> str:
 
 def degraded_text(view: RunView) -> str:
     """Says that the run continues without its session context, and why; empty if it has it."""
-    return f"without session context: {view.session_context_failure}" if view.session_context_failure else ""
+    failure = view.session_context_failure
+    return f"without session context: {failure.message}" if failure is not None else ""
 
 
 def budget_text(budget: common_pb2.Budget) -> str:
@@ -163,11 +183,29 @@ def _planned_text(planned: run_pb2.Planned) -> str:
     return f"plan {plan.revision} {verb}{reason}: {steps}{changes}"
 
 
-def _delegated_text(delegated: run_pb2.Delegated, *, repeated: bool) -> str:
-    if delegated.HasField("failure"):
-        return rejected_delegation_text(delegated)
-    if repeated:
-        return repeated_delegation_text(delegated)
+def _note_text(note: Question | Delegation) -> str:
+    """Describes a question that was answered or timed out, or a delegation that was refused, repeated or cancelled."""
+    if isinstance(note, Question):
+        if note.answer is None:
+            return timed_out_text(note)
+        question = f"question: {truncate(note.text)}  " if note.asked else ""
+        return f"{question}answer: {decision_text(note)}"
+    if note.cancelled:
+        return f"delegation to {note.role} cancelled" if note.child_task_id else "delegation cancelled"
+    if note.refusal is not None:
+        return f"delegation to {note.role} rejected: {note.refusal.message}"
+    return f"delegates to {note.role} again: reuses the existing task"
+
+
+def _stopping_text(task: TaskView) -> str:
+    reason = task.stopping.message if task.stopping is not None else ""
+    return f"stopping: {reason or 'no longer needed'}"
+
+
+def _delegated_text(task: TaskView, delegated: run_pb2.Delegated) -> str:
+    delegation = task.attempt.delegations[-1] if task.attempt is not None and task.attempt.delegations else None
+    if delegation is not None and (delegation.refusal is not None or delegation.repeated):
+        return _note_text(delegation)
     text = truncate(" ".join(part.text for part in delegated.input))
     return f"delegates to {delegated.role}" + (f": {text}" if text else "")
 

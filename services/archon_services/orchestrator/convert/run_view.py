@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import question_pb2
+from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.channel import MAX_RECEIVE_BYTES
 from archon.errors import ResourceExhausted
+from archon.run_view.usage import COUNTS
 from archon.telemetry.trace_parent import TraceParent
 from archon.wire import set_seconds
 from archon_mesh.core.run import RunState, Task
@@ -17,7 +18,6 @@ from archon_mesh.core.run.effects import want_of
 from archon_mesh.core.run.events import ApprovalRequested, Planned
 from archon_mesh.core.run.question import ClosedQuestion
 from archon_mesh.core.run.types import Requirement, TaskState
-from archon_services.common.usage import add_usage
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.people import write_terms
 from archon_services.orchestrator.convert.plan import write_plan, write_planned
@@ -33,6 +33,9 @@ MAX_SHOWN_BYTES: Final = 64 * 1024
 
 MAX_CLOSED: Final = 100
 """The most closed questions of a run in a response; the newest are kept."""
+
+MAX_COUNT: Final = 2**53 - 1
+"""The largest number that every JSON reader keeps exactly."""
 
 
 Standing = Callable[[Requirement], tuple[int, int]]
@@ -76,7 +79,7 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
         if task.question and not run.ended:
             write_question(run, task, out.questions.add())
         if out.tasks[-1].HasField("usage"):
-            add_usage(out.usage, out.tasks[-1].usage)
+            _add_usage(out.usage, out.tasks[-1].usage)
         if isinstance(task.payload, agent_pb2.TaskResult) and task.result_seq in run.answer_seqs:
             answer = out.answers.add(role=task.role, task_id=task.task_id, step_id=task.step_id)
             answer.parts.MergeFrom(task.payload.output)
@@ -144,9 +147,18 @@ def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing
     held = task.held.payload if task.held is not None and task.held.failure is None else None
     for result in (*task.questions, *task.failures, held, task.payload):
         if isinstance(result, agent_pb2.TaskResult) and result.HasField("usage"):
-            add_usage(out.usage, result.usage)
+            _add_usage(out.usage, result.usage)
     if task.failure is not None:
         out.failure.CopyFrom(failure_to_proto(task.failure))
+
+
+def _add_usage(total: common_pb2.Usage, usage: common_pb2.Usage) -> None:
+    """Adds counts, which agents report themselves; the sum stays within what a field holds."""
+    for name in COUNTS:
+        if count := getattr(usage, name):
+            setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, count)))
+    if usage.estimated:
+        total.estimated = True
 
 
 def _waiting_for(run: RunState, task: Task, standing: Standing | None) -> str:

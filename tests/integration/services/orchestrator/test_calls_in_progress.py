@@ -38,9 +38,9 @@ async def test_calls_of_an_attempt_are_shown_before_it_ends(mesh: Mesh, troupe: 
         return await recorded() == ["m", "look"]
 
     await eventually(both)
-    run, view = await _get(Target(mesh.orchestrator.address, mesh.memory.address), handle.run_id)
+    run, view, calls = await _get(Target(mesh.orchestrator.address, mesh.memory.address), handle.run_id)
     assert not run.HasField("end_time")
-    (line,) = [text for text, _ in run_report(run, time.time(), view) if role in text and "──" in text]
+    (line,) = [text for text, _ in run_report(run, time.time(), view, calls=calls) if role in text and "──" in text]
     assert "1 model call and 1 tool call so far, tokens 120 in, 7 out" in line
     may_end.set()
     await handle.result(timeout=20)

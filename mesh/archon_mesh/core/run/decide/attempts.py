@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archon.failure_kinds import GIVEN_BACK
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.context import context_of
@@ -11,7 +12,7 @@ from archon_mesh.core.run.decide.task_end import fail
 from archon_mesh.core.run.decide.termination import then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import DRAINING, GIVEN_BACK, Failure, TaskState, quantize
+from archon_mesh.core.run.types import DRAINING, Failure, TaskState, quantize
 
 
 def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archon.failure_kinds import RetryAdvice
+from archon.failure_kinds import GIVEN_BACK, RetryAdvice
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
@@ -12,7 +12,6 @@ from archon_mesh.core.run.task import PublishedItem, Task
 from archon_mesh.core.run.types import (
     CONVERSATION_MOVED,
     DRAINING,
-    GIVEN_BACK,
     NOTHING,
     PLAN_FAILED,
     RESULT_REFUSED,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.json_text import json_object
+from archon.run_view import Usage, convert
 from archon.wire import to_seconds
-from archon_services.cli.render.waterfall.spans import Span, SpanKind, Spent
+from archon_services.cli.render.waterfall.spans import Span, SpanKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Call:
     target: str
     start: float
     end: float
-    spent: Spent = field(default_factory=Spent)
+    spent: Usage = field(default_factory=Usage)
     status: str = ""
     detail: str = ""
 
@@ -36,7 +37,7 @@ class Call:
 def read_call(record: RunRecord) -> Call:
     """Returns the call of a record."""
     start = to_seconds(record.start_time)
-    spent = Spent.of(record.usage)
+    spent = convert.usage(record.usage)
     failed, detail = _failure(record.response_json)
     return Call(
         record.task.task_id,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from archon_services.cli.render.waterfall.spans import Span, Spent, Waterfall
+from archon.run_view import Usage
+from archon_services.cli.render.waterfall.spans import Span, Waterfall
 from archon_services.cli.render.waterfall.totals import totals
 
 
@@ -63,7 +64,7 @@ def _span(span: Span, origin: float, critical: set[int]) -> dict[str, Any]:
     }
 
 
-def _spent(spent: Spent) -> dict[str, Any]:
+def _spent(spent: Usage) -> dict[str, Any]:
     return {
         "input_tokens": spent.input_tokens,
         "output_tokens": spent.output_tokens,

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from archon.run_view import Attempt, RunView, TaskState, TaskView
+from archon_services.cli.render.state_names import task_label
 from archon_services.cli.render.waterfall.spans import Span, SpanKind
-from archon_services.cli.render.waterfall.timeline import AttemptTimes, TaskTimes, Timeline
 
 PERSON: Final = "for a person"
 PAUSED: Final = "for the run to be resumed"
@@ -20,16 +21,15 @@ _Interval = tuple[float, float]
 class IdleTimes:
     """The reasons why a task was idle. What is open lasts until `end`, in seconds since the epoch."""
 
-    def __init__(self, timeline: Timeline, task: TaskTimes, end: float) -> None:
+    def __init__(self, view: RunView, task: TaskView, end: float) -> None:
         self._task = task
-        self._asked: list[_Interval] = [(each.start, each.end or end) for each in task.questions]
-        self._paused: list[_Interval] = [(begin, until or end) for begin, until in timeline.pauses]
-        known = [timeline.tasks[task_id] for task_id in timeline.predecessors(task.task_id)]
-        by_edges = not task.step_id and not task.parent_task_id
-        self._predecessors = timeline.upstream_roles(task.role) if by_edges else [each.label for each in known]
+        self._asked: list[_Interval] = [(question.asked, question.ended or end) for question in task.questions]
+        self._paused: list[_Interval] = [(pause.started, pause.ended or end) for pause in view.pauses]
+        known = view.predecessors(task)
+        self._predecessors = list(map(task_label, known))
         self._ready = max((_completed(each, end) for each in known), default=task.created)
 
-    def between(self, start: float, end: float, previous: AttemptTimes | None) -> Iterator[Span]:
+    def between(self, start: float, end: float, previous: Attempt | None) -> Iterator[Span]:
         """Yields a span for each reason from `start` to `end`; `previous` is the attempt before."""
         retry_time = previous.retry_time if previous is not None else 0.0
         moments = {start, end, self._ready, retry_time}
@@ -41,7 +41,7 @@ class IdleTimes:
             if spans and (spans[-1].kind, spans[-1].detail) == (kind, reason):
                 spans[-1].end = until
             else:
-                spans.append(Span(kind, self._task.label, begin, until, "", reason, self._task.task_id))
+                spans.append(Span(kind, task_label(self._task), begin, until, "", reason, self._task.task_id))
         yield from spans
 
     def _reason(self, time: float, retry_time: float) -> tuple[SpanKind, str]:
@@ -58,6 +58,6 @@ def _within(time: float, intervals: Sequence[_Interval]) -> bool:
     return any(begin <= time < until for begin, until in intervals)
 
 
-def _completed(task: TaskTimes, end: float) -> float:
+def _completed(task: TaskView, end: float) -> float:
     """Returns when a predecessor completed; `end` if it has not."""
-    return task.ended if task.state == "completed" and task.ended else end
+    return task.ended if task.state is TaskState.COMPLETED and task.ended else end

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from archon.run_view import Usage
 from archon_services.cli.render.output import one_line
-from archon_services.cli.render.waterfall.spans import TIME_OF, Mark, Span, SpanKind, Spent, TimeKind, Waterfall
+from archon_services.cli.render.waterfall.spans import TIME_OF, Mark, Span, SpanKind, TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, segments
 
 _IDLE: Final = (SpanKind.WAITING, SpanKind.QUEUE)
@@ -103,7 +104,7 @@ def _status(span: Span) -> str:
     return "" if span.status == "completed" else f" ({span.status})"
 
 
-def token_texts(spent: Spent) -> tuple[str, str]:
+def token_texts(spent: Usage) -> tuple[str, str]:
     """Returns the tokens in and out in short form, with `~` if estimated; empty if there are none."""
     if not spent.input_tokens and not spent.output_tokens:
         return "", ""

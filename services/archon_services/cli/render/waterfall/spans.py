@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from archon.api.common.v1 import common_pb2
-from archon_services.cli.render.output import cached_text
+from archon.run_view import Usage
+from archon_services.cli.render.run_summary import tokens_text
 
 
 class TimeKind(StrEnum):
@@ -50,43 +50,6 @@ TIME_OF: Final = {
 """What the time of a span is spent on where no child explains it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Tokens and cost (in millionths of a US dollar); `estimated` if the provider did not report the tokens."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_micro_usd: int = 0
-    estimated: bool = False
-    cached_input_tokens: int = 0
-
-    @classmethod
-    def of(cls, usage: common_pb2.Usage) -> Spent:
-        """Returns what a usage says."""
-        return cls(
-            usage.input_tokens, usage.output_tokens, usage.cost_micro_usd, usage.estimated, usage.cached_input_tokens
-        )
-
-    @property
-    def tokens(self) -> str:
-        """The tokens as text, with the share that providers read from their caches; empty if there are none."""
-        if not self.input_tokens and not self.output_tokens:
-            return ""
-        mark = "~" if self.estimated else ""
-        cached = cached_text(self.cached_input_tokens, self.input_tokens)
-        return f"{mark}{self.input_tokens:,} tokens in{cached}, {mark}{self.output_tokens:,} out"
-
-    def __add__(self, other: Spent) -> Spent:
-        """Returns both together."""
-        return Spent(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cost_micro_usd + other.cost_micro_usd,
-            self.estimated or other.estimated,
-            self.cached_input_tokens + other.cached_input_tokens,
-        )
-
-
 @dataclass(slots=True)
 class Span:
     """One span. `children` lie within it, except for the tasks below a delegation, which may outlive their caller."""
@@ -103,7 +66,7 @@ class Span:
     task_id: str = ""
     attempt: int = 0
     instance: str = ""
-    spent: Spent = field(default_factory=Spent)
+    spent: Usage = field(default_factory=Usage)
     children: list[Span] = field(default_factory=list)
     number: int = 0
     """Position in the tree, from 1, parents first."""
@@ -112,6 +75,11 @@ class Span:
     def seconds(self) -> float:
         """Its duration."""
         return max(0.0, self.end - self.start)
+
+    @property
+    def tokens(self) -> str:
+        """The tokens in and out as text; empty if there are none."""
+        return tokens_text(self.spent, " tokens") if self.spent.input_tokens or self.spent.output_tokens else ""
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Span]]:
         """Yields this span and all below it with their depths, parents first."""

@@ -1,12 +1,11 @@
-"""The timeline of a run whose events have been deleted: as far as the run itself tells it."""
+"""The view of a run whose events have been deleted: as far as the run itself tells it."""
 
 from __future__ import annotations
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import Attempt, Outcome, RunView, TaskView, convert
 from archon.wire import to_seconds
-from archon_services.cli.render.run_view import is_reused, state_name, strategy_name
-from archon_services.cli.render.waterfall.spans import Spent
-from archon_services.cli.render.waterfall.timeline import FINAL, AttemptTimes, TaskTimes, Timeline
+from archon_services.cli.render.state_names import is_reused
 
 DELETED = (
     "the events and call records of this run have been deleted: only the last attempt of each task is known; earlier "
@@ -14,39 +13,27 @@ DELETED = (
 )
 
 
-def timeline_of(run: run_pb2.Run) -> Timeline:
-    """Returns the timeline from GetRun alone."""
-    timeline = Timeline()
-    timeline.run_id, timeline.strategy = run.run_id, strategy_name(run.strategy)
-    timeline.started, timeline.state = to_seconds(run.create_time), state_name(run.state)
-    timeline.ended = to_seconds(run.end_time) if run.HasField("end_time") else 0.0
-    timeline.detail = run.failure.message
+def view_of(run: run_pb2.Run) -> RunView:
+    """Returns the view from GetRun alone."""
+    view = RunView(run.run_id, convert.strategy_name(run.strategy), convert.task_state(run.state))
+    view.started, view.failure = to_seconds(run.create_time), convert.failure(run.failure)
+    view.ended = to_seconds(run.end_time) if run.HasField("end_time") else 0.0
     if run.strategy != run_pb2.STRATEGY_AGENT:
-        timeline.edges = [(edge.upstream, edge.downstream) for edge in run.edges]
+        view.edges = [(edge.upstream, edge.downstream) for edge in run.edges]
     for task in run.tasks:
-        timeline.tasks[task.task_id] = _task(task, timeline)
-    return timeline
+        view.tasks[task.task_id] = _task(task, view)
+    return view
 
 
-def _task(task: run_pb2.Task, timeline: Timeline) -> TaskTimes:
-    state = state_name(task.state)
+def _task(task: run_pb2.Task, view: RunView) -> TaskView:
     started = to_seconds(task.start_time) if task.HasField("start_time") else 0.0
-    ended = to_seconds(task.end_time) if task.HasField("end_time") else timeline.ended
-    created = started if task.parent_task_id and started else timeline.started
-    times = TaskTimes(task.task_id, task.role, task.parent_task_id, created, ended, state, task.failure.message)
-    times.reused = is_reused(task)
-    times.step_id, times.named_predecessors = task.step_id, tuple(task.predecessors)
-    if started and not times.reused:
-        status = state if state in FINAL else ("canceled" if timeline.ended else state)
-        times.attempts.append(
-            AttemptTimes(
-                task.attempt,
-                task.instance_id,
-                started,
-                ended,
-                status,
-                task.failure.message,
-                Spent.of(task.usage),
-            )
-        )
-    return times
+    created = started if task.parent_task_id and started else view.started
+    out = TaskView(task.task_id, task.role, created, task.parent_task_id, task.step_id)
+    out.predecessors, out.state, out.reused = tuple(task.predecessors), convert.task_state(task.state), is_reused(task)
+    out.ended = to_seconds(task.end_time) if task.HasField("end_time") else view.ended
+    if started and not out.reused:
+        outcome = Outcome(out.state) if out.final else Outcome.CANCELED
+        attempt = Attempt(task.attempt, task.instance_id, started, out.ended, outcome, convert.failure(task.failure))
+        attempt.usage = convert.usage(task.usage)
+        out.attempts.append(attempt)
+    return out

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
 from archon_services.cli.render.waterfall.rows import Row, mark_lines, path_segments, rows_of, token_texts
-from archon_services.cli.render.waterfall.spans import PathStep, Spent, TimeKind, Waterfall
+from archon_services.cli.render.waterfall.spans import PathStep, Span, TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, Total, totals
 
 MAX_ROWS: Final = 2_000
@@ -115,7 +115,7 @@ def waterfall_svg(waterfall: Waterfall) -> str:
 
 def _head(waterfall: Waterfall) -> Iterator[str]:
     root = waterfall.root
-    pieces = [root.status, waterfall.strategy, duration(root.seconds), _spent(root.spent)]
+    pieces = [root.status, waterfall.strategy, duration(root.seconds), _spent(root)]
     yield _text(_MARGIN, 32, f"Run {one_line(waterfall.run_id, 40)}", "head")
     yield _text(_MARGIN, 54, " · ".join(filter(None, pieces)), "dim")
     if root.detail:
@@ -177,7 +177,7 @@ def _row(waterfall: Waterfall, row: Row, steps: list[PathStep], top: int) -> Ite
 
 def _title(row: Row) -> str:
     span = row.span
-    pieces = [row.label, span.instance, row.detail, duration(span.seconds), _spent(span.spent)]
+    pieces = [row.label, span.instance, row.detail, duration(span.seconds), _spent(span)]
     return one_line(", ".join(filter(None, pieces)), _DETAIL_CHARS)
 
 
@@ -224,8 +224,8 @@ def _footnotes(waterfall: Waterfall, top: int) -> Iterator[str]:
         yield _text(430, top + 24 * number, one_line(line, 120), "dim", line)
 
 
-def _spent(spent: Spent) -> str:
-    return ", ".join(filter(None, (spent.tokens, cost_text(spent.cost_micro_usd))))
+def _spent(span: Span) -> str:
+    return ", ".join(filter(None, (span.tokens, cost_text(span.spent.cost_micro_usd))))
 
 
 def _extent(waterfall: Waterfall, start: float, end: float) -> tuple[float, float]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
+from archon.run_view import Usage
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
 from archon_services.cli.render.waterfall.rows import CHARACTERS, Row, mark_lines, path_segments, rows_of, token_texts
-from archon_services.cli.render.waterfall.spans import Spent, TimeKind, Waterfall
+from archon_services.cli.render.waterfall.spans import TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, totals
 
 MIN_WIDTH: Final = 60
@@ -89,7 +90,7 @@ def _first(rows: Iterator[Row]) -> tuple[list[Row], int]:
 def _head(waterfall: Waterfall, width: int) -> Iterator[Line]:
     root = waterfall.root
     pieces = [f"run {waterfall.run_id}", root.status, waterfall.strategy, duration(root.seconds)]
-    pieces += [root.spent.tokens, cost_text(root.spent.cost_micro_usd)]
+    pieces += [root.tokens, cost_text(root.spent.cost_micro_usd)]
     line = ""
     for piece in filter(None, pieces):  # a piece that does not fit begins the next line
         if line and len(line) + 2 + len(piece) > width:
@@ -131,7 +132,7 @@ def _axis(waterfall: Waterfall, columns: _Columns) -> Line:
     return [(line + (f"  {'cost':>{columns.cost}}" if columns.cost else ""), "bold")]
 
 
-def _line(columns: _Columns, mark: str, label: str, bar: Line, time: str = "", spent: Spent | None = None) -> Line:
+def _line(columns: _Columns, mark: str, label: str, bar: Line, time: str = "", spent: Usage | None = None) -> Line:
     name = one_line(label, columns.name, indent=True)
     line: Line = [(f"{mark:1} {name:<{columns.name}}  ", "bold" if mark else ""), *bar]
     numbers = f"  {time:>{columns.time}}"

@@ -1,4 +1,4 @@
-"""Builds the waterfall of a run from its timeline and its recorded calls."""
+"""Builds the waterfall of a run from its view and its recorded calls."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from archon.run_view import Attempt, Delegation, Failure, RunView, TaskView, Usage
 from archon_services.cli.render.output import counted
-from archon_services.cli.render.run_view import INPUT_REQUIRED
+from archon_services.cli.render.run_text import INSUFFICIENT_BUDGET
+from archon_services.cli.render.state_names import task_label
 from archon_services.cli.render.waterfall.calls import Call
 from archon_services.cli.render.waterfall.critical_path import critical_path
 from archon_services.cli.render.waterfall.idle import IdleTimes
-from archon_services.cli.render.waterfall.spans import Span, SpanKind, Spent, Waterfall
-from archon_services.cli.render.waterfall.timeline import FINAL, AttemptTimes, DelegationTimes, TaskTimes, Timeline
+from archon_services.cli.render.waterfall.spans import Mark, Span, SpanKind, Waterfall
 
 IN_PROGRESS: Final = "the run is in progress: the calls of an attempt appear when it has ended, delegated or asked"
 
@@ -21,25 +22,25 @@ _SKEW: Final = 0.005
 """Seconds by which the times of two clocks may differ without a note."""
 
 
-def waterfall(timeline: Timeline, calls: Iterable[Call], now: float, notes: Sequence[str] = ()) -> Waterfall:
+def waterfall(view: RunView, calls: Iterable[Call], now: float, notes: Sequence[str] = ()) -> Waterfall:
     """Returns the waterfall. What is in progress ends at `now`, in seconds since the epoch; `notes` come first."""
-    builder = _Builder(timeline, calls, now)
+    builder = _Builder(view, calls, now)
     root = builder.root()
     for number, (_, span) in enumerate(root.walk(), start=1):
         span.number = number
     path = critical_path(root, builder.roots, builder.phases, builder.predecessors())
     notes = [*notes, *builder.notes()]
-    return Waterfall(timeline.run_id, timeline.strategy, root, path, list(timeline.marks), notes)
+    return Waterfall(view.run_id, view.strategy or "-", root, path, _marks(view), notes)
 
 
 class _Builder:
-    def __init__(self, timeline: Timeline, calls: Iterable[Call], now: float) -> None:
-        self._timeline = timeline
+    def __init__(self, view: RunView, calls: Iterable[Call], now: float) -> None:
+        self._view = view
         self._calls: dict[tuple[str, int], list[Call]] = defaultdict(list)
         for call in calls:
             self._calls[call.task_id, call.attempt].append(call)
-        self._end = timeline.ended or max(now, timeline.started)
-        self._delegations: list[tuple[DelegationTimes, Span]] = []
+        self._end = view.ended or max(now, view.started)
+        self._delegations: list[tuple[Delegation, Span]] = []
         self._shifted: dict[str, float] = {}
         """Seconds by which the calls of an instance were moved."""
         self.phases: dict[str, list[Span]] = {}
@@ -49,9 +50,10 @@ class _Builder:
 
     def root(self) -> Span:
         """Returns the span of the run. The attempts of a delegated task are below the delegation that created it."""
-        timeline = self._timeline
-        root = Span(SpanKind.RUN, timeline.run_id, timeline.started, self._end, _state(timeline), timeline.detail)
-        for task in timeline.tasks.values():
+        view = self._view
+        state, detail = "paused" if view.paused else view.state, (view.failure or Failure()).message
+        root = Span(SpanKind.RUN, view.run_id, view.started, self._end, state, detail)
+        for task in view.tasks.values():
             phases = self.phases[task.task_id] = self._phases(task)
             root.spent = sum((phase.spent for phase in phases), root.spent)
         nested = set()
@@ -65,52 +67,53 @@ class _Builder:
 
     def predecessors(self) -> dict[str, list[str]]:
         """Returns the ids of the tasks that a task waits for, by task id."""
-        timeline = self._timeline
-        return {task_id: found for task_id in timeline.tasks if (found := timeline.predecessors(task_id))}
+        view = self._view
+        return {id_: [task.task_id for task in view.predecessors(task)] for id_, task in view.tasks.items()}
 
     def notes(self) -> Iterator[str]:
         """Yields what is missing and what was corrected."""
         missing: dict[str, int] = defaultdict(int)
-        for task in self._timeline.tasks.values():
+        for task in self._view.tasks.values():
             for attempt in task.attempts:
                 recorded = sum(call.kind == "model" for call in self._calls.get((task.task_id, attempt.number), ()))
-                missing[task.role] += max(0, attempt.model_calls - recorded)
+                missing[task.role] += max(0, (attempt.usage or Usage()).model_calls - recorded)
         for role, count in missing.items():
             if count:
                 yield f"not recorded: {counted(count, 'model call')} of {role}; the time counts as the agent's own work"
         for instance, seconds in self._shifted.items():
             yield f"the calls of {instance} are moved by {seconds:+.3f} s: its clock differs from the orchestrator's"
-        if not self._timeline.ended:
+        if not self._view.ended:
             yield IN_PROGRESS
 
-    def _phases(self, task: TaskTimes) -> list[Span]:
+    def _phases(self, task: TaskView) -> list[Span]:
         if task.reused:
-            return [Span(SpanKind.ATTEMPT, task.label, task.created, task.created, "reused", "", task.task_id)]
-        idle = IdleTimes(self._timeline, task, self._end)
+            return [Span(SpanKind.ATTEMPT, task_label(task), task.created, task.created, "reused", "", task.task_id)]
+        idle = IdleTimes(self._view, task, self._end)
         phases: list[Span] = []
         since, previous = task.created, None
         for attempt in task.attempts:
-            phases += idle.between(since, attempt.start, previous)
+            phases += idle.between(since, attempt.started, previous)
             phases.append(self._attempt(task, attempt))
             since, previous = phases[-1].end, attempt
-        if previous is None or previous.end:
+        if previous is None or previous.ended:
             phases += idle.between(since, task.ended or self._end, previous)
         return phases
 
-    def _attempt(self, task: TaskTimes, attempt: AttemptTimes) -> Span:
-        end = max(attempt.start, attempt.end or task.ended or self._end)
-        span = Span(SpanKind.ATTEMPT, task.label, attempt.start, end, attempt.status, attempt.detail, task.task_id)
-        span.attempt, span.instance = attempt.number, attempt.instance
+    def _attempt(self, task: TaskView, attempt: Attempt) -> Span:
+        end = max(attempt.started, attempt.ended or task.ended or self._end)
+        label, detail = task_label(task), _detail(attempt)
+        span = Span(SpanKind.ATTEMPT, label, attempt.started, end, attempt.outcome, detail, task.task_id)
+        span.attempt, span.instance = attempt.number, attempt.instance_id
         calls = self._moved(self._calls.get((task.task_id, attempt.number), []), span)
-        span.spent = attempt.spent if attempt.spent is not None else sum((call.spent for call in calls), Spent())
+        span.spent = attempt.usage if attempt.usage is not None else sum((call.spent for call in calls), Usage())
         children = [call.span() for call in calls]
         for delegation in attempt.delegations:
             children.append(self._delegation(delegation, span))
             self._delegations.append((delegation, children[-1]))
-        for question in attempt.questions:
-            status = "answered" if question.end else "open"
-            end = question.end or span.end
-            children.append(Span(SpanKind.QUESTION, "question", question.start, end, status, "", task.task_id))
+        for question in (each for each in task.questions if each.continues and each.attempt == attempt.number):
+            status = "answered" if question.ended else "open"
+            end = question.ended or span.end
+            children.append(Span(SpanKind.QUESTION, "question", question.asked, end, status, "", task.task_id))
         for child in children:
             child.start = min(max(child.start, span.start), span.end)
             child.end = min(max(child.end, child.start), span.end)
@@ -129,29 +132,43 @@ class _Builder:
         self._shifted[attempt.instance] = shift
         return [replace(call, start=call.start + shift, end=call.end + shift) for call in calls]
 
-    def _delegation(self, delegation: DelegationTimes, parent: Span) -> Span:
-        child = self._timeline.tasks.get(delegation.child_task_id)
-        span = Span(SpanKind.DELEGATION, delegation.role, delegation.start, parent.end, "working")
+    def _delegation(self, delegation: Delegation, parent: Span) -> Span:
+        child = self._view.tasks.get(delegation.child_task_id)
+        span = Span(SpanKind.DELEGATION, delegation.role, delegation.started, parent.end, "working")
         span.task_id = delegation.child_task_id
-        if delegation.refusal:
-            span.end, span.status, span.detail = delegation.start, "refused", delegation.refusal
+        if delegation.refusal is not None:
+            span.end, span.status, span.detail = delegation.started, "refused", delegation.refusal.message or "refused"
             return span
-        if delegation.end:
-            span.end, span.status = delegation.end, "cancelled"
+        if delegation.cancelled:
+            span.end, span.status = delegation.cancelled, "cancelled"
         elif child is not None and child.ended:
-            span.end, span.status = max(delegation.start, child.ended), child.state
+            span.end, span.status = max(delegation.started, child.ended), child.state
         if delegation.repeated:
             span.detail = "reuses the task of an earlier delegation"
         return span
 
 
-def _state(timeline: Timeline) -> str:
-    """The state of the run; if it has not ended, from its tasks."""
-    if timeline.ended:
-        return timeline.state
-    if timeline.pauses and not timeline.pauses[-1][1]:
-        return "paused"
-    tasks = timeline.tasks.values()
-    if any(task.state == INPUT_REQUIRED for task in tasks if task.state not in FINAL):
-        return INPUT_REQUIRED
-    return "working" if any(task.attempts for task in tasks) else "submitted"
+def _detail(attempt: Attempt) -> str:
+    """Why the attempt ended as it did, or what is known of it so far."""
+    if attempt.failure is not None and attempt.failure.message:
+        return attempt.failure.message
+    if attempt.stopping is not None:
+        return f"stopping: {attempt.stopping.message or 'no longer needed'}"
+    if attempt.budget_refused:
+        return INSUFFICIENT_BUDGET
+    return "its result came too late and was discarded" if attempt.discarded else ""
+
+
+def _marks(view: RunView) -> list[Mark]:
+    marks = []
+    for claim in view.claims:
+        text = "claimed again by" if claim.owner == claim.previous else "taken over by"
+        marks.append(Mark(claim.time, f"{text} {claim.owner} (epoch {claim.epoch})"))
+    if view.cancel_requested:
+        reason = f": {view.cancel_reason}" if view.cancel_reason else ""
+        marks.append(Mark(view.cancel_requested, f"cancellation requested{reason}"))
+    for pause in view.pauses:
+        marks.append(Mark(pause.started, "paused"))
+        if pause.ended:
+            marks.append(Mark(pause.ended, "resumed"))
+    return sorted(marks, key=lambda mark: mark.time)

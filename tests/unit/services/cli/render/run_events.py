@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import RunView
 from archon_services.cli.render.run_screen import LineScreen
-from archon_services.cli.render.run_view import RunView
 
 SUBMITTED, WORKING, COMPLETED = (
     common_pb2.TASK_STATE_SUBMITTED,
@@ -16,8 +18,18 @@ SUBMITTED, WORKING, COMPLETED = (
 )
 
 
+_seqs = count(1_000)
+
+
+def numbered(*events: run_pb2.RunEvent, first: int = 0) -> list[run_pb2.RunEvent]:
+    """Numbers the events of a run in this order: from `first` on if it is given, else above all earlier ones."""
+    for seq, event in zip(count(first) if first else _seqs, events, strict=False):
+        event.seq = seq
+    return [*events]
+
+
 def event(task: str = "", attempt: int = 1, at: int = 100, **payload: object) -> run_pb2.RunEvent:
-    event = run_pb2.RunEvent(run_id="r", seq=1, **payload)  # type: ignore[arg-type]
+    event = run_pb2.RunEvent(run_id="r", seq=next(_seqs), **payload)  # type: ignore[arg-type]
     event.time.seconds = at
     if task:
         event.task.task_id, event.task.attempt = task, attempt
@@ -55,12 +67,12 @@ def opening() -> list[run_pb2.RunEvent]:
     """An agent run whose `lead` is working. Tasks of an agent run do not wait for edges."""
     edges = [common_pb2.Edge(upstream="cook", downstream="waiter")]
     submitted = run_pb2.Submitted(edges=edges, strategy=run_pb2.STRATEGY_AGENT)
-    return [event(submitted=submitted), created("t1", "lead"), dispatched("t1", "lead")]
+    return numbered(event(submitted=submitted), created("t1", "lead"), dispatched("t1", "lead"), first=1)
 
 
 def view_of(*events: run_pb2.RunEvent) -> RunView:
     view = RunView()
-    for applied in [*opening(), *events]:
+    for applied in [*opening(), *numbered(*events)]:
         view.apply(applied)
     return view
 
@@ -71,7 +83,7 @@ def lines_of(capsys: pytest.CaptureFixture[str], *events: run_pb2.RunEvent, flag
     for shown in opening():
         screen.event(shown)
     capsys.readouterr()
-    for shown in events:
+    for shown in numbered(*events):
         screen.event(shown)
     lines = capsys.readouterr().err.splitlines()
     return [line.partition(" s  ")[2] if " s  " in line else line.strip() for line in lines]

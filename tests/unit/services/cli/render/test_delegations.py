@@ -11,7 +11,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.render.run_report import run_report
 from archon_services.cli.render.run_screen import TreeScreen
 from archon_services.cli.render.run_summary import print_summary
-from archon_services.cli.render.run_text import budget_text, task_notes, task_text
+from archon_services.cli.render.run_text import budget_text, task_notes, task_text, waiting_text
 from archon_services.cli.render.task_tree import in_order
 from tests.unit.services.cli.render.run_events import (
     COMPLETED,
@@ -21,6 +21,7 @@ from tests.unit.services.cli.render.run_events import (
     dispatched,
     event,
     lines_of,
+    numbered,
     opening,
     rejected,
     result,
@@ -44,8 +45,8 @@ def test_delegated_tasks_follow_their_parent_in_order() -> None:
 def test_task_waits_for_its_delegations_until_they_end() -> None:
     view = view_of(*TWO)
     lead = view.tasks["t1"]
-    assert view.waiting_for(lead) == "waiting for cook and waiter"
-    assert view.waiting_for(view.tasks["t3"]) == "waiting for an instance of waiter", "no waiting for edges"
+    assert waiting_text(view, lead) == "waiting for cook and waiter"
+    assert waiting_text(view, view.tasks["t3"]) == "waiting for an instance of waiter", "no waiting for edges"
     view.apply(result("t2", "cook"))
     assert task_text(view, lead) == "waiting for waiter  on lead-x"
     view.apply(result("t3", "waiter", common_pb2.TASK_STATE_FAILED))
@@ -54,9 +55,9 @@ def test_task_waits_for_its_delegations_until_they_end() -> None:
 
 def test_new_attempt_waits_for_its_own_delegations() -> None:
     view = view_of(*TWO, dispatched("t1", "lead", 2))
-    assert view.waiting_for(view.tasks["t1"]) == ""
+    assert waiting_text(view, view.tasks["t1"]) == ""
     view.apply(delegated("t1", "cook", "t2", attempt=2))
-    assert view.waiting_for(view.tasks["t1"]) == "waiting for cook"
+    assert waiting_text(view, view.tasks["t1"]) == "waiting for cook"
     assert [*task_notes(view.tasks["t1"])] == ["delegates to cook again: reuses the existing task"]
 
 
@@ -74,7 +75,7 @@ def test_rejected_delegation_has_its_reason(capsys: pytest.CaptureFixture[str]) 
     assert lines_of(capsys, rejection) == [f"lead           {text}"]
     view = view_of(rejection)
     assert [*task_notes(view.tasks["t1"])] == [text]
-    assert view.waiting_for(view.tasks["t1"]) == ""
+    assert waiting_text(view, view.tasks["t1"]) == ""
 
 
 @pytest.mark.parametrize("task_first", [True, False])
@@ -102,7 +103,7 @@ def test_cancelled_delegation_stops_its_task(
         "  cook         stopping: its delegation was cancelled",
     ]
     view = view_of(*events)
-    assert (view.tasks["t2"].state, view.waiting_for(view.tasks["t1"])) == ("working", "")
+    assert (view.tasks["t2"].state, waiting_text(view, view.tasks["t1"])) == ("working", "")
     assert [*task_notes(view.tasks["t2"])] == ["stopping: its delegation was cancelled"]
     view.apply(result("t2", "cook", common_pb2.TASK_STATE_CANCELED))
     assert [*task_notes(view.tasks["t2"])] == []
@@ -125,7 +126,7 @@ def test_tree_nests_delegations_and_shows_notes() -> None:
 
     written = StringIO()
     screen, out = TreeScreen(), Console(width=90, file=written)
-    for shown in [*opening(), *TWO, rejected("t1", "lead", "a loop")]:
+    for shown in [*opening(), *numbered(*TWO), rejected("t1", "lead", "a loop")]:
         screen._view.apply(shown)
     out.print(screen._tree())
     lines = [line.rstrip() for line in written.getvalue().splitlines()]

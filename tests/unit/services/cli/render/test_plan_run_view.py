@@ -8,11 +8,11 @@ import pytest
 
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import RunView
 from archon_services.cli.render.run_report import run_report
 from archon_services.cli.render.run_screen import LineScreen, TreeScreen
 from archon_services.cli.render.run_text import run_event_text, task_text
-from archon_services.cli.render.run_view import RunView
-from tests.unit.services.cli.render.run_events import COMPLETED, dispatched, event, result
+from tests.unit.services.cli.render.run_events import COMPLETED, dispatched, event, numbered, result
 
 FAILED, CANCELED = common_pb2.TASK_STATE_FAILED, common_pb2.TASK_STATE_CANCELED
 
@@ -33,7 +33,7 @@ def planned(revision: int, *steps: str, reason: str = "") -> run_pb2.RunEvent:
 
 def replanned_run() -> list[run_pb2.RunEvent]:
     """A plan of two steps, the second of which fails; the second plan has another one in its place."""
-    return [
+    return numbered(
         event(submitted=run_pb2.Submitted(strategy=run_pb2.STRATEGY_PLAN)),
         created("r.1", "planner"),
         dispatched("r.1", "planner"),
@@ -52,7 +52,8 @@ def replanned_run() -> list[run_pb2.RunEvent]:
         created("r.5", "clerk", "hostel", "r.2"),
         dispatched("r.5", "clerk"),
         created("r.6", "planner", "", "r.2"),
-    ]
+        first=1,
+    )
 
 
 def view_of(events: list[run_pb2.RunEvent]) -> RunView:

@@ -8,11 +8,12 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_services.cli.render.questions import PendingQuestion, parts_text, pending_question, truncate
+from archon.run_view import RunView
+from archon.wire import parts_text
+from archon_services.cli.render.questions import PendingQuestion, pending_question, truncate
 from archon_services.cli.render.run_report import run_report
 from archon_services.cli.render.run_screen import JsonScreen, LineScreen, QuietScreen, TreeScreen
-from archon_services.cli.render.run_text import clock_text, task_notes, task_text
-from archon_services.cli.render.run_view import RunView
+from archon_services.cli.render.run_text import clock_text, task_notes, task_text, waiting_text
 from tests.unit.services.cli.render.run_events import (
     COMPLETED,
     created,
@@ -102,20 +103,21 @@ def test_json_prints_questions_unchanged(capsys: pytest.CaptureFixture[str]) -> 
 def test_task_and_run_wait_for_input_until_the_answer() -> None:
     view = view_of(asks())
     lead = view.tasks["t1"]
-    assert (view.display_state, lead.state) == ("input required", "input required")
+    assert (view.state, lead.state) == ("input required", "input required")
     assert task_text(view, lead) == "waiting for input"
-    assert view.questions == [PendingQuestion("r", "r.1/q1", "lead", "Which\n\n  colour?", "")]
+    (question,) = view.questions
+    assert pending_question("r", question) == PendingQuestion("r", "r.1/q1", "lead", "Which\n\n  colour?", "")
     view.apply(answered())
-    assert (view.questions, view.display_state) == ([], "working")
+    assert (view.questions, view.state) == ([], "working")
     assert [*task_notes(lead)] == ["question: Which colour?  answer: deep blue"]
-    assert view.waiting_for(lead) == "waiting for an instance of lead"
+    assert waiting_text(view, lead) == "waiting for an instance of lead"
     view.apply(dispatched("t1", "lead", 2))
     assert task_text(view, lead) == "working  on lead-x  attempt 2"
 
 
 def test_question_of_an_ended_run_is_not_pending() -> None:
     view = view_of(asks(), event(run_state=run_pb2.RunStateChanged(state=common_pb2.TASK_STATE_CANCELED), at=120))
-    assert (view.questions, view.display_state, view.tasks["t1"].state) == ([], "canceled", "canceled")
+    assert (view.questions, view.state, view.tasks["t1"].state) == ([], "canceled", "canceled")
     assert (view.elapsed(500), view.stopped_for(500)) == (10, 10)
 
 
@@ -137,9 +139,9 @@ def test_clock_stops_while_paused_or_waiting_for_input() -> None:
 
 def test_undispatched_task_of_a_paused_run_waits_for_resume() -> None:
     view = view_of(delegated("t1", "cook", "t2"), created("t2", "cook", "t1"), paused(111))
-    assert view.waiting_for(view.tasks["t2"]) == "waiting for the run to be resumed"
+    assert waiting_text(view, view.tasks["t2"]) == "waiting for the run to be resumed"
     view.apply(resumed(112))
-    assert view.waiting_for(view.tasks["t2"]) == "waiting for an instance of cook"
+    assert waiting_text(view, view.tasks["t2"]) == "waiting for an instance of cook"
 
 
 def test_tree_shows_question_and_command_below_the_task() -> None:

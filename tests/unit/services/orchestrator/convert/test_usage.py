@@ -1,5 +1,5 @@
-"""The usage of a run is the sum over all attempts of its tasks, however they ended: in GetRun, in each task, in its
-waterfall, and in what is shown while it goes on."""
+"""The usage of a run is the sum over all attempts of its tasks, however they ended: in GetRun, in each task, in its view,
+and in its spans."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import RunView
 from archon_mesh.core.people import Condition, Decision, InterceptionRule, Trigger
 from archon_mesh.core.run import RunState, apply, decide, fold
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
-from archon_services.cli.render.run_view import RunView
-from archon_services.cli.render.waterfall.timeline import Timeline
 from archon_services.orchestrator.convert.event import event_from_proto
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.tracing.run_log import RunLog
@@ -145,13 +144,11 @@ def test_each_attempt_counts_once(moves: list[tuple[str, int, int]], with_rules:
     protos = course.protos()
     stored = fold((event_from_proto(proto), time) for proto, (_, time) in zip(protos, course.log, strict=True))
     assert run_to_proto(stored).usage == shown.usage
-    timeline, view, spans = Timeline(), RunView(), RunLog()
+    view, spans = RunView(), RunLog()
     for proto in protos:
-        timeline.apply(proto)
         view.apply(proto)
     for event, time in course.log:
         spans.add(event, time)
-    attempts = [attempt for task in timeline.tasks.values() for attempt in task.attempts]
-    assert sum(attempt.spent.input_tokens for attempt in attempts if attempt.spent is not None) == total
+    assert (view.usage.input_tokens, view.usage.model_calls) == (total, calls)
     assert sum(task.usage.input_tokens for task in view.tasks.values()) == total
     assert sum(attempt.input_tokens for attempt in spans.attempts) <= total, "a span may have left before a late result"

@@ -8,11 +8,11 @@ from typing import Any
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.failure_kinds import GIVEN_BACK
+from archon.run_view import RunView
 from archon.wire import set_seconds
-from archon_mesh.core.run.types import GIVEN_BACK
 from archon_services.cli.render.waterfall.calls import read_call
 from archon_services.cli.render.waterfall.spans import Span, Waterfall
-from archon_services.cli.render.waterfall.timeline import Timeline
 from archon_services.cli.render.waterfall.tree import waterfall
 
 START = 1_700_000_000.0
@@ -134,10 +134,11 @@ class Journal:
         self.records.append(record)
 
     def waterfall(self, now: float = 0.0) -> Waterfall:
-        timeline = Timeline()
-        for event in self.events:
-            timeline.apply(event)
-        return waterfall(timeline, [read_call(record) for record in self.records], START + now)
+        view = RunView()
+        for seq, event in enumerate(self.events, 1):  # a test may have moved them
+            event.seq = seq if event.seq else 0
+            view.apply(event)
+        return waterfall(view, [read_call(record) for record in self.records], START + now)
 
 
 def pipeline() -> Journal:

@@ -6,7 +6,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds
 from archon_services.cli.render.waterfall.spans import Waterfall
-from archon_services.cli.render.waterfall.summary import DELETED, timeline_of
+from archon_services.cli.render.waterfall.summary import DELETED, view_of
 from archon_services.cli.render.waterfall.tree import waterfall
 from tests.unit.services.cli.render.waterfall.journals import COMPLETED, START, path, shape
 
@@ -28,7 +28,7 @@ def add_task(run: run_pb2.Run, role: str, start: float, end: float, attempt: int
 
 
 def drawn_from(run: run_pb2.Run) -> Waterfall:
-    return waterfall(timeline_of(run), [], START + 99, [DELETED])
+    return waterfall(view_of(run), [], START + 99, [DELETED])
 
 
 def test_pipeline_has_its_last_attempts_and_says_what_is_missing() -> None:

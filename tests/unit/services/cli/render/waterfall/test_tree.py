@@ -6,8 +6,8 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_services.cli.render.waterfall.spans import Span, SpanKind, Spent
-from archon_services.cli.render.waterfall.timeline import Timeline
+from archon.run_view import Usage
+from archon_services.cli.render.waterfall.spans import Span, SpanKind
 from archon_services.cli.render.waterfall.tree import IN_PROGRESS
 from tests.unit.services.cli.render.waterfall.journals import (
     CANCELED,
@@ -286,7 +286,7 @@ def test_usage_of_an_attempt_without_a_result_is_that_of_its_calls() -> None:
     journal.call("cook", 1, 2, input_tokens=3, estimated=True)
     journal.asked(3, "cook")
     root = journal.waterfall(4).root
-    assert root.spent == attempts(journal, 4)[0].spent == Spent(10, 0, 2, True)
+    assert root.spent == attempts(journal, 4)[0].spent == Usage(10, cost_micro_usd=2, estimated=True)
 
 
 def test_stopping_discarded_results_and_budgets_are_details() -> None:
@@ -335,16 +335,3 @@ def test_events_without_a_time_of_their_own_change_nothing() -> None:
         journal.add(3, "cook", 1, **payload)
         journal.events.insert(6, journal.events.pop())
     assert shape(journal.waterfall().root.children) == before
-
-
-def test_steps_of_one_role_wait_for_their_own_predecessors() -> None:
-    timeline = Timeline()
-    for seq, (task_id, step_id, predecessors) in enumerate([("t1", "a", ()), ("t2", "b", ()), ("t3", "c", ("t1",))], 1):
-        created = run_pb2.TaskStateChanged(
-            role="writer", state=common_pb2.TASK_STATE_SUBMITTED, step_id=step_id, predecessors=predecessors
-        )
-        event = run_pb2.RunEvent(run_id="r", seq=seq, task_state=created)
-        event.task.task_id = task_id
-        timeline.apply(event)
-    assert [task.label for task in timeline.tasks.values()] == ["writer (a)", "writer (b)", "writer (c)"]
-    assert [timeline.predecessors(task_id) for task_id in timeline.tasks] == [[], [], ["t1"]]

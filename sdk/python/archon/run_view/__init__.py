@@ -1,0 +1,32 @@
+"""A run as its events tell it: states, attempts, questions, delegations, usage, and what tasks wait for.
+
+`RunView.apply` folds the events of a watch; `RunHandle.views` does it for a run that was submitted. A view has no clock
+but the times of the events, and states facts: texts for people are the work of its readers.
+"""
+
+from archon.run_view.attempt import Attempt, Delegation, Failure
+from archon.run_view.plan import Plan, PlanStep
+from archon.run_view.question import Question
+from archon.run_view.run import Claim, Pause, RunView
+from archon.run_view.states import Outcome, TaskState
+from archon.run_view.task import LastFailure, TaskView, Wait, WaitKind
+from archon.run_view.usage import Usage
+
+__all__ = [
+    "Attempt",
+    "Claim",
+    "Delegation",
+    "Failure",
+    "LastFailure",
+    "Outcome",
+    "Pause",
+    "Plan",
+    "PlanStep",
+    "Question",
+    "RunView",
+    "TaskState",
+    "TaskView",
+    "Usage",
+    "Wait",
+    "WaitKind",
+]

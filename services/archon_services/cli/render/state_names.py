@@ -1,0 +1,28 @@
+"""Display names of runs and tasks."""
+
+from __future__ import annotations
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import TaskView
+from archon.run_view.convert import task_state
+
+
+def state_name(state: common_pb2.TaskState.ValueType) -> str:
+    """Returns the display name of a state, such as `working` or `input required`."""
+    return task_state(state)
+
+
+def run_state_name(run: run_pb2.Run) -> str:
+    """Returns the display name of a run's state; `paused` for a run that is paused."""
+    return "paused" if run.paused else state_name(run.state)
+
+
+def is_reused(task: run_pb2.Task) -> bool:
+    """Whether the task's answer was taken over from a forked run: it has completed without an attempt."""
+    return task.state == common_pb2.TASK_STATE_COMPLETED and not task.attempt
+
+
+def task_label(task: run_pb2.Task | TaskView) -> str:
+    """Returns the display name of a task: its role, and its step if it executes one of a plan."""
+    return f"{task.role} ({task.step_id})" if task.step_id else task.role
