@@ -7,7 +7,7 @@ import random
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack, cast, overload
 
 from archon import context
 from archon.api.common.v1 import common_pb2, plan_pb2, question_pb2
@@ -26,10 +26,12 @@ from archon.errors import (
 )
 from archon.interceptors import translated
 from archon.output import OutputType
-from archon.run_view import RunView
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
 from archon.wire import set_seconds, text_of, to_parts
+
+if TYPE_CHECKING:
+    from archon.run_view import RunView
 
 CALL_TIMEOUT: Final = 10.0
 PLAN_TIMEOUT: Final = 60.0
@@ -125,7 +127,9 @@ class RunHandle:
 
     async def views(self) -> AsyncGenerator[RunView, None]:
         """Yields the run's view after each event, until the run has ended: one object, which the next event changes."""
-        view = RunView()
+        from archon.run_view import RunView as View  # only those who ask for views wait for its import
+
+        view = View()
         async with aclosing(self.events()) as events:
             async for event in events:
                 view.apply(event)

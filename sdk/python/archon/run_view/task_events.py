@@ -23,7 +23,7 @@ def apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float
     """Folds an event of this kind, which occurred at `now`; one of another kind changes nothing."""
     number = event.task.attempt
     known = (attempt for attempt in reversed(task.attempts) if number in (0, attempt.number))
-    attempt = next(known, None) or Attempt(number, "", now)  # of an answer that is reused, no attempt is kept
+    attempt = next(known, None) or Attempt(number, "", now)  # before the first dispatch, one that is not kept
     _spend(attempt, event, kind)
     match kind:
         case "task_state":

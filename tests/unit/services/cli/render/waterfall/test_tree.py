@@ -140,6 +140,35 @@ def test_question_of_a_continuing_attempt_is_inside_it() -> None:
     ]
 
 
+def test_question_that_outlives_its_attempt_is_waiting_time() -> None:
+    journal = Journal("cook")
+    journal.dispatched(0, "cook")
+    journal.asked(1, "cook", sequence=3)
+    assert journal.waterfall(1).root.status == "input required"
+    journal.lost(2, "cook")
+    journal.answered(5, "cook")
+    journal.dispatched(6, "cook", 2)
+    journal.result(7, "cook", 2)
+    journal.ended(7)
+    assert shape(journal.waterfall().root.children)[0] == (
+        "attempt",
+        "cook",
+        0.0,
+        2.0,
+        [("question", "question", 1.0, 2.0)],
+    )
+    assert idle(journal) == [("waiting", "for a person", 2, 5), ("queue", "for an instance", 5, 6)]
+
+
+def test_synthesis_waits_for_the_steps_that_it_names() -> None:
+    journal = Journal(strategy=run_pb2.STRATEGY_PLAN)
+    for task_id, step_id, predecessors in (("t1", "a", ()), ("t2", "b", ()), ("t3", "", ("t1", "t2"))):
+        role, state = "clerk" if step_id else "planner", common_pb2.TASK_STATE_SUBMITTED
+        new = run_pb2.TaskStateChanged(role=role, state=state, step_id=step_id, predecessors=predecessors)
+        journal.add(0, task_id, task_state=new)
+    assert idle(journal, 2)[-1] == ("waiting", "for clerk (a) and clerk (b)", 0, 2)
+
+
 def test_pause_is_waiting_time_of_tasks_that_are_ready() -> None:
     journal = Journal("cook", "waiter", edges=[("cook", "waiter")])
     journal.dispatched(0, "cook")
