@@ -24,9 +24,6 @@ _TOKEN: Final = re.compile(rf"\{{\{{|\}}\}}|\{{([^{{}}]{{1,{MAX_KEY}}})\}}")
 _LOOKS_LIKE_KEY: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _MISSING: Final = object()
 
-Replace = Callable[[str], Any]
-"""Returns what replaces the template with a key."""
-
 
 def fill_arguments(args: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments with each template `{key}` replaced by a value.

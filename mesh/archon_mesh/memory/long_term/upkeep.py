@@ -12,7 +12,6 @@ from archon.errors import ArchonError, DataLoss, InvalidArgument
 from archon.failure_kinds import GROWTH
 from archon.memory.long_term.entry import LongTermEntry
 from archon_mesh.memory.long_term.embedders.base import Embedder
-from archon_mesh.memory.long_term.embedders.calibrated import CalibratedEmbedder
 from archon_mesh.memory.long_term.growth import GrowthLimits, Tidied, tidy
 from archon_mesh.memory.long_term.guard import Guard
 from archon_mesh.memory.long_term.outbox import Outbox
@@ -191,14 +190,6 @@ class Upkeep:
         if embedded and self._replaced:
             _log.info("%d memories were embedded again with %s", embedded, self._embedder.name)
         return embedded
-
-    async def _calibrate(self) -> None:
-        """Measures an unknown model when the memory is opened, rather than in the first query."""
-        if isinstance(self._embedder, CalibratedEmbedder):
-            try:
-                await self._embedder.calibrated()
-            except (ArchonError, TimeoutError) as error:
-                _log.warning("the embedder %s is not measured yet: %s", self._embedder.name, error)
 
     def _report_change(self, embedders: Set[str]) -> None:
         """Logs once that the embedder is another one than before."""

@@ -446,12 +446,13 @@ async def test_composite_runs_inside_of_a_composite() -> None:
 def test_diagrams_show_nodes_branches_and_compensations() -> None:
     ledger = Ledger()
     trip = ledger.trip().add_node("note", double, {"number": 1})
-    trip.add_edge("car", "note", when=When(Result("car", "id"), "==", 'a "b" <c> #1'))
+    trip.add_edge("car", "note", when=When(Result("car", "id"), "==", 'a "b" `c` <d> #1'))
     mermaid = trip.to_mermaid()
     assert mermaid.startswith('flowchart TD\n    n0["flight<br/>book"]\n')
     assert "    n0 --> n1\n" in mermaid
     assert "undo: cancel" in mermaid
     assert '"b"' not in mermaid, "quotes would end the label"
+    assert "`" not in mermaid, "a label in backticks is Markdown"
     dot = trip.to_dot()
     assert dot.startswith('digraph "trip" {\n  "flight" [shape=box')
     assert '"flight" -> "hotel";' in dot

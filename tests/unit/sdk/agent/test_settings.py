@@ -15,6 +15,8 @@ from archon_services.common.settings import load
 
 def test_the_default_is_a_free_local_port_and_no_registry() -> None:
     assert AgentSettings.from_environment({}) == AgentSettings()
+    empty = {"ARCHON_LOG_LEVEL": "", "ARCHON_LOG_FORMAT": "", "ARCHON_PORT": ""}
+    assert AgentSettings.from_environment(empty) == AgentSettings()
 
 
 def test_every_variable_is_read(tmp_path: Path) -> None:

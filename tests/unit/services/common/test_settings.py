@@ -10,6 +10,7 @@ import pytest
 
 from archon.errors import InvalidArgument
 from archon_services.common.settings import load
+from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.settings import OrchestratorSettings
 
 FILE = """
@@ -82,3 +83,15 @@ def test_a_time_that_is_no_time_is_refused(name: str, value: str, monkeypatch: p
     monkeypatch.setenv(f"ARCHON_{name.upper()}", value)
     with pytest.raises(InvalidArgument, match=f"environment variable ARCHON_{name.upper()} is '{value}': "):
         load(OrchestratorSettings, [])
+
+
+@pytest.mark.parametrize(("home", "folder"), [("/data", "/data"), ("", ".archon"), (None, ".archon")])
+def test_default_files_are_in_the_home_of_the_mesh(
+    home: str | None, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ARCHON_HOME", "ARCHON_JOURNAL", "ARCHON_DB"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("ARCHON_HOME", home)
+    assert load(OrchestratorSettings, []).journal == f"{folder}/journal.db"
+    assert load(MemorySettings, []).db == f"{folder}/memory.db"

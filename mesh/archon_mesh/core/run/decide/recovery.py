@@ -22,13 +22,6 @@ class Kind(Enum):
     PERMANENT = "it failed without advising a retry, or the role rejected the task"
 
 
-class Escalation(Enum):
-    """How a task's failure is reported when its retries are exhausted. A delegated task reports it to its parent."""
-
-    POISONED = "the run fails: the task takes its process with it"
-    AS_IT_IS = "the run fails with the last failure"
-
-
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """At most `tries` attempts. The pause between two starts at `least` seconds and doubles up to `most`, or is the one
@@ -37,16 +30,15 @@ class Recovery:
     tries: int
     least: float
     most: float
-    escalation: Escalation
 
 
 RECOVERY: Final = {
-    Kind.LOST: Recovery(3, 0.0, 0.0, Escalation.POISONED),
-    Kind.REFUSED: Recovery(50, 0.05, 5.0, Escalation.AS_IT_IS),
-    Kind.RETURNED: Recovery(1_000, 0.05, 0.05, Escalation.AS_IT_IS),
-    Kind.TRANSIENT: Recovery(3, 0.5, 30.0, Escalation.AS_IT_IS),
-    Kind.CONFLICT: Recovery(20, 0.0, 0.0, Escalation.AS_IT_IS),
-    Kind.PERMANENT: Recovery(1, 0.0, 0.0, Escalation.AS_IT_IS),
+    Kind.LOST: Recovery(3, 0.0, 0.0),
+    Kind.REFUSED: Recovery(50, 0.05, 5.0),
+    Kind.RETURNED: Recovery(1_000, 0.05, 0.05),
+    Kind.TRANSIENT: Recovery(3, 0.5, 30.0),
+    Kind.CONFLICT: Recovery(20, 0.0, 0.0),
+    Kind.PERMANENT: Recovery(1, 0.0, 0.0),
 }
 
 ERROR_BUDGET: Final = 100
