@@ -23,6 +23,9 @@ pytestmark = pytest.mark.slow
 FROZEN = 30.0
 """Seconds for which Weaviate is frozen."""
 
+BURST = 300
+"""Entries that are written after each change of the store's state: fewer than its outbox holds."""
+
 
 @pytest.mark.liveness
 @pytest.mark.timeout(600)
@@ -33,15 +36,19 @@ async def test_weaviate_killed_and_frozen_under_writes(tmp_path: Path, eventuall
         process = ServiceProcess("archon_services.memory", tmp_path, *settings)
         await process.start()
         acknowledged: list[str] = []
+        allowed = 0
         stopping = asyncio.Event()
 
         async def write(memory: LongTermMemoryClient) -> None:
             while not stopping.is_set():
                 number = len(acknowledged)
+                await until(lambda: stopping.is_set() or len(acknowledged) < allowed, within=120)
                 acknowledged.append(await memory.store(f"fact {number}", {"user": "ana"}, request_id=f"r{number}"))
 
         async def written(count: int) -> None:
+            nonlocal allowed
             before = len(acknowledged)
+            allowed = before + BURST
             await until(lambda: len(acknowledged) >= before + count, within=60)
 
         try:
