@@ -73,7 +73,7 @@ def replace(old: str, new: str) -> Callable[[str], str]:
     return edit
 
 
-PRIVATE_BLOCK = "\n```python\nfrom archon_mesh.core.plan import Task\n```\n"
+PRIVATE_BLOCK = "\n```python\nfrom archon_mesh.engine.plan import Task\n```\n"
 CONTEXT = "sdk/python/archon/context.py"
 CORE = "mesh/archon_mesh/core/messages.py"
 HUB = "services/archon_services/orchestrator/watch/hub.py"

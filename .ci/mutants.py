@@ -21,7 +21,7 @@ FLOOR: Final = 0.85
 """Mutants that must be killed, as a part of all."""
 
 PARTS: Final = {
-    "core": (("archon_mesh/core/*",), ("tests/unit/mesh/core",)),
+    "core": (("archon_mesh/core/*", "archon_mesh/engine/*"), ("tests/unit/mesh/core", "tests/unit/mesh/engine")),
     "tools": (("archon_mesh/tools/*.py",), ("tests/unit/mesh/tools",)),
     "parser": (("archon_mesh/llm/text_format/*",), ("tests/unit/mesh/llm/text_format",)),
 }

@@ -21,8 +21,8 @@ from typing import Final, TypeVar
 
 from archon.errors import ArchonError, InvalidArgument
 from archon.failure_kinds import CATALOGUE, ErrorSeverity, RetryAdvice
-from archon_mesh.core.run.decide.recovery import MAX_ALIKE
-from archon_mesh.core.run.state import MAX_RECENT
+from archon_mesh.engine.decide.recovery import MAX_ALIKE
+from archon_mesh.engine.state import MAX_RECENT
 
 __all__ = ["ErrorContext", "ErrorSeverity", "Recovery", "RecoveryAction", "RecoveryOrchestrator"]
 

@@ -18,7 +18,7 @@ from archon.api.registry.v1.registry_pb2 import Registration as Message
 from archon.client import Client, answer_text
 from archon.interceptors import translated
 from archon.registry import Capability, Registration, RegistryClient
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.sessions import Session, SessionPool
 from archon_services.orchestrator.sessions.dials import FIRST_GREETING_PLACE, MAX_GREETINGS, Dials, Place, Turn
 from tests.fixtures.many_registrations import register_all

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from archon_mesh.core.run import RunState
+from archon_mesh.engine import RunState
 from tests.chaos.faults import Dealer, Fault, strike
 from tests.chaos.journal import Ledger, archive
 from tests.chaos.load import MixedLoad

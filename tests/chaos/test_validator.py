@@ -10,10 +10,11 @@ import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import timestamp
-from archon_mesh.core.run import RunState, apply, decide
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import encode_inputs
-from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
+from archon_mesh.engine import RunState, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.codec import encode_inputs
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.types import Edge, Failure, Submission, TaskState
 from tests.chaos.journal import Archive, Ledger, Stored
 from tests.chaos.validator import validate, validate_run
 from tests.failures.load import Course

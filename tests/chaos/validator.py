@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState
+from archon_mesh.engine import RunState
 from tests.chaos.journal import Archive, Ledger, Stored
 from tests.failures.load import Course
 from tests.simulation.check import Execution

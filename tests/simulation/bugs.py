@@ -11,19 +11,19 @@ import pytest
 from archon.agent.attempt import Attempt
 from archon.agent.attempt_table import AttemptTable
 from archon_mesh.core.people import Decision
-from archon_mesh.core.plan import SubTaskStatus, expanded
-from archon_mesh.core.plan import Task as PlanTask
-from archon_mesh.core.run import Event, RunState, Task, effects
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import encode_inputs
-from archon_mesh.core.run.decide import approval, engine, plan_edit, plan_reply
-from archon_mesh.core.run.decide import human_input as decide_human_input
-from archon_mesh.core.run.decide import plan as decide_plan
-from archon_mesh.core.run.decide.delegation import delegate
-from archon_mesh.core.run.fold import apply as fold_table
-from archon_mesh.core.run.fold import plan as fold_plan
-from archon_mesh.core.run.question import OpenQuestion
+from archon_mesh.engine import Event, RunState, Task, effects
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.codec import encode_inputs
+from archon_mesh.engine.decide import approval, engine, plan_edit, plan_reply
+from archon_mesh.engine.decide import human_input as decide_human_input
+from archon_mesh.engine.decide import plan as decide_plan
+from archon_mesh.engine.decide.delegation import delegate
+from archon_mesh.engine.fold import apply as fold_table
+from archon_mesh.engine.fold import plan as fold_plan
+from archon_mesh.engine.plan import SubTaskStatus, expanded
+from archon_mesh.engine.plan import Task as PlanTask
+from archon_mesh.engine.question import OpenQuestion
 from archon_services.orchestrator.dispatch import assign_task as assignment
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners

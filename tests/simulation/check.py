@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import Effect, Place, RunState, Timer, apply, open_effects
-from archon_mesh.core.run import events as ev
+from archon_mesh.engine import Effect, Place, RunState, Timer, apply, open_effects
+from archon_mesh.engine import events as ev
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import NewRun, RunRow, Step
 from archon_services.orchestrator.journal.framing import events_in

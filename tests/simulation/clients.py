@@ -11,7 +11,7 @@ from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
-from archon_mesh.core.run.types import Budget, Edge, SessionContextRef, Submission, Target
+from archon_mesh.engine.types import Budget, Edge, SessionContextRef, Submission, Target
 from tests.simulation import people
 from tests.simulation.check import Book, Check, must
 from tests.simulation.plans import planned_submission, random_edit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from archon.agent import HistoryMessage, TaskContext
 from archon.api.agent.v1 import agent_pb2
-from archon_mesh.core.run import events as ev
+from archon_mesh.engine import events as ev
 from tests.simulation.check import must
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import cast
 
-from archon_mesh.core.run.events import Rejected
-from archon_mesh.core.run.fold.attempts import is_given_back
-from archon_mesh.core.run.types import Edge
+from archon_mesh.engine.events import Rejected
+from archon_mesh.engine.fold.attempts import is_given_back
+from archon_mesh.engine.types import Edge
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice

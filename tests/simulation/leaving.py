@@ -4,7 +4,7 @@ dispatch recorded (V11), and the lease (D11)."""
 from __future__ import annotations
 
 from archon.api.agent.v1 import session_pb2
-from archon_mesh.core.run.types import ContextRef
+from archon_mesh.engine.types import ContextRef
 from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Book, Check
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
-from archon_mesh.core.run import Timer, open_effects
+from archon_mesh.engine import Timer, open_effects
 from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Book
 from tests.simulation.replica import Replica

@@ -11,7 +11,7 @@ from typing import Any
 
 from archon import context, frames
 from archon.agent import attempt, attempt_table, server, session, task
-from archon_mesh.core.run import Effect, RunState
+from archon_mesh.engine import Effect, RunState
 from archon_services.orchestrator import ports
 from archon_services.orchestrator.runs import clocks
 from archon_services.orchestrator.runs.driver import RunDriver

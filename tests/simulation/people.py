@@ -15,9 +15,9 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.failure_kinds import ErrorSeverity
 from archon.wire import set_seconds
 from archon_mesh.core.people import Condition, Decision, InterceptionRule, QuestionKind, TimeoutPolicy, Trigger
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.decide.approval import modified_by_plan
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.decide.approval import modified_by_plan
 from tests.simulation.check import Book, must
 from tests.simulation.faults import Dice
 

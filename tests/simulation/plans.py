@@ -13,10 +13,10 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import text_of
-from archon_mesh.core.plan import MAX_ALIGNMENT_CHECKS
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.plan_state import keeps_task
-from archon_mesh.core.run.types import PlanTarget, Submission, TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.plan import MAX_ALIGNMENT_CHECKS
+from archon_mesh.engine.plan_state import keeps_task
+from archon_mesh.engine.types import PlanTarget, Submission, TaskState
 from archon_services.orchestrator.convert.plan import target_from_proto
 from tests.simulation.check import Book, must
 from tests.simulation.faults import Dice

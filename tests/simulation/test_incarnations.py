@@ -8,7 +8,7 @@ from itertools import count
 from typing import cast
 
 from archon.errors import Unavailable
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, MemoryJournal, OwnerRow, RunRow
 from archon_services.orchestrator.ownership import Ownership

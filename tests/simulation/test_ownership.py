@@ -11,10 +11,10 @@ import pytest
 from archon.agent import TaskContext
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import Internal, ResourceExhausted, Unavailable
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide import engine
-from archon_mesh.core.run.types import Submission, TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide import engine
+from archon_mesh.engine.types import Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, Step, StepResult
 from archon_services.orchestrator.ownership import OwnershipLimits
 from archon_services.orchestrator.ports import Delivery

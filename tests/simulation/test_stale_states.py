@@ -11,9 +11,9 @@ import pytest
 
 from archon.errors import Unavailable
 from archon.wire import timestamp
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide import engine
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide import engine
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.journal import Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Delivery
 from tests.fixtures.journal import step_of

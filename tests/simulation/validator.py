@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState, apply, decide, open_effects
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.codec import decode_inputs
-from archon_mesh.core.run.decide.fork import REUSED_ATTEMPT
-from archon_mesh.core.run.inputs import Input
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState, apply, open_effects
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.codec import decode_inputs
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.decide.fork import REUSED_ATTEMPT
+from archon_mesh.engine.inputs import Input
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.journal.framing import events_in

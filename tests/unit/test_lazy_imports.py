@@ -17,7 +17,7 @@ HEAVY = (
     "sqlalchemy",
 )
 STEPS = {
-    "plans": "import archon_mesh.core.plan; archon_mesh.core.plan.Task",
+    "plans": "import archon_mesh.engine.plan; archon_mesh.engine.plan.Task",
     "metrics without an exporter": "from archon.telemetry import metrics_export; assert metrics_export.start('x') is None",
     "the offline model": "from archon_mesh.llm import create_model; create_model('offline')",
     "agents": "import archon_mesh.agent; archon_mesh.agent.Agent",

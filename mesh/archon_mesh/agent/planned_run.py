@@ -17,9 +17,9 @@ from archon_mesh.agent.plan_worker import AgentWorker, RunModel
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.running_agent import Phase
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.core.plan import SubTask, Task
-from archon_mesh.core.plan.prompt import progress_of
-from archon_mesh.core.plan.synthesis import only_result, synthesis_messages
+from archon_mesh.engine.plan import SubTask, Task
+from archon_mesh.engine.plan.prompt import progress_of
+from archon_mesh.engine.plan.synthesis import only_result, synthesis_messages
 from archon_mesh.llm.base import ModelRequest
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.planning.decide import Decision, TaskMode, decide, decided_by

@@ -14,10 +14,11 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from archon_mesh.core.run import RunState, Task, Timer, apply, decide, open_effects, places
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, TaskState
+from archon_mesh.engine import RunState, Task, Timer, apply, open_effects, places
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.types import Failure, TaskState
 
 _log = logging.getLogger(__name__)
 

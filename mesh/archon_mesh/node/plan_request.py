@@ -26,9 +26,9 @@ from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.plan_worker import RunModel
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.core.plan import MAX_SUBTASKS, ReplanCounters, SubTaskStatus, Task, replan_reason
-from archon_mesh.core.plan.prompt import RoleProfile
-from archon_mesh.core.plan.synthesis import only_result, synthesis_messages
+from archon_mesh.engine.plan import MAX_SUBTASKS, ReplanCounters, SubTaskStatus, Task, replan_reason
+from archon_mesh.engine.plan.prompt import RoleProfile
+from archon_mesh.engine.plan.synthesis import only_result, synthesis_messages
 from archon_mesh.llm.base import ModelRequest, ToolSpec
 from archon_mesh.node.task_hooks import TaskMiddleware, current_attempt
 from archon_mesh.planning import Planner, align_by_model, parse_context

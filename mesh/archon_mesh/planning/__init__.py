@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archon.lazy_names import lazy_names
-from archon_mesh.core.plan import (
+from archon_mesh.engine.plan import (
     InvalidPlan,
     Plan,
     PlanCycle,
@@ -35,7 +35,7 @@ from archon_mesh.planning.task_outcome import TaskOutcome
 from archon_mesh.planning.worker import Spending, Worker
 
 if TYPE_CHECKING:
-    from archon_mesh.core.plan.drawing import to_dot, to_mermaid, to_svg
+    from archon_mesh.engine.plan.drawing import to_dot, to_mermaid, to_svg
 
 __all__ = [
     "Alignment",
@@ -83,4 +83,4 @@ __all__ = [
 ]
 
 # The drawings import networkx.
-__getattr__ = lazy_names(__name__, dict.fromkeys(("to_dot", "to_mermaid", "to_svg"), "archon_mesh.core.plan.drawing"))
+__getattr__ = lazy_names(__name__, dict.fromkeys(("to_dot", "to_mermaid", "to_svg"), "archon_mesh.engine.plan.drawing"))

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from archon_mesh.core.plan import Task
-from archon_mesh.core.plan.alignment import alignment_messages, read_misalignment
+from archon_mesh.engine.plan import Task
+from archon_mesh.engine.plan.alignment import alignment_messages, read_misalignment
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelClient, ModelRequest
 from archon_mesh.llm.text_format import ParsingError, extract_json_from_text

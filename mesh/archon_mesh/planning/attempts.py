@@ -17,7 +17,7 @@ from archon.errors import (
     Unauthenticated,
 )
 from archon.failure_kinds import RetryAdvice
-from archon_mesh.core.plan import ArgumentsTooLarge, MissingKey, SubTask, Task, fill_arguments, template_values
+from archon_mesh.engine.plan import ArgumentsTooLarge, MissingKey, SubTask, Task, fill_arguments, template_values
 from archon_mesh.planning.check import CheckedResult, ResultCheck, check_by_rules
 from archon_mesh.planning.exact import too_large, unfit_arguments
 from archon_mesh.planning.subtask_prompt import subtask_message

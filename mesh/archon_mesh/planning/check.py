@@ -12,8 +12,8 @@ from archon.errors import InvalidArgument, OutputMismatch
 from archon.json_text import json_or
 from archon.output import OutputType
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.core.plan import SubTask
-from archon_mesh.core.plan.templates import as_text
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan.templates import as_text
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelClient, ModelRequest
 from archon_mesh.llm.text_format import ParsingError, extract_json_from_text

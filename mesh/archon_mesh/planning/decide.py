@@ -10,9 +10,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
-from archon_mesh.core.plan import Task
-from archon_mesh.core.plan.split_query import split_query
 from archon_mesh.core.words import topic_stems
+from archon_mesh.engine.plan import Task
+from archon_mesh.engine.plan.split_query import split_query
 
 _COMPOUND: Final = re.compile(
     r"\s*(?:please\s+|can you\s+|could you\s+|help me\s+(?:to\s+)?)*"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from archon import errors
 from archon.errors import PermissionDenied
-from archon_mesh.core.plan import SubTaskStatus, Task
+from archon_mesh.engine.plan import SubTaskStatus, Task
 from archon_mesh.llm.text_format import ParsingError
 
 MAX_SHOWN = 300

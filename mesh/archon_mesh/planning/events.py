@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from archon_mesh.core.plan import SubTask, Task
+from archon_mesh.engine.plan import SubTask, Task
 
 _log = logging.getLogger(__name__)
 

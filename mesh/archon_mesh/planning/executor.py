@@ -12,7 +12,11 @@ from typing import Any, Final
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, OperationCancelled
 from archon.failure_kinds import RetryAdvice
-from archon_mesh.core.plan import (
+from archon_mesh.engine import LocalRun, RunState
+from archon_mesh.engine import Task as RunTask
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.plan_edit import edit_refusal
+from archon_mesh.engine.plan import (
     Plan,
     ReplanCounters,
     ReplanPolicy,
@@ -21,12 +25,7 @@ from archon_mesh.core.plan import (
     replan_reason,
     skip_dependants,
 )
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import Task as RunTask
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.plan_edit import edit_refusal
-from archon_mesh.core.run.types import PLAN, PLAN_FAILED, Failure, PlanRules, Submission, TaskState
-from archon_mesh.engine import LocalRun
+from archon_mesh.engine.types import PLAN, PLAN_FAILED, Failure, PlanRules, Submission, TaskState
 from archon_mesh.planning.alignment import AlignmentCheck, misalignment
 from archon_mesh.planning.attempts import FATAL, MAX_ATTEMPTS, TIMEOUT, AttemptFailed, Attempts, Measured, SubTaskRun
 from archon_mesh.planning.check import ResultCheck

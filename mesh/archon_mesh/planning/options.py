@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from archon_mesh.core.plan import ReplanPolicy
+from archon_mesh.engine.plan import ReplanPolicy
 from archon_mesh.planning.alignment import AlignmentCheck
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.decide import TaskMode

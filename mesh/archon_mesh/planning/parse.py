@@ -12,8 +12,8 @@ from typing import Any, Final
 from archon.json_text import json_object
 from archon.output import MAX_SCHEMA_BYTES
 from archon.surrogates import without_surrogates
-from archon_mesh.core.plan import SubTask, Task
-from archon_mesh.core.plan.templates import MAX_DEPTH, MAX_KEY, as_text
+from archon_mesh.engine.plan import SubTask, Task
+from archon_mesh.engine.plan.templates import MAX_DEPTH, MAX_KEY, as_text
 from archon_mesh.llm.text_format.lenient_json import LenientReader, NotJson
 from archon_mesh.llm.text_format.sections import without_thinking
 from archon_mesh.planning.errors import MalformedPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from archon_mesh.core.plan import Task
+from archon_mesh.engine.plan import Task
 from archon_mesh.planning.available_tools import AvailableTools
 
 

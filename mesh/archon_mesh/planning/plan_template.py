@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from archon.json_text import json_or
-from archon_mesh.core.plan import Task
 from archon_mesh.core.words import topic_stems
+from archon_mesh.engine.plan import Task
 
 TEMPLATE_KEY: Final = "workflow"
 """The value of a plan's context that says which template made it, and in which version; empty if none did."""

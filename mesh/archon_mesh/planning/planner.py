@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.core.plan import (
+from archon_mesh.engine.plan import (
     MAX_SUBTASKS,
     EmptyPlan,
     FaultKind,
@@ -25,7 +25,7 @@ from archon_mesh.core.plan import (
     has_ended,
     repair,
 )
-from archon_mesh.core.plan.prompt import (
+from archon_mesh.engine.plan.prompt import (
     REPLY_SCHEMA,
     PlannerInput,
     RoleProfile,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.plan_progress import status_of
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.plan import SubTask, SubTaskStatus, Task
+from archon_mesh.engine.plan_progress import status_of
+from archon_mesh.engine.types import TaskState
 from archon_mesh.planning.attempts import Measured
 from archon_mesh.planning.events import PlanEvent, PlanEventKind
 

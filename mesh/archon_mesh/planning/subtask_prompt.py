@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
-from archon_mesh.core.plan.templates import as_text
 from archon_mesh.core.shorten import shortened
+from archon_mesh.engine.plan import SubTask, SubTaskStatus, Task
+from archon_mesh.engine.plan.templates import as_text
 
 MAX_RESULT_SHOWN: Final = 20_000
 """Characters of one result of an earlier subtask."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from archon_mesh.core.plan import SubTaskStatus, Task
+from archon_mesh.engine.plan import SubTaskStatus, Task
 
 MAX_SUGGESTION: Final = 500
 """Characters of a suggestion."""

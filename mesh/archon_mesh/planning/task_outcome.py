@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from archon_mesh.core.plan import Task
+from archon_mesh.engine.plan import Task
 from archon_mesh.planning.attempts import Measured
 from archon_mesh.planning.decide import TaskMode
 

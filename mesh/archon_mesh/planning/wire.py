@@ -6,7 +6,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.wire import described
-from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
+from archon_mesh.engine.plan import SubTask, SubTaskStatus, Task
 from archon_mesh.planning.parse import parse_context
 
 _STATUS: Final = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from archon_mesh.core.plan import SubTask, Task, to_dot, to_mermaid
 from archon_mesh.core.shorten import shortened
+from archon_mesh.engine.plan import SubTask, Task, to_dot, to_mermaid
 from archon_mesh.workflows.schema import StepPart, default_id
 from archon_mesh.workflows.workflow import Workflow
 

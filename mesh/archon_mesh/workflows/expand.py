@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon.threads import on_thread
-from archon_mesh.core.plan import MAX_PLAN_SUBTASKS, SubTask, SubTaskStatus, Task
 from archon_mesh.core.shorten import shortened
+from archon_mesh.engine.plan import MAX_PLAN_SUBTASKS, SubTask, SubTaskStatus, Task
 from archon_mesh.workflows.approval import APPROVE
 from archon_mesh.workflows.load import templates_of
 from archon_mesh.workflows.parameters import checked_arguments

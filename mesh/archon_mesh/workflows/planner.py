@@ -7,8 +7,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from archon.errors import FailedPrecondition
-from archon_mesh.core.plan import SubTask, SubTaskStatus, Task, expanded
-from archon_mesh.core.plan.templates import as_text
+from archon_mesh.engine.plan import SubTask, SubTaskStatus, Task, expanded
+from archon_mesh.engine.plan.templates import as_text
 from archon_mesh.planning.available_tools import AvailableTools
 from archon_mesh.planning.plan_template import ARGUMENTS_KEY, TEMPLATE_KEY
 from archon_mesh.workflows.expand import Later, StepResult, expand, expand_on_thread, results_of

@@ -13,9 +13,9 @@ from typing import Any, Final
 import yaml
 
 from archon.errors import FailedPrecondition
-from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
-from archon_mesh.core.plan.templates import _TOKEN, is_key, root_of
 from archon_mesh.core.shorten import shortened
+from archon_mesh.engine.plan import SubTask, SubTaskStatus, Task
+from archon_mesh.engine.plan.templates import _TOKEN, is_key, root_of
 from archon_mesh.llm.wrappers.cassette import redacted, secrets_of_environment
 from archon_mesh.workflows.planner import CONTEXT_KEY
 from archon_mesh.workflows.schema import MAX_NESTING

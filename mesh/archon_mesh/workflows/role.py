@@ -16,7 +16,7 @@ from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import FailedPrecondition, InvalidArgument, PlanFailed
 from archon.registry import Tool
 from archon.wire import TEXT_TYPE, text_of
-from archon_mesh.core.plan import SubTask
+from archon_mesh.engine.plan import SubTask
 from archon_mesh.tools.people.sdk_questions import to_answer, to_question
 from archon_mesh.workflows.approval import APPROVE, SCHEMA, approval_question, approved
 from archon_mesh.workflows.expand import StepResult, expand_on_thread

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon_mesh.core.run.inputs import Input
-from archon_mesh.core.run.types import Requirement, quantize
 from archon_mesh.core.value import value
+from archon_mesh.engine.inputs import Input
+from archon_mesh.engine.types import Requirement, quantize
 
 
 class Clock(Protocol):

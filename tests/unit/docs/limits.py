@@ -60,7 +60,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Questions of a task to people; of a planner in place of a plan",
-            "{archon_mesh.core.run.decide.approval:MAX_QUESTIONS}; "
+            "{archon_mesh.engine.decide.approval:MAX_QUESTIONS}; "
             "{archon_services.orchestrator.runs.plan_reply:MAX_CLARIFICATIONS}",
             "The task fails, and rules ask no more about it; the reply is refused as no plan.",
             ["test_a_question_without_id_or_above_the_limit_fails"],
@@ -119,37 +119,37 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Events of a run",
-            "{archon_mesh.core.run.decide.event_limit:MAX_EVENTS}",
+            "{archon_mesh.engine.decide.event_limit:MAX_EVENTS}",
             "The run fails: `TOO_MANY_EVENTS`.",
             ["test_durability_7_a_run_at_its_event_limit_fails_typed"],
         ),
         Limit(
             "Attempts of a task that end with the loss of the process",
-            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.LOST].tries}",
+            "{archon_mesh.engine.decide.recovery:RECOVERY[Kind.LOST].tries}",
             "The task fails: `POISONED`.",
             ["test_durability_20_a_task_is_poisoned_after_three_losses"],
         ),
         Limit(
             "Rejects of a task",
-            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.REFUSED].tries}",
+            "{archon_mesh.engine.decide.recovery:RECOVERY[Kind.REFUSED].tries}",
             "The task fails.",
             ["test_rejects_are_not_losses_and_are_limited"],
         ),
         Limit(
             "Attempts of a task that are given back, or rejected by instances that stop",
-            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.RETURNED].tries}",
+            "{archon_mesh.engine.decide.recovery:RECOVERY[Kind.RETURNED].tries}",
             "The task fails.",
             ["test_a_task_that_is_given_back_endlessly_fails"],
         ),
         Limit(
             "Attempts whose turn was stored second",
-            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.CONFLICT].tries}",
+            "{archon_mesh.engine.decide.recovery:RECOVERY[Kind.CONFLICT].tries}",
             "The task fails: `CONVERSATION_MOVED`.",
             ["test_a_task_whose_turn_is_always_second_fails_with_a_reason"],
         ),
         Limit(
             "Lost and failed attempts of a run",
-            "{archon_mesh.core.run.decide.recovery:ERROR_BUDGET}",
+            "{archon_mesh.engine.decide.recovery:ERROR_BUDGET}",
             "The run fails: `ERROR_BUDGET_EXHAUSTED`.",
             ["test_a_run_recovers_within_its_error_budget"],
         ),
@@ -167,14 +167,14 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Delegations of a task",
-            "{archon_mesh.core.run.decide.delegation:MAX_DELEGATIONS}",
+            "{archon_mesh.engine.decide.delegation:MAX_DELEGATIONS}",
             "The delegation fails: `TOO_MANY_DELEGATIONS`.",
             ["test_contract_rule_8_delegations_of_a_task_are_bounded"],
         ),
         Limit(
             "Steps of a plan; their dependencies together",
-            "{archon_mesh.core.plan.faults:MAX_PLAN_SUBTASKS}; "
-            "{archon_mesh.core.run.decide.plan_reply:MAX_DEPENDENCIES}",
+            "{archon_mesh.engine.plan.faults:MAX_PLAN_SUBTASKS}; "
+            "{archon_mesh.engine.decide.plan_reply:MAX_DEPENDENCIES}",
             "The reply is refused once; then steps are merged, and dependencies dropped.",
             ["test_a_plan_is_bounded"],
         ),
@@ -205,19 +205,19 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Faults that the refusal of a plan names",
-            "{archon_mesh.core.run.decide.plan_reply:MAX_FAULTS}",
+            "{archon_mesh.engine.decide.plan_reply:MAX_FAULTS}",
             "Further ones are left out.",
             ["test_a_plan_is_bounded"],
         ),
         Limit(
             "Replans of a run",
-            "{archon_mesh.core.plan.replan:MAX_REPLANS}",
+            "{archon_mesh.engine.plan.replan:MAX_REPLANS}",
             "The run fails: `PLAN_FAILED`.",
             ["test_after_the_last_replan_the_run_fails_and_names_the_steps"],
         ),
         Limit(
             "Expansions of a plan",
-            "{archon_mesh.core.plan.expand:MAX_EXPANSIONS}",
+            "{archon_mesh.engine.plan.expand:MAX_EXPANSIONS}",
             "The run fails: `PLAN_FAILED`; in a process: `PlanFailed`.",
             ["test_expansions_are_bounded"],
         ),
@@ -236,7 +236,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Depth of delegations",
-            "{archon_mesh.core.run.decide.budget:MAX_DEPTH}, or the budget's `max_depth`",
+            "{archon_mesh.engine.decide.budget:MAX_DEPTH}, or the budget's `max_depth`",
             "The delegation fails: `DELEGATION_TOO_DEEP`.",
             ["test_contract_rule_8_the_budget_limits_the_depth"],
         ),
@@ -1181,7 +1181,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Subtasks of a planner's plan; of a plan at all",
-            "{archon_mesh.core.plan.faults:MAX_SUBTASKS}; {archon_mesh.core.plan.faults:MAX_PLAN_SUBTASKS}",
+            "{archon_mesh.engine.plan.faults:MAX_SUBTASKS}; {archon_mesh.engine.plan.faults:MAX_PLAN_SUBTASKS}",
             "The planner is asked for fewer, then subtasks are merged.",
             ["test_too_many_steps_of_one_tool_are_merged", "test_too_many_steps_of_all_kinds_end_in_one_step"],
         ),
@@ -1200,14 +1200,14 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Replans of a task",
-            "{archon_mesh.core.plan.replan:MAX_REPLANS}",
+            "{archon_mesh.engine.plan.replan:MAX_REPLANS}",
             "The plan fails: `PlanFailed`.",
             ["test_after_three_replans_the_plan_fails_with_a_suggestion"],
         ),
         Limit(
             "Checks of a task's alignment with its query; time of one; characters of what it finds",
-            "{archon_mesh.core.plan.replan:MAX_ALIGNMENT_CHECKS}, `max_alignment_checks` of `ReplanPolicy`; "
-            "{archon_mesh.planning.alignment:ALIGNMENT_TIMEOUT|seconds}; {archon_mesh.core.plan.replan:MAX_PROBLEM}",
+            "{archon_mesh.engine.plan.replan:MAX_ALIGNMENT_CHECKS}, `max_alignment_checks` of `ReplanPolicy`; "
+            "{archon_mesh.planning.alignment:ALIGNMENT_TIMEOUT|seconds}; {archon_mesh.engine.plan.replan:MAX_PROBLEM}",
             "No further check is made; the plan counts as aligned; the text is cut.",
             [
                 "test_checks_of_a_task_are_bounded",
@@ -1217,15 +1217,15 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Characters of results that such a check sees; of one result; steps",
-            "{archon_mesh.core.plan.alignment:MAX_RESULTS_SHOWN}; {archon_mesh.core.plan.alignment:MAX_RESULT_SHOWN}; "
-            "{archon_mesh.core.plan.alignment:MAX_STEPS_SHOWN}",
+            "{archon_mesh.engine.plan.alignment:MAX_RESULTS_SHOWN}; {archon_mesh.engine.plan.alignment:MAX_RESULT_SHOWN}; "
+            "{archon_mesh.engine.plan.alignment:MAX_STEPS_SHOWN}",
             "Results are cut, the oldest ones first; of further steps only the number is shown.",
             ["test_what_the_model_sees_is_bounded"],
         ),
         Limit(
             "Characters of a result; of the arguments of a subtask with their templates filled; levels of arguments",
-            "{archon_mesh.planning.check:MAX_RESULT}; {archon_mesh.core.plan.templates:MAX_CHARACTERS}; "
-            "{archon_mesh.core.plan.templates:MAX_DEPTH}",
+            "{archon_mesh.planning.check:MAX_RESULT}; {archon_mesh.engine.plan.templates:MAX_CHARACTERS}; "
+            "{archon_mesh.engine.plan.templates:MAX_DEPTH}",
             "The subtask fails.",
             ["test_a_result_is_checked_by_rules", "test_arguments_that_grow_too_large_are_refused"],
         ),

@@ -45,7 +45,7 @@ def tree(root: Path, **files: str) -> Path:
     [
         ("from archon import Hidden", "Hidden is no public name of archon"),
         ("from archon.wire import text_of", "archon.wire is no public module"),
-        ("import archon_mesh.core.run", "archon_mesh.core.run is no public module"),
+        ("import archon_mesh.engine", "archon_mesh.engine is no public module"),
         ("def f():\n    from archon.errors import _Base", "_Base is no public name of archon.errors"),
     ],
 )

@@ -39,7 +39,7 @@ from archon_mesh.agent.events.types import TextMessageContent
 from archon_mesh.agent.hooks.middleware import ModelCall
 from archon_mesh.core.memory_graph import MemoryItem, PropagationPolicy
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.core.plan import Plan, SubTask, Task
+from archon_mesh.engine.plan import Plan, SubTask, Task
 from archon_mesh.llm import ModelReply, ScriptedModel
 from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
 from archon_mesh.memory.long_term import LongTermMemory

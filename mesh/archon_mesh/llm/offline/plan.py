@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from archon_mesh.core.arithmetic import expression_in
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.core.plan.alignment import asks_for_alignment
-from archon_mesh.core.plan.prompt import PlannerInput, read_planner_input
-from archon_mesh.core.plan.split_query import split_query
-from archon_mesh.core.plan.synthesis import read_synthesis
 from archon_mesh.core.text_index import Field, TextIndex
+from archon_mesh.engine.plan.alignment import asks_for_alignment
+from archon_mesh.engine.plan.prompt import PlannerInput, read_planner_input
+from archon_mesh.engine.plan.split_query import split_query
+from archon_mesh.engine.plan.synthesis import read_synthesis
 from archon_mesh.llm.offline.coordinate import text_arguments
 from archon_mesh.llm.offline.reply import NOTICE
 

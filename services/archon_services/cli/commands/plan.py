@@ -223,7 +223,7 @@ def _rendered(run: Run, form: Format) -> str:
         return json.dumps(plan_document(run.plan), indent=2, ensure_ascii=False) + "\n"
     if form is Format.TEXT:
         return "".join(f"{text}\n" for text, _ in plan_lines(run.plan, run, time.time()))
-    from archon_mesh.core.plan.drawing import to_dot, to_mermaid, to_svg
+    from archon_mesh.engine.plan.drawing import to_dot, to_mermaid, to_svg
     from archon_mesh.planning.wire import task_from_proto
 
     draw = {Format.MERMAID: to_mermaid, Format.DOT: to_dot, Format.SVG: to_svg}[form]

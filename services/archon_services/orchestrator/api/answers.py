@@ -24,11 +24,11 @@ from archon.errors import (
 from archon.frames import MAX_FRAME_OVERHEAD
 from archon.wire import MAX_CHECKED_BYTES, text_of
 from archon_mesh.core.people import Decision, QuestionKind, decision_of
-from archon_mesh.core.plan import Task as Plan
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.approval import modified_by_plan
-from archon_mesh.core.run.decide.human_input import answer_refusal, asking_task
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.approval import modified_by_plan
+from archon_mesh.engine.decide.human_input import answer_refusal, asking_task
+from archon_mesh.engine.plan import Task as Plan
 from archon_services.orchestrator.api.validation import MAX_ID, has_content
 from archon_services.orchestrator.convert.command import result_from_answer
 from archon_services.orchestrator.convert.failures import failure_as_error

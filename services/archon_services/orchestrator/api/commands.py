@@ -24,7 +24,7 @@ from archon.errors import (
 )
 from archon.wire import text_of
 from archon_mesh.core.people import InterceptionRule
-from archon_mesh.core.run.types import PLAN, Submission
+from archon_mesh.engine.types import PLAN, Submission
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
 from archon_services.orchestrator.api.plan_preview import PlanPreview

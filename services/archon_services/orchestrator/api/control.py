@@ -9,7 +9,7 @@ from typing import Final
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import FailedPrecondition, Unavailable
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.answers import check_answer, repeats, response_to
 from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import Journal, RunRow

@@ -13,9 +13,9 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FieldViolation, InvalidArgument, RunExpired
 from archon_mesh.core.people import InterceptionRule
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run.decide.fork import reusable, reusable_plan
-from archon_mesh.core.run.types import Payload, Submission
+from archon_mesh.engine import RunState
+from archon_mesh.engine.decide.fork import reusable, reusable_plan
+from archon_mesh.engine.types import Payload, Submission
 from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.validation import MAX_ID, check_goal
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow

@@ -20,9 +20,10 @@ from archon.errors import ArchonError, DeadlineExceeded, PlanFailed, ResourceExh
 from archon.interceptors import translated
 from archon.registry import Registration
 from archon.wire import set_seconds
-from archon_mesh.core.run import RunState, Task, apply, decide
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Submission
+from archon_mesh.engine import RunState, Task, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.types import Submission
 from archon_services.orchestrator.convert.failures import failure_as_error
 from archon_services.orchestrator.convert.plan import write_plan
 from archon_services.orchestrator.dispatch.assign_task import assign_task

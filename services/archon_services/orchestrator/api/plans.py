@@ -10,10 +10,11 @@ from typing import Final
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import Aborted, ArchonError, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
-from archon_mesh.core.run import RunState, apply, decide
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.plan_edit import edit_refusal
-from archon_mesh.core.run.types import Submission
+from archon_mesh.engine import RunState, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.decide.plan_edit import edit_refusal
+from archon_mesh.engine.types import Submission
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.convert.failures import failure_as_error
 from archon_services.orchestrator.convert.run_view import run_to_proto

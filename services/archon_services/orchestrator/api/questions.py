@@ -7,7 +7,7 @@ from typing import Final
 from archon import context
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss, UnknownRun
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert.run_view import write_question
 from archon_services.orchestrator.journal import Journal, RunRow
 from archon_services.orchestrator.runs.manager import Runs

@@ -10,7 +10,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
 from archon.errors import EmptyGoal, FieldViolation, InvalidArgument, MessageTooLarge, Unimplemented
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
-from archon_mesh.core.run.types import PLAN, quantize
+from archon_mesh.engine.types import PLAN, quantize
 
 DEFAULT_TIMEOUT = 3600.0
 MAX_TIMEOUT = 24 * 3600.0

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import text_of
-from archon_mesh.core.run import RunState
 from archon_mesh.core.shorten import shortened
+from archon_mesh.engine import RunState
 from archon_services.orchestrator.convert.run_view import write_question
 
 MAX_TEXT: Final = 4_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Amount, Budget
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import Amount, Budget
 from archon_services.orchestrator.convert.failures import failure_to_proto, optional_failure
 
 

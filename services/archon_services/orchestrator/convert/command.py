@@ -10,8 +10,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon_mesh.core.people import Decision
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import decode_inputs, encode_inputs
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.codec import decode_inputs, encode_inputs
 from archon_services.orchestrator.convert import from_journal
 
 

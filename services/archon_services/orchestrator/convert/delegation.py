@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
-from archon_mesh.core.run import events as ev
+from archon_mesh.engine import events as ev
 from archon_services.orchestrator.convert.budget import budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_to_proto, optional_failure
 

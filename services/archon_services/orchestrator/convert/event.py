@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon.wire import to_seconds
-from archon_mesh.core.run import events as ev
+from archon_mesh.engine import events as ev
 from archon_services.orchestrator.convert import budget, delegation, human_input, plan, run, task
 
 

@@ -8,7 +8,7 @@ from archon.api.common.v1 import failure_pb2
 from archon.errors import ArchonError, FieldViolation
 from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice
 from archon.status import error_class, from_failure, to_failure
-from archon_mesh.core.run.types import Failure
+from archon_mesh.engine.types import Failure
 
 
 def failure_to_proto(failure: Failure) -> failure_pb2.Failure:

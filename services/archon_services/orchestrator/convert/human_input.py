@@ -7,8 +7,8 @@ from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import text_of
 from archon_mesh.core.people import NO_TERMS, TimeoutPolicy
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Item, TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import Item, TaskState
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.people import (
     decision_from_proto,

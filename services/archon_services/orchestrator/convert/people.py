@@ -18,7 +18,7 @@ from archon_mesh.core.people import (
     Trigger,
 )
 from archon_mesh.core.people.terms import MAX_APPROVERS, MAX_DEFAULT, MAX_TIMEOUT
-from archon_mesh.core.run.types import Payload, quantize
+from archon_mesh.engine.types import Payload, quantize
 
 MAX_NAME = 256
 """Characters of an identity, and of the name of a rule."""

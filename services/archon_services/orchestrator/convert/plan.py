@@ -11,11 +11,11 @@ from archon.api.common.v1 import capability_pb2, common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.registry import Registration
 from archon.registry.convert import registration_to_proto
-from archon_mesh.core.plan import SubTask
-from archon_mesh.core.plan import Task as Plan
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import PlanTarget
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
+from archon_mesh.engine.types import PlanTarget
 from archon_services.orchestrator.convert.failures import failure_to_proto
 from archon_services.orchestrator.convert.task import state_to_proto
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import (
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import (
     NO_ORIGIN,
     ClockOrigin,
     Edge,

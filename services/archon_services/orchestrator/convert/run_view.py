@@ -13,11 +13,11 @@ from archon.errors import ResourceExhausted
 from archon.run_view.usage import COUNTS
 from archon.telemetry.trace_parent import TraceParent
 from archon.wire import set_seconds
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run.effects import want_of
-from archon_mesh.core.run.events import ApprovalRequested, Planned
-from archon_mesh.core.run.question import ClosedQuestion
-from archon_mesh.core.run.types import Requirement, TaskState
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine.effects import want_of
+from archon_mesh.engine.events import ApprovalRequested, Planned
+from archon_mesh.engine.question import ClosedQuestion
+from archon_mesh.engine.types import Requirement, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.people import write_terms
 from archon_services.orchestrator.convert.plan import write_plan, write_planned

@@ -8,8 +8,8 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import ContextRef, Item, TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import ContextRef, Item, TaskState
 from archon_services.orchestrator.convert.budget import amount_from_usage, amount_to_proto, read_reserved
 from archon_services.orchestrator.convert.failures import (
     failure_from_proto,

@@ -10,9 +10,9 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds
 from archon_mesh.core.awareness import awareness_message
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run.decide.budget import limits
-from archon_mesh.core.run.types import FINAL_RESPONSE_ONLY
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine.decide.budget import limits
+from archon_mesh.engine.types import FINAL_RESPONSE_ONLY
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.people import given_from_payload
 from archon_services.orchestrator.convert.task import state_to_proto

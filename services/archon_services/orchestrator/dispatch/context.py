@@ -6,8 +6,8 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run.types import ContextRef, Submission
+from archon_mesh.engine import RunState
+from archon_mesh.engine.types import ContextRef, Submission
 
 
 def write_context_item(run: RunState, context: ContextRef, item: common_pb2.ContextItem) -> None:

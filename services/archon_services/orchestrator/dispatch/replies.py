@@ -5,8 +5,8 @@ from __future__ import annotations
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run.types import Failure, TaskState
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine.types import Failure, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.people import given_from_payload

@@ -11,11 +11,11 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
 from archon.wire import text_of
-from archon_mesh.core.plan import MissingKey, SubTask, fill_arguments
-from archon_mesh.core.plan.templates import root_of, template_keys
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run.decide.plan_reply import max_steps
-from archon_mesh.core.run.types import Failure, TaskState
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine.decide.plan_reply import max_steps
+from archon_mesh.engine.plan import MissingKey, SubTask, fill_arguments
+from archon_mesh.engine.plan.templates import root_of, template_keys
+from archon_mesh.engine.types import Failure, TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error
 from archon_services.orchestrator.convert.people import given_from_payload
 from archon_services.orchestrator.convert.plan import output_of, write_plan

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import TaskState
 
 MIN_TASKS: Final = 3
 """Completed tasks of a role from which on their average says more than what the role expects."""

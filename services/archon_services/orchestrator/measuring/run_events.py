@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from archon.telemetry import metrics
 from archon.telemetry.metrics import Recorder
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import TaskState
 
 CREATED: Final = "created"
 STARTED: Final = "started"

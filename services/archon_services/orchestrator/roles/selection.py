@@ -18,7 +18,7 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
-from archon_mesh.core.run.types import Edge, Requirement, Target
+from archon_mesh.engine.types import Edge, Requirement, Target
 from archon_services.common.versions import version_key
 from archon_services.orchestrator.roles.membership import GRACE, Membership, Offer
 

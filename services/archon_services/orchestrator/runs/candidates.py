@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run import events as ev
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine import events as ev
 
 
 class Candidates:

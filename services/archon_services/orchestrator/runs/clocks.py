@@ -19,8 +19,8 @@ import time
 from typing import Final, Protocol
 
 from archon.background import BackgroundLoop
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run.types import NO_ORIGIN, ClockOrigin, quantize
+from archon_mesh.engine import RunState
+from archon_mesh.engine.types import NO_ORIGIN, ClockOrigin, quantize
 from archon_services.common import machine
 from archon_services.orchestrator.ports import SystemClock
 

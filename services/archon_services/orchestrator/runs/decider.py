@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from archon_mesh.core.run import Place, RunState, apply, decide, effects_of, is_local, open_effects, place_of
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure
+from archon_mesh.engine import Place, RunState, apply, effects_of, is_local, open_effects, place_of
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.types import Failure
 from archon_services.orchestrator.dispatch.step import input_failure
 from archon_services.orchestrator.ports import Delivery, Transport
 from archon_services.orchestrator.runs.candidates import Candidates

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from archon_mesh.core.run import Effect
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import Effect
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.journal import Step
 from archon_services.orchestrator.ports import Delivery
 

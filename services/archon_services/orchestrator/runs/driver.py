@@ -15,15 +15,15 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, Internal, ResourceExhausted, Unavailable
-from archon_mesh.core.run import (
+from archon_mesh.engine import (
     RunState,
     Timer,
     effects_of,
     open_effects,
 )
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
 from archon_services.orchestrator.runs.creation import Creation

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from archon.api.common.v1 import common_pb2
-from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, GiveInput, Grant, RunState, UpdateMemory
+from archon_mesh.engine import Adopt, Answer, Assign, CancelAttempt, Effect, GiveInput, Grant, RunState, UpdateMemory
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.dispatch.context import update_memory
 from archon_services.orchestrator.dispatch.replies import attempt_status, budget_grant, delegate_result, given_input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from archon_mesh.core.run import RunState
+from archon_mesh.engine import RunState
 
 MAX_ENDED: Final = 256
 MAX_ENDED_BYTES: Final = 16 * 1024 * 1024

@@ -9,8 +9,8 @@ from typing import Final
 
 from archon.errors import ResourceExhausted
 from archon.failure_kinds import FailureClass
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Failure
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import Failure
 
 WINDOW: Final = 60
 """Seconds."""

@@ -9,10 +9,10 @@ from typing import Final
 from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.people import Decision
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert.human_input import read_input_given, read_input_requested
 
 

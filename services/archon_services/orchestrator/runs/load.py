@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
-from archon_mesh.core.run import Effect, RunState, apply, open_effects
+from archon_mesh.engine import Effect, RunState, apply, open_effects
 from archon_services.orchestrator.convert import event_from_proto, event_time, events_of
 from archon_services.orchestrator.journal import Journal
 

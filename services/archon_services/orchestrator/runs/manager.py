@@ -16,12 +16,12 @@ from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable,
 from archon.memory_room import MemoryRoom
 from archon.telemetry import metrics
 from archon.wire import set_seconds
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.budget import limits
-from archon_mesh.core.run.decide.human_input import asking_task
-from archon_mesh.core.run.types import Submission
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.budget import limits
+from archon_mesh.engine.decide.human_input import asking_task
+from archon_mesh.engine.types import Submission
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step

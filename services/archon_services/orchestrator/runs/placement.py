@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from archon_mesh.core.run import Place
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine import Place
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.ports import Transport
 
 

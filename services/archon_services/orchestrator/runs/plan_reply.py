@@ -11,9 +11,9 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
 from archon.wire import text_of
 from archon_mesh.core.people import QuestionKind
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.dispatch.step import goal_text
 
 MAX_CLARIFICATIONS: Final = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.ports import Delivery
 
 DEPOSED: Final = "DEPOSED"

@@ -7,9 +7,9 @@ from dataclasses import replace
 from archon.api.agent.v1 import agent_pb2
 from archon.failure_kinds import MODEL_FORMAT, RetryAdvice
 from archon.wire import text_of
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import RESULT_REFUSED, Failure, TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import RESULT_REFUSED, Failure, TaskState
 
 
 def with_checked_result(run: RunState, given: inp.Input) -> inp.Input:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from archon.errors import ResourceExhausted
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.ports import Delivery
 
 MAX_INBOX: Final = 1_000

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from archon_mesh.core.run import Place, RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import Place, RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.journal import Conversation, Journal
 from archon_services.orchestrator.runs.step import turn_of
 

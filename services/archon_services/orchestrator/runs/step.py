@@ -11,10 +11,10 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import text_of, timestamp
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import encode_inputs
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.codec import encode_inputs
 from archon_services.orchestrator.convert import write_event
 from archon_services.orchestrator.journal import NewRun, Publication, RecordRow, Step, Turn
 from archon_services.orchestrator.ports import Delivery

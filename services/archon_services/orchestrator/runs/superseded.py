@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 
 
 def without_superseded(inputs: Sequence[inp.Input]) -> list[inp.Input]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from archon_mesh.core.run import Effect, Place, Timer
+from archon_mesh.engine import Effect, Place, Timer
 from archon_services.orchestrator.ports import Clock
 
 

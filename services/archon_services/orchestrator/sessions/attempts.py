@@ -15,8 +15,8 @@ from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, 
 from archon.frames import OutgoingFrame, Verdict, orchestrator_content
 from archon.telemetry.logs import task_fields
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
 from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox, Receipt
 from archon_services.orchestrator.sessions.attempt_channel import (

@@ -15,8 +15,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FrameTooLarge
 from archon.status import to_failure
 from archon.wire import MAX_CHECKED_BYTES, text_of, to_seconds
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import NOTHING, Item, quantize
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import NOTHING, Item, quantize
 from archon_services.orchestrator.convert.budget import amount_from_budget, amount_from_usage, budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_from_proto
 from archon_services.orchestrator.convert.people import agent_terms, kind_from_proto

@@ -16,8 +16,8 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon.registry import Registration
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, Requirement
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import Failure, Requirement
 from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 from archon_services.orchestrator.sessions.dials import Dials

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from archon.registry import Registration
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine.types import Requirement
 from archon_services.common.versions import version_matches
 from archon_services.orchestrator.sessions.session import Session
 

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 from typing import Final
 
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine.types import Requirement
 
 Wake = Callable[[], None]
 

@@ -16,7 +16,7 @@ from archon.memory import MemoryGraphClient
 from archon.telemetry import metrics
 from archon.telemetry.spans import without_client_spans
 from archon.wire import described, to_seconds
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery

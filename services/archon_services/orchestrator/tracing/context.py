@@ -8,7 +8,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import export, names
 from archon.telemetry.trace_parent import TraceParent
-from archon_mesh.core.run import RunState, Task
+from archon_mesh.engine import RunState, Task
 from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_span_id, trace_id
 
 

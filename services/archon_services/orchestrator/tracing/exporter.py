@@ -17,7 +17,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss
 from archon.telemetry.export import Export
-from archon_mesh.core.run import events as ev
+from archon_mesh.engine import events as ev
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import Journal, Step
 from archon_services.orchestrator.tracing.run_log import RunLog

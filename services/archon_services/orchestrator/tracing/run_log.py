@@ -8,8 +8,8 @@ from typing import Final
 from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import names
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Failure, Payload, Submission, TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import Failure, Payload, Submission, TaskState
 
 MAX_NOTES: Final = 100
 """Notes of a run that its span shows; later ones are left out."""

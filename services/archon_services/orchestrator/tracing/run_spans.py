@@ -12,7 +12,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import names
 from archon.telemetry.span_data import SpanData
 from archon.telemetry.trace_parent import TraceParent
-from archon_mesh.core.run.types import Failure
+from archon_mesh.engine.types import Failure
 from archon_services.orchestrator.tracing.run_log import STATE_NAMES, AttemptLog, Note, RunLog
 from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_span_id
 

@@ -15,8 +15,8 @@ from typing import Final
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss, ResourceExhausted, RunExpired, Unavailable
-from archon_mesh.core.run import events as ev
 from archon_mesh.core.value import value
+from archon_mesh.engine import events as ev
 from archon_services.common.byte_budget import ByteBudget
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, Step, StoredStep

@@ -13,7 +13,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon.registry import Tool
 from archon.wire import MAX_CHECKED_BYTES
-from archon_mesh.core.plan import MAX_REPLANS
+from archon_mesh.engine.plan import MAX_REPLANS
 from archon_mesh.planning import PlanFailed
 from tests.fixtures.broken_plans import BROKEN, GOAL
 from tests.fixtures.mesh import Mesh

@@ -13,7 +13,7 @@ from archon.api.memory.v1 import memory_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.convert.command import encode_command

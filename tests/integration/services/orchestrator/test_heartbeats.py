@@ -16,8 +16,8 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.agent.v1 import agent_service_pb2 as pb
 from archon.api.common.v1 import common_pb2
 from archon.registry import Registration
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import Requirement
 from archon_services.local_mesh.probe import Probe
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.dials import MAX_OPENING

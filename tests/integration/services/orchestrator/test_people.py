@@ -12,7 +12,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text, submit_request
 from archon.errors import ArchonError, FailedPrecondition, FrameTooLarge, InvalidArgument, RequestIdReused, Unavailable
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.control import RunControl
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually

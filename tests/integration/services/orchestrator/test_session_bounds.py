@@ -12,8 +12,8 @@ from archon.agent import AgentSettings
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow

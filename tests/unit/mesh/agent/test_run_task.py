@@ -12,7 +12,7 @@ from archon.errors import PermissionDenied
 from archon_mesh.agent import Agent, BudgetMiddleware, PermissionMiddleware
 from archon_mesh.agent.events.types import AgentEvent, Custom
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.core.plan import Task
+from archon_mesh.engine.plan import Task
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
 from archon_mesh.planning import PlanFailed, PlanNotApproved, TaskMode, TaskOutcome, align_by_model
 from archon_mesh.tools import tool

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from archon.failure_kinds import RetryAdvice
-from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
-from archon_mesh.engine import LocalRun
+from archon_mesh.engine import LocalRun, RunState, Task
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import Edge, Failure, Submission, TaskState
 from tests.fixtures.virtual_time import in_virtual_time
 from tests.fixtures.waiting import until
 

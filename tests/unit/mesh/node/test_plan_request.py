@@ -12,8 +12,8 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
-from archon_mesh.core.plan import EmptyPlan
-from archon_mesh.core.plan.prompt import REPLY_SCHEMA
+from archon_mesh.engine.plan import EmptyPlan
+from archon_mesh.engine.plan.prompt import REPLY_SCHEMA
 from archon_mesh.llm import ModelClient, ScriptedModel
 from archon_mesh.node import agent_handler
 from archon_mesh.planning import MalformedPlan

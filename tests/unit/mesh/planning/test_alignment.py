@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archon.errors import InvalidArgument, OperationCancelled, Unavailable
-from archon_mesh.core.plan import MAX_ALIGNMENT_CHECKS, MAX_REPLANS, ReplanPolicy, Task
+from archon_mesh.engine.plan import MAX_ALIGNMENT_CHECKS, MAX_REPLANS, ReplanPolicy, Task
 from archon_mesh.llm import ScriptedModel, create_model
 from archon_mesh.planning import Alignment, PlanEvent, PlanEventKind, PlanExecutor, align_by_model
 from archon_mesh.planning.alignment import ALIGNMENT_TIMEOUT, misalignment

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from archon_mesh.core.plan import Plan, has_ended
+from archon_mesh.engine.plan import Plan, has_ended
 from archon_mesh.planning import PlanEvent
 from archon_mesh.tools import tool
 from archon_mesh.tools.builtin import Calculator

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archon_mesh.core.plan import SubTask
+from archon_mesh.engine.plan import SubTask
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import CheckedResult, check_by_model, check_by_rules
 

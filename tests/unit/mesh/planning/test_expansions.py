@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archon_mesh.core.plan import MAX_EXPANSIONS, Task, expanded
+from archon_mesh.engine.plan import MAX_EXPANSIONS, Task, expanded
 from archon_mesh.planning import PlanExecutor, PlanFailed, parse_plan
 from tests.fixtures.plan_replies import reply, subtask
 from tests.fixtures.waiting import until

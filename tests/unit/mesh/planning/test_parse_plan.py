@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archon.failure_kinds import MODEL_FORMAT
-from archon_mesh.core.plan import EmptyPlan, SubTask, SubTaskStatus, find_faults, repair
+from archon_mesh.engine.plan import EmptyPlan, SubTask, SubTaskStatus, find_faults, repair
 from archon_mesh.planning import MalformedPlan, parse_changes, parse_context, parse_plan
 from archon_mesh.planning.parse import MAX_CHANGE, MAX_CHANGES, parse_alignment, parse_question
 from tests.fixtures.plan_replies import reply, subtask

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archon.errors import BudgetExhausted, FailedPrecondition, InvalidArgument, OperationCancelled, Unavailable
-from archon_mesh.core.plan import PlanCycle, ReplanPolicy, SubTaskStatus, Task, has_ended
+from archon_mesh.engine.plan import PlanCycle, ReplanPolicy, SubTaskStatus, Task, has_ended
 from archon_mesh.planning import CheckedResult, PlanEvent, PlanEventKind, PlanExecutor, PlanFailed
 from archon_mesh.tools import ToolResult, tool
 from archon_mesh.tools.builtin import Calculator
 from tests.fixtures.plan_replies import reply, subtask
 from tests.fixtures.waiting import until
-from tests.unit.mesh.core.plan.plans import plans
+from tests.unit.mesh.engine.plan.plans import plans
 from tests.unit.mesh.planning.workers import FunctionWorker, executor_of, no_sleep, plan, planner_of
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from archon.errors import Unavailable
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.core.plan import EmptyPlan, SubTaskStatus, Task, carry_over
-from archon_mesh.core.plan.prompt import REPLY_SCHEMA
+from archon_mesh.engine.plan import EmptyPlan, SubTaskStatus, Task, carry_over
+from archon_mesh.engine.plan.prompt import REPLY_SCHEMA
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.llm.anthropic import AnthropicModel
 from archon_mesh.llm.openai import OpenAIModel

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
-from archon_mesh.core.plan import ReplanPolicy, SubTask, SubTaskStatus, Task, carry_over, expanded, has_ended
+from archon_mesh.engine.plan import ReplanPolicy, SubTask, SubTaskStatus, Task, carry_over, expanded, has_ended
 from archon_mesh.planning import Alignment, PlanEvent, PlanExecutor, PlanFailed
 from tests.fixtures.variants import one_in
 from tests.unit.mesh.planning.workers import FunctionWorker, no_sleep

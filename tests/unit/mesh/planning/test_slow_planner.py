@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archon.errors import InvalidArgument, OperationCancelled, Unavailable
-from archon_mesh.core.plan import Task, carry_over, expanded
+from archon_mesh.engine.plan import Task, carry_over, expanded
 from archon_mesh.planning import PlanEvent, PlanExecutor, PlanFailed, parse_plan
 from tests.fixtures.plan_replies import reply, subtask
 from tests.fixtures.waiting import until

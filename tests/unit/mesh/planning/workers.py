@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from archon_mesh.core.plan import Task
+from archon_mesh.engine.plan import Task
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import PlanExecutor, Planner, Spending, parse_plan
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archon_mesh.core.plan import SubTask
+from archon_mesh.engine.plan import SubTask
 from archon_mesh.workflows import StepResult, Workflow, WorkflowFolder, expand
 
 TRIP = """

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archon.errors import InvalidArgument
-from archon_mesh.core.plan import fill_arguments
+from archon_mesh.engine.plan import fill_arguments
 from archon_mesh.workflows import Later, StepResult, Workflow, expand
 from archon_mesh.workflows.expand import escaped
 from tests.unit.mesh.workflows.files import known, load

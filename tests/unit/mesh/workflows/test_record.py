@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archon.errors import FailedPrecondition
-from archon_mesh.core.plan import SubTask, SubTaskStatus, Task, fill_arguments, template_values
+from archon_mesh.engine.plan import SubTask, SubTaskStatus, Task, fill_arguments, template_values
 from archon_mesh.workflows import Workflow, load_workflow
 from archon_mesh.workflows.record import record
 from tests.unit.mesh.workflows.files import known

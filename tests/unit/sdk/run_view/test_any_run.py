@@ -15,10 +15,10 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
 from archon.run_view.convert import task_state
 from archon.wire import timestamp
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from tests.fixtures.run_events import event_to_proto
-from tests.unit.mesh.core.run.checked_step import checked_step
-from tests.unit.mesh.core.run.courses import Course
+from tests.unit.mesh.engine.checked_step import checked_step
+from tests.unit.mesh.engine.courses import Course
 
 COURSES = st.integers(0, 10_000)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, OwnerRow, RunRow
 from archon_services.orchestrator.journal.postgres import PostgresJournal

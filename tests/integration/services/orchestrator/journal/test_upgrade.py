@@ -13,8 +13,9 @@ import pytest
 
 from archon.errors import ArchonError
 from archon.wire import text_of
-from archon_mesh.core.run import RunState, apply, decide
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import RunState, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, Outcome, OwnerRow, SameRequest
 from archon_services.orchestrator.journal.framing import events_in

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.core.plan import SubTaskStatus
-from archon_mesh.core.plan.prompt import PlannerInput, planner_messages, progress_of
-from archon_mesh.core.plan.synthesis import synthesis_messages
+from archon_mesh.engine.plan import SubTaskStatus
+from archon_mesh.engine.plan.prompt import PlannerInput, planner_messages, progress_of
+from archon_mesh.engine.plan.synthesis import synthesis_messages
 from archon_mesh.llm import ModelRequest, create_model
 from archon_mesh.llm.offline.plan import write_plan
 from archon_mesh.llm.offline.reply import NOTICE
 from archon_mesh.tools.builtin import Calculator
-from tests.unit.mesh.core.plan.plans import step, task_of
+from tests.unit.mesh.engine.plan.plans import step, task_of
 
 CALCULATOR = {
     "name": "calculator",

@@ -9,7 +9,7 @@ import pytest
 
 from archon.errors import ResourceExhausted, Unavailable
 from archon.registry import Registration
-from archon_mesh.core.run.types import PLAN, PlanTarget, Submission
+from archon_mesh.engine.types import PLAN, PlanTarget, Submission
 from archon_services.orchestrator.api import plan_preview
 from archon_services.orchestrator.api.plan_preview import PlanPreview
 

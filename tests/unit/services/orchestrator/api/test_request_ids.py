@@ -11,7 +11,7 @@ import pytest
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import RequestIdReused, RunExpired, Unavailable, UnknownRun
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal

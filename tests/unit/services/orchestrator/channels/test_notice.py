@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from archon_mesh.core.people import Condition, InterceptionRule, TimeoutPolicy, Trigger
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.channels import notices_of
-from tests.unit.mesh.core.run.plan_run import PlanRun, step
+from tests.unit.mesh.engine.plan_run import PlanRun, step
 
 
 def test_a_notice_has_another_id_for_the_next_approver() -> None:

@@ -14,12 +14,12 @@ from archon.errors import DataLoss
 from archon.failure_kinds import RetryAdvice
 from archon.wire import timestamp
 from archon_mesh.core.people import Decision, QuestionKind, QuestionTerms, TimeoutPolicy, Trigger
-from archon_mesh.core.plan import SubTask
-from archon_mesh.core.plan import Task as Plan
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import decode_inputs, encode_inputs
-from archon_mesh.core.run.types import (
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.codec import decode_inputs, encode_inputs
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
+from archon_mesh.engine.types import (
     NOTHING,
     Amount,
     Budget,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from archon_mesh.core.run import RunState, apply, decide
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Submission
+from archon_mesh.engine import RunState, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.types import Submission
 from archon_services.orchestrator.convert.run_view import run_to_proto
 
 

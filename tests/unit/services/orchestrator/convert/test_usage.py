@@ -12,10 +12,12 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
 from archon_mesh.core.people import Condition, Decision, InterceptionRule, Trigger
-from archon_mesh.core.run import RunState, apply, decide, fold
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
+from archon_mesh.engine import RunState, apply
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.fold.apply import fold
+from archon_mesh.engine.types import Edge, Failure, Submission, TaskState
 from archon_services.orchestrator.convert.event import event_from_proto
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.tracing.run_log import RunLog

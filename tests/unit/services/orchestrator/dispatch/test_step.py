@@ -12,11 +12,12 @@ from archon.api.common.v1 import capability_pb2, common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.registry import Capability, Profile, Registration, Tool
 from archon.wire import text_of
-from archon_mesh.core.plan import SubTask
-from archon_mesh.core.plan import Task as Plan
-from archon_mesh.core.run import RunState, apply, decide
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Submission, TaskState
+from archon_mesh.engine import RunState, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
+from archon_mesh.engine.types import Submission, TaskState
 from archon_services.orchestrator.convert import plan as module
 from archon_services.orchestrator.convert.plan import plan_target, target_from_proto, within_size, write_plan
 from archon_services.orchestrator.dispatch.assign_task import assign_task

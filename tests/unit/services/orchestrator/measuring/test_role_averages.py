@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Amount, TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.task import Task
+from archon_mesh.engine.types import Amount, TaskState
 from archon_services.orchestrator.measuring import role_averages
 from archon_services.orchestrator.measuring.role_averages import MIN_TASKS, RoleAverages
 

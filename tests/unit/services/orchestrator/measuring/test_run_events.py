@@ -7,10 +7,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from archon.errors import Unavailable
 from archon.telemetry import metrics
 from archon.telemetry.metrics import Recorder
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Failure, TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.task import Task
+from archon_mesh.engine.types import Failure, TaskState
 from archon_services.orchestrator.journal import Outcome, SameRequest
 from archon_services.orchestrator.measuring.commits import CommitMeasurement
 from archon_services.orchestrator.measuring.run_events import RunEventCounter

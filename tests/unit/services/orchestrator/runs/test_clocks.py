@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run.types import ClockOrigin
+from archon_mesh.engine import RunState
+from archon_mesh.engine.types import ClockOrigin
 from archon_services.common import machine as machine_clock
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.runs.clocks import JournalClock

@@ -9,10 +9,11 @@ from google.protobuf import json_format
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import text_of
-from archon_mesh.core.run import RunState, decide
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.runs.load import fold_journal
 

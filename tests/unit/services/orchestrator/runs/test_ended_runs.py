@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archon_mesh.core.run import RunState
+from archon_mesh.engine import RunState
 from archon_services.orchestrator.runs.ended_runs import MAX_ENDED, MAX_ENDED_BYTES, EndedRuns
 
 

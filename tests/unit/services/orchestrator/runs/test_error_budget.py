@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from archon.errors import ResourceExhausted
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Failure, TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import Failure, TaskState
 from archon_services.orchestrator.runs.error_budget import ErrorBudget
 
 GONE = ev.Lost("r.1", 1, "i", Failure("UNAVAILABLE", "INSTANCE_LOST", "gone"))

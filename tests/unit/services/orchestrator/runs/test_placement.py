@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from archon_mesh.core.run import Effect, Place
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine import Effect, Place
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.ports import Transport
 from archon_services.orchestrator.runs.placement import Placement
 from archon_services.orchestrator.runs.timer import RunTimer

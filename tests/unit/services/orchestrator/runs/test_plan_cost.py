@@ -6,11 +6,12 @@ import sys
 from types import FrameType
 from typing import Any
 
-from archon_mesh.core.plan import SubTask
-from archon_mesh.core.plan import Task as Plan
-from archon_mesh.core.run import RunState, apply, decide, effects_of, is_local
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import PlanTarget, Submission, TaskState
+from archon_mesh.engine import RunState, apply, effects_of, is_local
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
+from archon_mesh.engine.types import PlanTarget, Submission, TaskState
 from archon_services.orchestrator.runs.candidates import Candidates
 
 WIDTH = 5

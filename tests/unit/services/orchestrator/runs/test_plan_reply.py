@@ -10,11 +10,12 @@ import pytest
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.plan import SubTask
-from archon_mesh.core.plan import Task as Plan
-from archon_mesh.core.run import RunState, apply, decide
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, PlanTarget, Submission, TaskState
+from archon_mesh.engine import RunState, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
+from archon_mesh.engine.types import Failure, PlanTarget, Submission, TaskState
 from archon_services.orchestrator.runs.plan_reply import with_plan
 
 PLAN = '{"goal": "a trip", "subtasks": [{"id": "a", "description": "go", "role": "guide"}]}'

@@ -7,10 +7,10 @@ import pytest
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.wire import json_part
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.runs.result_check import with_checked_result
-from tests.unit.mesh.core.run.plan_run import PlanRun, step
+from tests.unit.mesh.engine.plan_run import PlanRun, step
 
 SCHEMA = '{"type": "object", "required": ["price"]}'
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, Submission, TaskState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import Failure, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import Delivery, Transport
 from archon_services.orchestrator.runs.clocks import JournalClock

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from archon.errors import Unavailable
-from archon_mesh.core.run import Place, RunState, apply, decide
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, Requirement, Submission
+from archon_mesh.engine import Place, RunState, apply
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.types import Failure, Requirement, Submission
 from archon_services.orchestrator.journal import Conversation, MemoryJournal
 from archon_services.orchestrator.runs import session_history
 from archon_services.orchestrator.runs.session_history import SessionHistory, TurnQueue

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from archon.api.agent.v1 import agent_pb2
-from archon_mesh.core.run import RunState
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.engine import RunState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import RecordRow, Step
 from archon_services.orchestrator.ports import Delivery

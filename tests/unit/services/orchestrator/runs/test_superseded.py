@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.runs.superseded import without_superseded
 
 

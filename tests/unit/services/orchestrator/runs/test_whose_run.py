@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from archon.errors import Unavailable
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Requirement, Submission, TaskState
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.types import Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, Transport
 from archon_services.orchestrator.runs.clocks import JournalClock

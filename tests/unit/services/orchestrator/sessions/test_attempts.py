@@ -11,7 +11,7 @@ from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.errors import Unavailable
 from archon.frames import FEATURES, OutgoingFrame
-from archon_mesh.core.run import inputs as inp
+from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.ports import AttemptStatus
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow

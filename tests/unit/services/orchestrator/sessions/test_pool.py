@@ -10,7 +10,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.frames import FEATURES
 from archon.registry import Capability, Registration
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.sessions import Session, SessionPool
 from tests.unit.services.orchestrator.sessions.inbox import Inbox
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archon.registry import Capability, Registration
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.sessions import Limits, Session
 from archon_services.orchestrator.sessions.role_index import MAX_COMPARED, RoleIndex, fits
 from tests.unit.services.orchestrator.sessions.inbox import Inbox

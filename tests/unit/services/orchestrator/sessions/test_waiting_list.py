@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon_mesh.core.run.types import Requirement
+from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
 
 PLAIN, ABLE, OTHER = Requirement("a"), Requirement("a", "able"), Requirement("b")

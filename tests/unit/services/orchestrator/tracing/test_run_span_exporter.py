@@ -11,7 +11,7 @@ import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import timestamp
-from archon_mesh.core.run import events as ev
+from archon_mesh.engine import events as ev
 from archon_services.orchestrator.journal import NewRun, Step
 from archon_services.orchestrator.journal.memory.journal import MemoryJournal
 from archon_services.orchestrator.tracing.exporter import UNCONFIRMED, FollowedRun, RunSpanExporter

@@ -12,8 +12,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import names
 from archon.telemetry.span_data import SpanData
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Failure, Submission, TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import Failure, Submission, TaskState
 from archon_services.orchestrator.tracing.run_log import RunLog
 from archon_services.orchestrator.tracing.run_spans import spans_of
 from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_span_id, trace_id

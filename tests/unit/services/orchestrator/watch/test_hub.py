@@ -13,8 +13,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ResourceExhausted, RunExpired, Unavailable
 from archon_mesh.core.people import NO_TERMS
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import Failure, Payload, TaskState
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import Failure, Payload, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, StoredStep
 from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, WatchHub
 from tests.fixtures.journal import commit, new_run, shown, step_of

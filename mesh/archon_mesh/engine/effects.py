@@ -1,0 +1,314 @@
+"""Effects: what has to be done for a run, given only its state.
+
+A step makes `open_effects(after) - open_effects(before)` necessary, a restart `open_effects(loaded)`: the same
+function. `effects_of` gives the first of the two from the step's events, without looking at every task of the run, if
+the events are local: if they don't reach further than their own task and its parent. The simulation compares the two
+for every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from archon_mesh.core.value import value
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.context import updates_of
+from archon_mesh.engine.state import RunState
+from archon_mesh.engine.task import Task
+from archon_mesh.engine.types import ContextRef, Requirement, Submission, TaskState
+
+CANCEL_GRACE = 5.0
+"""Seconds that attempts have to end after a run was cancelled; then the run ends without them."""
+
+
+@value
+class Place:
+    """Find an instance for a ready task, not before `not_before` (wall seconds), and another one than `avoid` if one is
+    free."""
+
+    task_id: str
+    want: Requirement
+    attempt: int
+    not_before: float
+    avoid: str = ""
+
+
+@value
+class Assign:
+    """Send the attempt to its instance."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+
+
+@value
+class Adopt:
+    """Ask the instance whether it still holds an attempt that was dispatched under an earlier epoch."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+
+
+@value
+class CancelAttempt:
+    """Tell the instance to stop the attempt."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+
+
+@value
+class Answer:
+    """Send the attempt the result of its delegation."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    delegation_id: str
+
+
+@value
+class UpdateMemory:
+    """Send the attempt an answer or item that is newer than its context."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    ref: ContextRef
+
+
+@value
+class GiveInput:
+    """Send the attempt a person's answer to a question that it asked while it continued."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    input_id: str
+
+
+@value
+class Grant:
+    """Send the attempt the budget that it requested."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    request_id: str
+
+
+@value
+class Timer:
+    """Wake the run at `at` (wall seconds)."""
+
+    at: float
+
+
+Effect = Place | Assign | Adopt | CancelAttempt | Answer | UpdateMemory | GiveInput | Grant | Timer
+
+
+def places(run: RunState) -> list[Place]:
+    """Returns the ready tasks, each of which needs an instance, in the order of their creation."""
+    return [place_of(run, task) for task in run.tasks.values() if run.ready(task)] if run.submission is not None else []
+
+
+def place_of(run: RunState, task: Task) -> Place:
+    """Returns what the next attempt of a ready task needs."""
+    assert run.submission is not None
+    return Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before, task.avoid)
+
+
+def open_effects(run: RunState) -> set[Effect]:
+    """Returns everything that has to be done for this run."""
+    if run.submission is None or run.ended:
+        return set()
+    effects: set[Effect] = set(places(run))
+    for task in run.tasks.values():
+        for attempt, instance_id in task.abandoned:  # the owner that stopped them may have died before they heard it
+            effects.add(CancelAttempt(task.task_id, attempt, run.epoch, instance_id))
+        if task.state.final:
+            continue
+        if task.live:
+            _of_attempt(run, task, effects)
+        if task.asking is not None and task.asking.deadline and run.ending is None:
+            effects.add(Timer(task.asking.deadline))
+        if task.deadline and not task.answered and run.ending is None and not run.clock_stopped_since:
+            effects.add(Timer(task.deadline))
+    if run.ending is not None:
+        effects.add(Timer(run.ending_since + CANCEL_GRACE))
+    elif not run.clock_stopped_since:
+        effects.add(Timer(run.deadline))
+    elif run.pause_deadline:
+        effects.add(Timer(run.pause_deadline))
+    return effects
+
+
+def want_of(submission: Submission, task: Task) -> Requirement:
+    """Returns what an instance must offer for the task: what the run requires of the role, and the capability it was
+    delegated to."""
+    want = submission.requirement(task.role)
+    return Requirement(task.role, task.capability, want.version) if task.capability else want
+
+
+def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:
+    key = task.task_id, task.attempt, run.epoch, task.instance_id
+    if run.ending is not None or task.stopping:
+        effects.add(CancelAttempt(*key))
+        return
+    effects.add(Assign(*key) if task.dispatch_epoch == run.epoch else Adopt(*key))
+    for delegation_id, delegation in task.delegations.items():
+        if not delegation.cancelled and (delegation.failure is not None or run.tasks[delegation.child].answered):
+            effects.add(Answer(*key, delegation_id))
+    for request_id in task.requests:
+        effects.add(Grant(*key, request_id))
+    for input_id in task.answers:
+        effects.add(GiveInput(*key, input_id))
+    for ref in updates_of(run, task):
+        effects.add(UpdateMemory(*key, ref))
+
+
+_LOCAL = frozenset(
+    {
+        ev.Submitted,
+        ev.TaskCreated,
+        ev.Planned,
+        ev.TaskEnded,
+        ev.Dispatched,
+        ev.Delegated,
+        ev.ResultReceived,
+        ev.BudgetReserved,
+        ev.Recorded,
+        ev.Published,
+        ev.CheckpointTaken,
+        ev.ItemPublished,
+        ev.RunEnded,
+    }
+)
+
+
+def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
+    """Returns whether `effects_of` can tell the effects of these events, which are not applied to `run` yet. If not,
+    the caller needs `open_effects` of the state before them."""
+    if run.ending is not None:
+        return False
+    for event in events:
+        if type(event) not in _LOCAL:
+            return False
+        if type(event) is ev.TaskEnded and not _is_end_of_idle_step(run, event):
+            return False
+        if isinstance(event, (ev.TaskEnded, ev.ResultReceived)) and _stops_asking(run, event.task_id):
+            return False
+        if type(event) is ev.ResultReceived and event.attempt and type(events[-1]) is not ev.RunEnded:
+            task = run.tasks[event.task_id]
+            if task.stopping or (not task.parent and _may_end(run, task, event)):
+                return False  # the run begins to end, and other attempts have to stop
+    return True
+
+
+def _stops_asking(run: RunState, task_id: str) -> bool:
+    """Whether the end of the task withdraws a question to a person: the run's clock, which it stopped, may go on."""
+    task = run.tasks.get(task_id)
+    return task is not None and bool(task.question)
+
+
+def _is_end_of_idle_step(run: RunState, event: ev.TaskEnded) -> bool:
+    """Whether the task executes a step that is not in progress, so that its end has no effect but on other steps."""
+    task = run.tasks.get(event.task_id)  # None: one of the events before creates it
+    return run.plan is not None and (task is None or (bool(task.step_id) and not task.live))
+
+
+def _may_end(run: RunState, task: Task, event: ev.ResultReceived) -> bool:
+    """Whether the run may begin to end with the result of a task that was not delegated."""
+    if run.plan is None:
+        return event.state is not TaskState.COMPLETED or run.incomplete == 1
+    return not task.step_id or run.plan.sinks == (task.step_id,)
+
+
+def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
+    """Returns the effects of events that are local (`is_local`), without places; `run` is the state after them. Timers
+    may be among them that were set before."""
+    if run.ended or run.submission is None:
+        return []
+    effects: list[Effect] = []
+    for event in events:
+        if (add := _EFFECTS.get(type(event))) is not None:
+            add(run, event, effects)
+    if len(run.tasks) > len(run.root_ids):
+        effects += _updates(run, events)
+    return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
+
+
+def _updates(run: RunState, events: Sequence[ev.Event]) -> Iterator[UpdateMemory]:
+    """What attempts at delegated tasks have to receive of the answers and items among the last events."""
+    assert run.submission is not None
+    published = {event.role for event in events if isinstance(event, (ev.ResultReceived, ev.ItemPublished))}
+    if not any(edge.upstream in published for edge in run.submission.edges):
+        return  # as nearly always: a run may have a thousand tasks
+    base = run.last_seq - len(events)
+    for task in run.tasks.values():
+        if task.parent and task.live and not task.stopping:
+            for ref in updates_of(run, task):
+                if ref.seq > base:
+                    yield UpdateMemory(task.task_id, task.attempt, run.epoch, task.instance_id, ref)
+
+
+def _submitted(run: RunState, event: ev.Submitted, effects: list[Effect]) -> None:
+    effects.append(Timer(run.deadline))
+
+
+def _dispatched(run: RunState, event: ev.Dispatched, effects: list[Effect]) -> None:
+    if run.current(event.task_id, event.attempt) is not None:
+        effects.append(Assign(event.task_id, event.attempt, run.epoch, event.instance_id))
+
+
+def _result_received(run: RunState, event: ev.ResultReceived, effects: list[Effect]) -> None:
+    if parent := run.tasks[event.task_id].parent:
+        _answers(run, run.tasks[parent], event.task_id, effects)
+
+
+def _budget_reserved(run: RunState, event: ev.BudgetReserved, effects: list[Effect]) -> None:
+    task = run.current(event.task_id, event.attempt)
+    if task is not None and not task.stopping:
+        effects.append(Grant(task.task_id, task.attempt, run.epoch, task.instance_id, event.request_id))
+
+
+def _answers(run: RunState, parent: Task, child: str, effects: list[Effect]) -> None:
+    if not parent.live or parent.stopping:
+        return
+    key = parent.task_id, parent.attempt, run.epoch, parent.instance_id
+    effects += [
+        Answer(*key, delegation_id)
+        for delegation_id, delegation in parent.delegations.items()
+        if delegation.child == child and not delegation.cancelled
+    ]
+
+
+def _delegated(run: RunState, event: ev.Delegated, effects: list[Effect]) -> None:
+    task, child = run.current(event.task_id, event.attempt), run.tasks.get(event.child)
+    answered = event.failure is not None or (child is not None and child.answered)
+    if child is not None and child.deadline and not answered and not run.clock_stopped_since:
+        effects.append(Timer(child.deadline))
+    if answered and task is not None and not task.stopping and not task.delegations[event.delegation_id].cancelled:
+        key = task.task_id, task.attempt, run.epoch, task.instance_id
+        effects.append(Answer(*key, event.delegation_id))
+
+
+_EFFECTS: dict[type, Callable[[RunState, Any, list[Effect]], None]] = {
+    ev.Submitted: _submitted,
+    ev.Dispatched: _dispatched,
+    ev.ResultReceived: _result_received,
+    ev.Delegated: _delegated,
+    ev.BudgetReserved: _budget_reserved,
+}
+"""The local events that have effects."""

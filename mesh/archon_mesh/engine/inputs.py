@@ -1,0 +1,393 @@
+"""The inputs of a run: submissions, frames of agents, commands of callers, time. The driver passes them to `decide`."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTerms
+from archon_mesh.core.value import value
+from archon_mesh.engine.plan import Task as Plan
+from archon_mesh.engine.types import (
+    NO_LIMIT,
+    NO_ORIGIN,
+    NOTHING,
+    Amount,
+    Budget,
+    ClockOrigin,
+    Failure,
+    Item,
+    Payload,
+    Submission,
+    TaskState,
+)
+
+
+@value
+class ReusedAnswer:
+    """The answer that a role gave in the run that a new run is forked from, to the step `step_id` if it had a plan; the
+    answer of a plan's planner without a step combines the results. `publish` and `items` as in ResultIn."""
+
+    role: str
+    payload: Payload = field(compare=False)
+    publish: bool = True
+    items: tuple[Item, ...] = ()
+    step_id: str = ""
+
+
+@value
+class ReusedPlan:
+    """The plan of the run that a new run is forked from; `payload` is the answer of its planner."""
+
+    plan: Plan
+    changes: tuple[str, ...] = ()
+    payload: Payload = field(default=None, compare=False)
+
+
+@value
+class ReusedInput:
+    """What a person answered to a task that is executed anew, by its role, and its step if the run has a plan.
+    `input_id` is the agent's id of the question, `payload` the question, and `result` the answer; the other fields as
+    in InputRequested and InputGiven."""
+
+    role: str
+    step_id: str
+    input_id: str
+    identity: str
+    request_id: str
+    digest: str
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
+    decision: Decision = Decision.UNSPECIFIED
+    checkpointed: bool = False
+    payload: Payload = field(default=None, compare=False)
+    result: Payload = field(default=None, compare=False)
+
+
+@value
+class Submit:
+    """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed, and those of
+    `answered` questions ask them no more. With a `plan`, the run begins with it."""
+
+    submission: Submission
+    owner: str
+    epoch: int
+    reused: tuple[ReusedAnswer, ...] = ()
+    plan: ReusedPlan | None = None
+    answered: tuple[ReusedInput, ...] = ()
+    origin: ClockOrigin = NO_ORIGIN
+
+
+@value
+class Claim:
+    """Continue the run under a new epoch; `owner` has claimed it."""
+
+    owner: str
+    epoch: int
+    origin: ClockOrigin = NO_ORIGIN
+
+
+@value
+class SlotFound:
+    """A slot of an instance is reserved for a task. `conversation_version` is the version of the role's conversation in
+    the session, None if the role is stateless."""
+
+    task_id: str
+    instance_id: str
+    conversation_version: int | None = None
+
+
+@value
+class InputMissing:
+    """The input of a step cannot be made of the results that it depends on."""
+
+    task_id: str
+    attempt: int
+    failure: Failure
+
+
+@value
+class ResultIn:
+    """An agent sent the result of an attempt. `records` is the number of call records that came with it."""
+
+    task_id: str
+    attempt: int
+    state: TaskState
+    payload: Payload = field(compare=False)
+    failure: Failure | None = None
+    publish: bool = True
+    records: int = 0
+    spent: Amount = NOTHING
+    input_id: str = ""
+    """The agent's id of its question, if the result asks a person."""
+    checkpointed: bool = False
+    has_turn: bool = False
+    """True if the result adds a turn to the role's conversation."""
+    read_version: int = 0
+    """The version of the conversation that the agent reports as its base; 0 if it reports none."""
+    turn_too_large: bool = False
+    """True if the turn is larger than a stored turn may be."""
+    version_conflict: bool = False
+    """True if the journal refused the turn: another one was stored first."""
+    items: tuple[Item, ...] = ()
+    """What the task publishes right after its answer."""
+    confidence: float = 1.0
+    """In the result, from 0 to 1, of a step of a plan."""
+
+
+@value
+class PlanIn(ResultIn):
+    """The result of the planner's task: with the plan in its text, or, if there is no plan, with the faults of the
+    text, each a pair of the step (empty: the whole) and a description. `changes` is what the planner says that it has
+    repaired itself. A planner that was asked whether the plan still leads to the goal gives no plan if it does, and
+    the `reason` with another plan."""
+
+    plan: Plan | None = None
+    faults: tuple[tuple[str, str], ...] = ()
+    changes: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@value
+class QuestionIn(ResultIn):
+    """A result that asks a person under terms of its own."""
+
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
+    terms: QuestionTerms = NO_TERMS
+
+
+@value
+class CheckpointIn:
+    """An attempt sent a checkpoint for the next attempt. `sequence` is the frame's sequence number in the attempt."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    records: int = 0
+    payload: Payload = field(default=None, compare=False)
+
+
+@value
+class PublishIn:
+    """An attempt publishes an item before its result. `sequence` is the frame's sequence number in the attempt."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    item: Item
+    records: int = 0
+
+
+@value
+class AskIn:
+    """An attempt asks a person and continues. `input_id` is the agent's id of the question, `sequence` the frame's
+    sequence number in the attempt."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    input_id: str
+    payload: Payload = field(default=None, compare=False)
+    records: int = 0
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
+    terms: QuestionTerms = NO_TERMS
+
+
+@value
+class DelegateIn:
+    """An attempt delegates to `role`, or to a role that offers `capability`.
+
+    For a capability, `role` is the first role that offers it (empty: none) and `others` are the further ones.
+    `available` is false if the role has no instance now. `digest` identifies target and input, `timeout` is in seconds,
+    `sequence` is the frame's sequence number in the attempt.
+    """
+
+    task_id: str
+    attempt: int
+    delegation_id: str
+    sequence: int
+    role: str
+    available: bool
+    digest: str
+    payload: Payload = field(default=None, compare=False)
+    capability: str = ""
+    memo_key: str = ""
+    timeout: float = 60.0
+    budget: Budget = NO_LIMIT
+    checkpointed: bool = False
+    records: int = 0
+    others: tuple[str, ...] = ()
+
+
+@value
+class CancelDelegationIn:
+    """An attempt no longer needs the answer to a delegation."""
+
+    task_id: str
+    attempt: int
+    delegation_id: str
+    sequence: int
+
+
+@value
+class BudgetRequestIn:
+    """An attempt asks to reserve more of the budget."""
+
+    task_id: str
+    attempt: int
+    request_id: str
+    sequence: int
+    wanted: Amount
+
+
+@value
+class UsageIn:
+    """An attempt reports what it has spent so far."""
+
+    task_id: str
+    attempt: int
+    spent: Amount
+
+
+@value
+class RejectIn:
+    """An instance rejected an attempt. `delay` is the pause in seconds that it asks for before the next one."""
+
+    task_id: str
+    attempt: int
+    failure: Failure
+    delay: float = 0.0
+
+
+@value
+class LostIn:
+    """The instance of an attempt is gone, or no longer holds the attempt. `on_purpose`: an operator has stopped the
+    instance, or the whole mesh."""
+
+    task_id: str
+    attempt: int
+    failure: Failure
+    on_purpose: bool = False
+
+
+@value
+class WorkingIn:
+    """An instance reports a running attempt that this process did not assign.
+
+    The input changes nothing; if the attempt no longer counts, the driver orders it to stop.
+    """
+
+    task_id: str
+    attempt: int
+
+
+@value
+class RecordsIn:
+    """An attempt sent call records ahead of the frame that they precede. `sequence` is the number of the last frame
+    with one of them."""
+
+    task_id: str
+    attempt: int
+    count: int
+    sequence: int = 0
+
+
+@value
+class PublishedIn:
+    """The shared memory has stored an answer of this run."""
+
+    task_id: str
+    seq: int
+    version: int
+
+
+@value
+class Cancel:
+    """Cancel the run."""
+
+    identity: str
+    reason: str
+
+
+@value
+class Respond:
+    """Answer a question to a person. `digest` identifies the answer, `payload` carries it. With the decision MODIFY,
+    `result` is the result that replaces the one that waits, `plan` the plan that does."""
+
+    input_id: str
+    identity: str
+    request_id: str
+    digest: str
+    payload: Payload = field(default=None, compare=False)
+    decision: Decision = Decision.UNSPECIFIED
+    plan: Plan | None = None
+    result: Payload = field(default=None, compare=False)
+
+
+@value
+class Pause:
+    """Pause the run: dispatch no more tasks."""
+
+    identity: str
+
+
+@value
+class Resume:
+    """Resume a paused run."""
+
+    identity: str
+
+
+@value
+class EditPlan:
+    """Replace the part of the plan that has not begun, if event `expected_seq` changed the plan last. `edit_id` is
+    unique."""
+
+    identity: str
+    edit_id: str
+    expected_seq: int
+    plan: Plan
+
+
+@value
+class JournalFull:
+    """The journal of the run has `size` bytes, more than the `limit`."""
+
+    size: int
+    limit: int
+
+
+@value
+class Tick:
+    """Check deadlines: time has passed."""
+
+
+Command = Cancel | Respond | Pause | Resume | EditPlan
+"""The inputs that callers send."""
+
+Input = (
+    Submit
+    | Claim
+    | SlotFound
+    | InputMissing
+    | ResultIn
+    | QuestionIn
+    | PlanIn
+    | DelegateIn
+    | CancelDelegationIn
+    | BudgetRequestIn
+    | UsageIn
+    | RejectIn
+    | LostIn
+    | WorkingIn
+    | RecordsIn
+    | PublishedIn
+    | CheckpointIn
+    | PublishIn
+    | AskIn
+    | Cancel
+    | Respond
+    | Pause
+    | Resume
+    | EditPlan
+    | Tick
+    | JournalFull
+)

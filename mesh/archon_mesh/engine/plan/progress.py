@@ -1,0 +1,53 @@
+"""The progress of a task: which subtasks may start, which can no longer, and whether all have ended.
+
+The task must be a plan, as `Plan.of` checks: then one subtask can start or is executing until all have ended, if the
+dependants of each failed subtask are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from archon_mesh.engine.plan.expand import awaits_expansion
+from archon_mesh.engine.plan.order import dependants
+from archon_mesh.engine.plan.subtask import WAITING, SubTask, SubTaskStatus
+from archon_mesh.engine.plan.task import Task
+
+
+def ready_subtasks(task: Task, handled: Collection[str] = ()) -> tuple[SubTask, ...]:
+    """Returns the subtasks that may start, in their order: those whose dependencies are completed, or, with
+    `partial_input`, have ended. Subtasks with `expand` never start. `handled` as for `due_expansions`."""
+    completed = task.completed_ids
+    ended = frozenset(each.id for each in task.subtasks if each.has_ended and not awaits_expansion(each, handled))
+    return tuple(
+        subtask
+        for subtask in task.subtasks
+        if not subtask.expand and subtask.is_ready(ended if subtask.partial_input else completed)
+    )
+
+
+def skip_dependants(task: Task, failed_id: str) -> Task:
+    """Returns the task in which what depends on a failed subtask, directly or not, is skipped.
+
+    Subtasks with `partial_input`, and what depends on them alone, are kept, as is what has started.
+    """
+    dag = dependants(task)
+    by_id = {subtask.id: subtask for subtask in task.subtasks}
+    skipped: set[str] = set()
+    open_ids = [failed_id]
+    while open_ids:
+        for id_ in dag.get(open_ids.pop(), ()):
+            subtask = by_id[id_]
+            if id_ not in skipped and subtask.status in WAITING and not subtask.partial_input:
+                skipped.add(id_)
+                open_ids.append(id_)
+    if not skipped:
+        return task
+    subtasks = (each.with_status(SubTaskStatus.SKIPPED) if each.id in skipped else each for each in task.subtasks)
+    return replace(task, subtasks=tuple(subtasks))
+
+
+def has_ended(task: Task) -> bool:
+    """Tells whether all subtasks have completed, failed or been skipped."""
+    return all(subtask.has_ended for subtask in task.subtasks)

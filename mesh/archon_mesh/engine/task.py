@@ -1,0 +1,165 @@
+"""One task of a run, and the delegations of its current attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from archon_mesh.core.value import value
+from archon_mesh.engine.events import ApprovalRequested
+from archon_mesh.engine.question import OpenQuestion
+from archon_mesh.engine.types import (
+    NO_LIMIT,
+    NOTHING,
+    Amount,
+    Budget,
+    ContextRef,
+    Failure,
+    Item,
+    Payload,
+    TaskState,
+)
+
+
+@dataclass(slots=True)
+class Delegation:
+    """A delegation of a task's current attempt. `child` is empty if the delegation was refused with `failure`."""
+
+    child: str
+    memo_key: str
+    memoized: bool = False
+    failure: Failure | None = None
+    cancelled: bool = False
+
+
+@value
+class PublishedItem:
+    """The newest item that a task has published under its policy, with the event `seq`, `time` in wall seconds. It has
+    a `version` above 0 once the shared memory has stored it."""
+
+    item: Item
+    seq: int
+    time: float
+    version: int = 0
+
+
+@dataclass(slots=True)
+class Task:
+    """The work of one role in a run. `attempt` counts dispatches, `losses` the attempts whose instance was lost.
+
+    `predecessors` are the tasks that must complete first, `missing` is how many of them have not; `successors` are the
+    tasks that wait for this one. `step_id` is the step of a plan that it executes, empty if none.
+
+    A task with a `parent` was delegated by it: `payload_in` is its input, `timeout` its time in seconds and `deadline`
+    its end in wall seconds (0: the end of the run). `children` maps memo keys to the tasks that this one delegated.
+    `delegations`, `requests`, `answers` and `applied` (the sequence number of the agent's last frame that is journaled)
+    belong to the current attempt; `children` belong to the task.
+    """
+
+    task_id: str
+    role: str
+    predecessors: tuple[str, ...] = ()
+    parent: str = ""
+    step_id: str = ""
+    align: bool = False
+    """True if the planner is asked by it whether the plan in force still leads to the goal."""
+    missing: int = 0
+    successors: list[str] = field(default_factory=list)
+    capability: str = ""
+    payload_in: Payload = field(default=None, compare=False)
+    timeout: float = 0.0
+    deadline: float = 0.0
+    budget: Budget = NO_LIMIT
+    state: TaskState = TaskState.SUBMITTED
+    attempt: int = 0
+    live: bool = False
+    stopping: bool = False
+    instance_id: str = ""
+    dispatch_epoch: int = 0
+    abandoned: tuple[tuple[int, str], ...] = ()
+    """Attempts that no longer count but may still be running, with their instances."""
+    faults: tuple[str, ...] = ()
+    """What was wrong with the plan that an earlier attempt replied."""
+    conversation_version: int | None = None
+    """The version of the role's conversation that the attempt received; None if it received none."""
+    version_conflicts: int = 0
+    """How many attempts were dropped because another turn of the conversation had been stored first."""
+    context: tuple[ContextRef, ...] = ()
+    losses: int = 0
+    rejects: int = 0
+    returns: int = 0
+    """How many attempts were rejected or given back by an instance that was stopping on purpose."""
+    failures: tuple[Payload, ...] = field(default=(), compare=False)
+    """The results of attempts that do not count, in order: of those that were retried, those that a person replaced or
+    did not decide about, and those that were discarded."""
+    discarded: tuple[int, ...] = ()
+    """The attempts whose discarded results are among them."""
+    retries: int = 0
+    avoid: str = ""
+    """The instance whose attempt failed last, if the failure advises another one; empty if it does not."""
+    not_before: float = 0.0
+    children: dict[str, str] = field(default_factory=dict)
+    delegations: dict[str, Delegation] = field(default_factory=dict)
+    requests: dict[str, Amount | Failure | None] = field(default_factory=dict)
+    """What was reserved on each request; the failure if too little was left (None in journals of earlier versions)."""
+    answers: dict[str, Payload] = field(default_factory=dict, compare=False)
+    """The answers of people to questions that the current attempt asked while it continued, by the questions' ids."""
+    applied: int = 0
+    checkpoint: Payload = field(default=None, compare=False)
+    """The payload that carried the last checkpoint."""
+    question: str = ""
+    """The id of the open question to a person; empty if there is none."""
+    asking: OpenQuestion | None = None
+    """The open question; None if there is none."""
+    held: ApprovalRequested | None = None
+    """What waits for a person's approval; None if nothing does."""
+    questions: tuple[Payload, ...] = field(default=(), compare=False)
+    """All questions to people, in order; None for one that a rule asked."""
+    inputs: tuple[Payload, ...] = field(default=(), compare=False)
+    """All answers of people, in order."""
+    reserved: Amount = NOTHING
+    spent: Amount = NOTHING
+    result_seq: int = 0
+    payload: Payload = field(default=None, compare=False)
+    failure: Failure | None = None
+    items: tuple[PublishedItem, ...] = ()
+    """The newest item of each policy, oldest first."""
+    memory_version: int = 0
+    start_time: float = 0.0
+    end_time: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """What people read for the task: its role, and its step if it has one."""
+        return f"{self.role} ({self.step_id})" if self.step_id else self.role
+
+    @property
+    def ended(self) -> bool:
+        """True if the task is in a final state."""
+        return self.state.final
+
+    @property
+    def answered(self) -> bool:
+        """True if the parent can receive an answer: the task has ended, or its attempt was ordered to stop."""
+        return self.stopping or self.state.final
+
+    def newest(self, policy: int) -> int:
+        """The event with the newest answer or item that an edge of this policy lets through; 0 if there is none."""
+        seq = self.result_seq if self.state is TaskState.COMPLETED else 0
+        for published in self.items:
+            if published.item.policy <= policy and published.seq > seq:
+                seq = published.seq
+        return seq
+
+    def abandon(self) -> None:
+        """Marks the current attempt as abandoned: its outcome no longer counts."""
+        self.live, self.abandoned = False, (*self.abandoned, (self.attempt, self.instance_id))
+
+    def wait_again(self) -> None:
+        """Has the task wait for its next attempt, or for the answer of a person before it."""
+        self.live, self.state = False, TaskState.INPUT_REQUIRED if self.question else TaskState.SUBMITTED
+
+    def begin_attempt(self) -> None:
+        """Drops what the previous attempt delegated and requested; the children stay."""
+        self.applied = 0
+        if self.delegations or self.requests or self.answers:
+            self.delegations, self.requests, self.answers = {}, {}, {}
