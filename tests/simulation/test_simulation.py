@@ -42,6 +42,11 @@ def test_a_turn_after_a_backoff_before_its_timer_places_the_task() -> None:
     run_seed(1828)
 
 
+def test_an_attempt_that_its_own_step_stops_leaves_no_slot_reserved() -> None:
+    """In this seed a step dispatches a check of the plan, and the failure of another step makes a replan of it."""
+    run_seed(4097, **COURSES["plans that are checked"])
+
+
 def test_a_seed_replays_exactly_in_this_process_and_in_another() -> None:
     """The courses are played in the reverse order here: none depends on those before."""
     elsewhere = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, check=True)

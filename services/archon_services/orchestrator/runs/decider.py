@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from archon_mesh.engine import Place, RunState, apply, effects_of, is_local, open_effects, place_of
+from archon_mesh.engine import Assign, Effect, Place, RunState, apply, effects_of, is_local, open_effects, place_of
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
@@ -60,6 +60,15 @@ class Decider:
         for instance_id in decision.placed.values():
             self._transport.release(instance_id)
         decision.placed.clear()
+
+    def release_unassigned(self, decision: Decision, executed: Iterable[Effect]) -> None:
+        """Gives back the instances of attempts that the step dispatched and a later event of the step stopped: they are
+        not assigned."""
+        if decision.placed:
+            assigned = {(effect.task_id, effect.attempt) for effect in executed if isinstance(effect, Assign)}
+            for key, instance_id in decision.placed.items():
+                if key not in assigned:
+                    self._transport.release(instance_id)
 
     def _decide_inputs(self, run: RunState, decision: Decision) -> None:
         inputs = [delivery.given for delivery in decision.batch]

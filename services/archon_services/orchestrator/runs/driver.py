@@ -357,12 +357,14 @@ class RunDriver:
                     if isinstance(effect, Timer):
                         self._timer.advance(effect.at)
                 self._effects.execute(effects, run, self._clock.now())
+            self._decider.release_unassigned(decision, effects)
             if self._timer.at and self._timer.at <= decision.now:  # it has rung, and other tasks may wait for it too
                 self._timer.set(open_effects(run), decision.now)
         else:
             after = open_effects(run)
             opened = (after - decision.before) | (after & set(decision.early))
             self._effects.execute(opened, run, self._clock.now())
+            self._decider.release_unassigned(decision, opened)
             self._timer.set(after, decision.now)
         self._executed_seq = run.last_seq
         self._history.release(run)
