@@ -141,17 +141,26 @@ def open_effects(run: RunState) -> set[Effect]:
             continue
         if task.live:
             _of_attempt(run, task, effects)
-        if task.asking is not None and task.asking.deadline and run.ending is None:
-            effects.add(Timer(task.asking.deadline))
-        if task.deadline and not task.answered and run.ending is None and not run.clock_stopped_since:
-            effects.add(Timer(task.deadline))
+    return effects | timers(run)
+
+
+def timers(run: RunState) -> set[Timer]:
+    """Returns the times at which a run under way has to be woken, except for retries."""
     if run.ending is not None:
-        effects.add(Timer(run.ending_since + CANCEL_GRACE))
-    elif not run.clock_stopped_since:
-        effects.add(Timer(run.deadline))
+        return {Timer(run.ending_since + CANCEL_GRACE)}
+    found: set[Timer] = set()
+    for task in run.tasks.values():
+        if task.state.final:
+            continue
+        if task.asking is not None and task.asking.deadline:
+            found.add(Timer(task.asking.deadline))
+        if task.deadline and not task.answered and not run.clock_stopped_since:
+            found.add(Timer(task.deadline))
+    if not run.clock_stopped_since:
+        found.add(Timer(run.deadline))
     elif run.pause_deadline:
-        effects.add(Timer(run.pause_deadline))
-    return effects
+        found.add(Timer(run.pause_deadline))
+    return found
 
 
 def want_of(submission: Submission, task: Task) -> Requirement:

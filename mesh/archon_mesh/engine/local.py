@@ -14,10 +14,11 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from archon_mesh.engine import RunState, Task, Timer, apply, open_effects, places
+from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.effects import timers
 from archon_mesh.engine.types import Failure, TaskState
 
 _log = logging.getLogger(__name__)
@@ -124,9 +125,8 @@ class LocalRun:
         while started and not self.state.ended:
             started = False
             now = self._now()
-            for place in places(self.state):
-                task = self.state.tasks[place.task_id]
-                if place.not_before <= now and self.state.ready(task) and self._may_start(self.state, task):
+            for task in self._ready():
+                if task.not_before <= now and self.state.ready(task) and self._may_start(self.state, task):
                     events = self.give(inp.SlotFound(task.task_id, INSTANCE))
                     started |= bool(events)
                     if task.live:
@@ -170,9 +170,8 @@ class LocalRun:
 
     def _set_timer(self) -> None:
         now = self._now()
-        retry = min((place.not_before for place in places(self.state) if place.not_before > now), default=math.inf)
-        limits = [effect.at for effect in open_effects(self.state) if isinstance(effect, Timer)]
-        limit = min((at for at in limits if at > now), default=math.inf)
+        retry = min((task.not_before for task in self._ready() if task.not_before > now), default=math.inf)
+        limit = min((timer.at for timer in timers(self.state) if timer.at > now), default=math.inf)
         due = min(retry, limit)
         if self._timer is not None and due == self._due:
             return
@@ -185,6 +184,9 @@ class LocalRun:
 
     async def _until(self, sleep: Callable[[float], Awaitable[object]], seconds: float) -> None:
         await sleep(seconds)
+
+    def _ready(self) -> list[Task]:
+        return [task for task in self.state.tasks.values() if self.state.ready(task)]
 
     def _now(self) -> float:
         return self._clock() + self._slept
