@@ -120,18 +120,16 @@ class LocalRun:
         return list(self._attempts.values())
 
     def _dispatch(self) -> None:
-        """Starts what is ready, as far as it may start now."""
-        started = self._error is None
-        while started and not self.state.ended:
-            started = False
-            now = self._now()
-            for task in self._ready():
-                if task.not_before <= now and self.state.ready(task) and self._may_start(self.state, task):
-                    events = self.give(inp.SlotFound(task.task_id, INSTANCE))
-                    started |= bool(events)
-                    if task.live:
-                        attempt = asyncio.create_task(self._attempt(task), name=f"task {task.label[:50]}")
-                        self._attempts[attempt] = task
+        """Starts what is ready, as far as it may start now. What becomes ready by that starts in the next turn."""
+        if self._error is not None:
+            return
+        now = self._now()
+        for task in self._ready():
+            if task.not_before <= now and self._may_start(self.state, task) and self.state.ready(task):
+                self.give(inp.SlotFound(task.task_id, INSTANCE))
+                if task.live:
+                    attempt = asyncio.create_task(self._attempt(task), name=f"task {task.label[:50]}")
+                    self._attempts[attempt] = task
 
     async def _attempt(self, task: Task) -> inp.ResultIn:
         return await self._execute(self.state, task)

@@ -214,7 +214,9 @@ class PlanExecutor:
     def _may_start(self, run: RunState, task: RunTask) -> bool:
         if not task.step_id or self._current().is_given(task.step_id):
             return True
-        executing = sum(bool(each.step_id) for each in run.live_tasks())
+        assert run.plan is not None
+        planning = (run.plan.planner, run.plan.alignment, run.plan.synthesis)
+        executing = len(run.live_ids) - sum(task_id in run.live_ids for task_id in planning)
         return executing < self._max_parallel and not self._is_misaligned
 
     async def _attempt(self, run: RunState, task: RunTask) -> inp.ResultIn:
