@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -97,9 +98,10 @@ class EndpointHttp:
 async def whole(response: httpx2.Response) -> bytes:
     """Reads a reply. Raises MessageTooLarge above MAX_REPLY."""
     body = bytearray()
-    async for piece in response.aiter_bytes():
-        body += piece
-        check_size(len(body), MAX_REPLY)
+    async with aclosing(response.aiter_bytes()) as pieces:
+        async for piece in pieces:
+            body += piece
+            check_size(len(body), MAX_REPLY)
     return bytes(body)
 
 
@@ -111,8 +113,9 @@ def check_size(size: int, limit: int) -> None:
 
 async def _beginning(response: httpx2.Response) -> bytes:
     body = bytearray()
-    async for piece in response.aiter_bytes():
-        body += piece
-        if len(body) >= MAX_ERROR:
-            break
+    async with aclosing(response.aiter_bytes()) as pieces:
+        async for piece in pieces:
+            body += piece
+            if len(body) >= MAX_ERROR:
+                break
     return bytes(body[:MAX_ERROR])

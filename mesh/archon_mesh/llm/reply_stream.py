@@ -67,17 +67,18 @@ class ReplyStream:
                     yield chunk
                 self.is_ended = True
                 return
-            reader, pieces, size = EventReader(), response.aiter_bytes(), 0
-            while (piece := await call.step(anext(pieces, None))) is not None:
-                size += len(piece)
-                check_size(size, MAX_STREAM)
-                events = reader.feed(piece)
-                if not events:
-                    yield ModelChunk()
-                for chunk in self._read(events, add):
-                    yield chunk
-                if self.is_ended:
-                    return  # some servers keep the connection open
+            reader, size = EventReader(), 0
+            async with aclosing(response.aiter_bytes()) as pieces:
+                while (piece := await call.step(anext(pieces, None))) is not None:
+                    size += len(piece)
+                    check_size(size, MAX_STREAM)
+                    events = reader.feed(piece)
+                    if not events:
+                        yield ModelChunk()
+                    for chunk in self._read(events, add):
+                        yield chunk
+                    if self.is_ended:
+                        return  # some servers keep the connection open
             for chunk in self._read(reader.end(), add):
                 yield chunk
         finally:

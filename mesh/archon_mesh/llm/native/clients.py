@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -135,11 +135,15 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     @override
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            check_size(size, self._limit)
-            yield piece
+        size, pieces = 0, aiter(self._stream)
+        try:
+            async for piece in pieces:
+                size += len(piece)
+                check_size(size, self._limit)
+                yield piece
+        finally:
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()
 
     @override
     async def aclose(self) -> None:

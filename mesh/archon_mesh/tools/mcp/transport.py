@@ -11,7 +11,7 @@ import codecs
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -246,12 +246,16 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     @override
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > MAX_MESSAGE_BYTES:
-                raise httpx2.ReadError(f"the answer is larger than {MAX_MESSAGE_BYTES:,} bytes")
-            yield chunk
+        size, chunks = 0, aiter(self._stream)
+        try:
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > MAX_MESSAGE_BYTES:
+                    raise httpx2.ReadError(f"the answer is larger than {MAX_MESSAGE_BYTES:,} bytes")
+                yield chunk
+        finally:
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
 
     @override
     async def aclose(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.base import DECLINED
 from archon_mesh.llm.openai import OpenAIModel
+from tests.fixtures.async_generators import unclosed_generators
 from tests.fixtures.openai_server import USAGE, Answer, OpenAIServer, chunk, completion
 
 KEY = "secret-0123456789"
@@ -169,6 +171,26 @@ async def test_stream_closed_early_releases_its_connection(server: OpenAIServer)
     await stream.aclose()  # type: ignore[attr-defined]
     await asyncio.wait_for(server.idle.wait(), 60)
     await model.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(events=[chunk({"content": "all of it"})] * 3), None),
+        (Answer(events=[chunk({"content": "half a"}), b"data: {]\n\n", chunk({"content": "never read"})]), Unavailable),
+        (Answer(events=[chunk({"content": "a"})] * 1000, delay=0.05), DeadlineExceeded),
+        (Answer(status=400, body="x" * 200_000), InvalidArgument),
+    ],
+    ids=["done", "invalid", "slow", "long error"],
+)
+async def test_no_part_of_a_reply_is_left_to_the_garbage_collector(
+    model: OpenAIModel, server: OpenAIServer, answer: Answer, error: type[ArchonError] | None
+) -> None:
+    with unclosed_generators() as names:
+        server.script(answer)
+        with pytest.raises(error) if error else nullcontext():
+            await collect(model, replace(HELLO, timeout=0.3))
+    assert names == []
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -153,11 +154,12 @@ async def _read(
     check_type(media_type)
     body = bytearray()
     decompress = _decompressor(headers.get("content-encoding", "").strip().lower(), url.host)
-    async for chunk in response.aiter_raw():
-        # One byte more than wanted tells a body that is cut from one that ends there.
-        body += decompress(chunk, max_bytes + 1 - len(body))
-        if len(body) > max_bytes:
-            break
+    async with aclosing(response.aiter_raw()) as chunks:
+        async for chunk in chunks:
+            # One byte more than wanted tells a body that is cut from one that ends there.
+            body += decompress(chunk, max_bytes + 1 - len(body))
+            if len(body) > max_bytes:
+                break
     shown = str(url.copy_with(fragment=None))
     return Response(shown, media_type, response.charset_encoding or "", bytes(body[:max_bytes]), len(body) > max_bytes)
 

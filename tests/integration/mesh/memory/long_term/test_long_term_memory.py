@@ -308,7 +308,7 @@ async def test_forget_leaves_nothing_in_the_files(tmp_path: Path, clock: Clock) 
         await memory.forget()
 
 
-async def test_an_export_restores_every_entry(memory: LongTermMemory, tmp_path: Path) -> None:
+async def test_an_export_restores_every_entry(memory: LongTermMemory, clock: Clock, tmp_path: Path) -> None:
     facts = (
         "Rui teaches physics",
         "The bridge was opened in 1998",
@@ -322,7 +322,9 @@ async def test_an_export_restores_every_entry(memory: LongTermMemory, tmp_path: 
     file = tmp_path / "export.jsonl"
     assert await memory.export_to(file) == 5
     assert file.stat().st_mode & 0o077 == 0
-    async with LongTermMemory(SqliteLongTermStore(tmp_path / "second.db"), timeout=30) as second:
+    # The same clock: upkeep archives entries that are years old by the other one.
+    store = SqliteLongTermStore(tmp_path / "second.db")
+    async with LongTermMemory(store, clock=clock, monotonic=clock, timeout=30) as second:
         assert await second.import_from(file) == 5
         assert await second.import_from(file) == 0
         await second.upkeep.round()  # archives near-duplicates, which these are not
@@ -341,12 +343,12 @@ async def test_an_export_restores_every_entry(memory: LongTermMemory, tmp_path: 
 
 @pytest.mark.slow
 async def test_an_export_is_restored_to_the_other_store(
-    memory: LongTermMemory, tmp_path: Path, weaviate_server: WeaviateProcess
+    memory: LongTermMemory, clock: Clock, tmp_path: Path, weaviate_server: WeaviateProcess
 ) -> None:
     await memory.store("Rui teaches physics", {"user": "ana"})
     await memory.export_to(tmp_path / "export.jsonl")
     store = WeaviateLongTermStore(weaviate_server.url, collection=f"Test{uuid.uuid4().hex}")
-    async with LongTermMemory(store, timeout=30) as other:
+    async with LongTermMemory(store, clock=clock, monotonic=clock, timeout=30) as other:
         assert await other.import_from(tmp_path / "export.jsonl") == 1
         await other.upkeep.round()
         assert await contents(other, "Who teaches physics?", filters={"user": "ana"}) == ["Rui teaches physics"]

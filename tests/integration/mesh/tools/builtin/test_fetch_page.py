@@ -26,6 +26,7 @@ from archon_mesh.tools.builtin import FetchPage
 from archon_mesh.tools.builtin.web import client as web_client
 from archon_mesh.tools.builtin.web.addresses import MAX_ADDRESSES, refusal_of
 from archon_mesh.tools.builtin.web.fetch_page import MAX_PAGE_BYTES, MAX_TEXT
+from tests.fixtures.async_generators import unclosed_generators
 from tests.fixtures.variants import one_in
 from tests.fixtures.web_server import Page, WebServer, certificate_for
 
@@ -77,9 +78,11 @@ async def test_content_that_is_not_text_is_refused(server: WebServer, content_ty
 
 async def test_endless_page_is_cut_while_it_is_read(server: WebServer) -> None:
     server.pages["/long"] = Page(b"x" * 65_536, content_type="text/plain", repeat=10_000)
-    page = await fetcher(server).execute(url=f"{server.url}/long")
+    with unclosed_generators() as left:
+        page = await fetcher(server).execute(url=f"{server.url}/long")
     assert page["truncated"] is True
     assert len(page["text"]) == MAX_TEXT
+    assert left == []
     await asyncio.wait_for(server.closed.wait(), 60)
     assert server.sent < 10 * MAX_PAGE_BYTES
 

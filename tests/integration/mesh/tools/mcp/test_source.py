@@ -36,6 +36,7 @@ from archon_mesh.tools.mcp import McpToolSource
 from archon_mesh.tools.mcp import package as mcp_package
 from archon_mesh.tools.mcp import transport as mcp_transport
 from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, MAX_TOOLS
+from tests.fixtures.async_generators import unclosed_generators
 from tests.fixtures.fork_server import ForkServer
 from tests.fixtures.mcp_server import PNG
 from tests.fixtures.ports import free_ports
@@ -400,9 +401,10 @@ async def test_answer_over_http_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 100_000)
     page = Page(b"x" * 65_536, content_type="application/json", repeat=10_000)
     async with WebServer({"/mcp": page}) as server:
-        with pytest.raises(ArchonError):
+        with unclosed_generators() as left, pytest.raises(ArchonError):
             await McpToolSource("big", url=f"{server.url}/mcp", connect_seconds=5).connect()
         assert server.sent < 100 * 65_536
+        assert left == []
 
 
 async def test_what_a_server_says_of_its_environment_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
