@@ -18,6 +18,7 @@ from archon_mesh.workflows import Workflow, WorkflowPlanner, load_workflow, sand
 from archon_mesh.workflows.evaluate import MAX_RENDERED
 from archon_mesh.workflows.expand import expand_on_thread
 from archon_mesh.workflows.sandbox import template
+from tests.fixtures.processes import is_alive
 from tests.fixtures.variants import one_in
 from tests.fixtures.waiting import hold, run_ready_tasks, until, wait_until
 
@@ -230,7 +231,7 @@ def test_no_process_outlives_its_parent(state: str, end: signal.Signals | None) 
             parent.stdin.close()
         else:
             os.kill(parent.pid, end)
-        wait_until(lambda: not children[0].is_running() or children[0].status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: not is_alive(children[0]))
 
 
 async def test_a_cancelled_request_ends_its_process() -> None:
@@ -244,7 +245,7 @@ async def test_a_cancelled_request_ends_its_process() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    wait_until(lambda: not started[0].is_running() or started[0].status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: not is_alive(started[0]))
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

@@ -22,6 +22,7 @@ from archon_mesh.tools.builtin.sandbox import SandboxLimits, SandboxResult, run_
 from archon_mesh.tools.builtin.sandbox import sandbox as sandbox_module
 from archon_mesh.tools.builtin.sandbox.system_calls import ALLOW, Instruction, as_bytes
 from tests.fixtures.ports import free_ports
+from tests.fixtures.processes import is_alive
 from tests.fixtures.variants import one_in
 from tests.fixtures.waiting import until
 
@@ -366,13 +367,6 @@ async def run_and_watch(code: str, limits: SandboxLimits) -> SandboxResult:
     ran = await running
     await until(lambda: not any(map(is_alive, seen)))
     return ran
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize("name", one_in(5, ESCAPES))

@@ -29,6 +29,7 @@ from archon_mesh.tools.builtin import SqlQuery, SqlTables
 from archon_mesh.tools.builtin.sql.database import MAX_CELL, MAX_COLUMNS, MAX_RESULT_BYTES, MAX_ROWS
 from archon_mesh.tools.builtin.sql.sqlite import MEMORY_BYTES
 from archon_mesh.tools.builtin.sql.tools import MAX_RUNNING
+from tests.fixtures.processes import is_alive, processor_seconds
 from tests.fixtures.variants import one_in
 from tests.fixtures.waiting import until
 
@@ -151,20 +152,17 @@ async def test_cancelled_query_ends_its_process(file: Path) -> None:
     query = SqlQuery(url_of(file), seconds=600)
     await query.execute(sql="SELECT 1")
     task = asyncio.create_task(query.execute(sql=ENDLESS))
-    before = {child.pid: child.cpu_times().user for child in psutil.Process().children()}
+    before = {child.pid: processor_seconds(child) for child in psutil.Process().children()}
 
     def worked(child: psutil.Process) -> bool:
-        try:
-            return bool(child.cpu_times().user > before.get(child.pid, 0.0) + 0.2)
-        except psutil.NoSuchProcess:
-            return False
+        return processor_seconds(child) > before.get(child.pid, 0.0) + 0.2
 
     await until(lambda: any(map(worked, psutil.Process().children())))
     busy = [child for child in psutil.Process().children() if worked(child)]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in busy))
+    await until(lambda: not any(map(is_alive, busy)))
 
 
 async def test_queries_at_the_same_time_are_bounded(file: Path) -> None:
