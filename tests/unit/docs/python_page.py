@@ -20,6 +20,7 @@ MODULES: Final = (
     "archon.registry",
     "archon.run_view",
     "archon.testing",
+    "archon.types",
     "archon_mesh",
     "archon_mesh.agent",
     "archon_mesh.declared",

@@ -10,7 +10,7 @@ from archon.run_view.question import Question
 from archon.run_view.run import Claim, Pause, RunView
 from archon.run_view.states import Outcome, TaskState
 from archon.run_view.task import LastFailure, TaskView, Wait, WaitKind
-from archon.run_view.usage import Usage
+from archon.types.usage import Usage
 
 __all__ = [
     "Attempt",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from archon.run_view.states import Outcome
-from archon.run_view.usage import Usage
+from archon.types.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

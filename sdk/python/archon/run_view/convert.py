@@ -9,7 +9,6 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view.attempt import Failure
 from archon.run_view.plan import Plan, PlanStep
 from archon.run_view.states import TaskState
-from archon.run_view.usage import COUNTS, Usage
 
 _STATES: Final[dict[int, TaskState]] = {
     number: TaskState[name.removeprefix("TASK_STATE_")] for name, number in common_pb2.TaskState.items()
@@ -33,12 +32,6 @@ def enum_name(enum: Any, prefix: str, number: int) -> str:
 def strategy_name(number: int) -> str:
     """Returns the name of a strategy, such as `pipeline`; empty if it is unset or unknown."""
     return enum_name(run_pb2.Strategy, "STRATEGY_", number)
-
-
-def usage(message: common_pb2.Usage) -> Usage:
-    """Returns what was spent. Agents report it themselves: a negative count reads as 0."""
-    counts: dict[str, Any] = {name: max(0, getattr(message, name)) for name in COUNTS}
-    return Usage(**counts, estimated=message.estimated)
 
 
 def failure(message: failure_pb2.Failure) -> Failure | None:

@@ -12,7 +12,7 @@ from archon.run_view.question import Question
 from archon.run_view.states import TaskState
 from archon.run_view.task import TaskView, Wait, WaitKind
 from archon.run_view.task_events import apply_to_task, end_task
-from archon.run_view.usage import Usage
+from archon.types.usage import Usage
 from archon.wire import to_seconds
 
 

@@ -9,7 +9,7 @@ from archon.run_view.attempt import Attempt, Delegation, Failure
 from archon.run_view.plan import PlanStep
 from archon.run_view.question import Question
 from archon.run_view.states import Outcome, TaskState
-from archon.run_view.usage import Usage
+from archon.types.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

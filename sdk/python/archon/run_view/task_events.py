@@ -13,6 +13,7 @@ from archon.run_view.attempt import Attempt, Delegation, Failure
 from archon.run_view.question import Question
 from archon.run_view.states import Outcome, TaskState
 from archon.run_view.task import LastFailure, TaskView
+from archon.types.usage import Usage
 from archon.wire import parts_text, to_seconds
 
 TEXT_KEPT: Final = 2_000
@@ -211,4 +212,4 @@ def _spend(attempt: Attempt, event: run_pb2.RunEvent, kind: str) -> None:
     if kind in ("result", "retry", "input_requested", "discarded", "approval_requested"):
         source = event.approval_requested.result if kind == "approval_requested" else getattr(event, kind)
         if source.HasField("usage") and (attempt.usage is None or source.usage.ListFields()):
-            attempt.usage = convert.usage(source.usage)
+            attempt.usage = Usage.from_proto(source.usage)

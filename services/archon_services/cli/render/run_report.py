@@ -42,7 +42,7 @@ class Calls:
         """Counts a call."""
         if record.kind == "model":
             self.models += 1
-            self.usage += convert.usage(record.usage)
+            self.usage += Usage.from_proto(record.usage)
         else:
             self.tools += 1
 

@@ -10,8 +10,8 @@ from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.channel import MAX_RECEIVE_BYTES
 from archon.errors import ResourceExhausted
-from archon.run_view.usage import COUNTS
 from archon.telemetry.trace_parent import TraceParent
+from archon.types.usage import COUNTS
 from archon.wire import set_seconds
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine.effects import want_of

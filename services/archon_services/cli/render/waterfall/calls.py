@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.json_text import json_object
-from archon.run_view import Usage, convert
+from archon.run_view import Usage
 from archon.wire import to_seconds
 from archon_services.cli.render.waterfall.spans import Span, SpanKind
 
@@ -37,7 +37,7 @@ class Call:
 def read_call(record: RunRecord) -> Call:
     """Returns the call of a record."""
     start = to_seconds(record.start_time)
-    spent = convert.usage(record.usage)
+    spent = Usage.from_proto(record.usage)
     failed, detail = _failure(record.response_json)
     return Call(
         record.task.task_id,

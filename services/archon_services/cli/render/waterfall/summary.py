@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon.run_view import Attempt, Outcome, RunView, TaskView, convert
+from archon.run_view import Attempt, Outcome, RunView, TaskView, Usage, convert
 from archon.wire import to_seconds
 from archon_services.cli.render.state_names import is_reused
 
@@ -34,6 +34,6 @@ def _task(task: run_pb2.Task, view: RunView) -> TaskView:
     if started and not out.reused:
         outcome = Outcome(out.state) if out.final else Outcome.CANCELED
         attempt = Attempt(task.attempt, task.instance_id, started, out.ended, outcome, convert.failure(task.failure))
-        attempt.usage = convert.usage(task.usage)
+        attempt.usage = Usage.from_proto(task.usage)
         out.attempts.append(attempt)
     return out

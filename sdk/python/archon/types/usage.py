@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from archon.api.common.v1 import common_pb2
+
 COUNTS: Final = (
     "input_tokens",
     "output_tokens",
@@ -35,3 +37,15 @@ class Usage:
         """Returns the sum, which is estimated if one of the two is."""
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in COUNTS}
         return Usage(**sums, estimated=self.estimated or other.estimated)
+
+    @property
+    def proto(self) -> common_pb2.Usage:
+        """The usage as a message."""
+        counts: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
+        return common_pb2.Usage(**counts, estimated=self.estimated)
+
+    @classmethod
+    def from_proto(cls, message: common_pb2.Usage) -> Usage:
+        """Returns the usage that a message has. Agents report it themselves: a negative count reads as 0."""
+        counts: dict[str, Any] = {name: max(0, getattr(message, name)) for name in COUNTS}
+        return cls(**counts, estimated=message.estimated)
