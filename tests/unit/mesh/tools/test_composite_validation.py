@@ -76,11 +76,14 @@ async def test_invalid_declaration_is_refused_before_it_runs(
 
 
 def test_too_many_nodes_and_levels_are_refused() -> None:
-    wide = CompositeTool("c", "d")
+    widest, wider = CompositeTool("c", "d"), CompositeTool("c", "d")
     for number in range(101):
-        wide.add_node(f"n{number}", double, {"number": 1})
+        wider.add_node(f"n{number}", double, {"number": 1})
+        if number < 100:
+            widest.add_node(f"n{number}", double, {"number": 1})
+    widest.validate()
     with pytest.raises(CompositeTooDeep, match="101 nodes; at most 100"):
-        wide.validate()
+        wider.validate()
     deep = one()
     for number in range(5):
         deep = CompositeTool(f"c{number}", "d").add_node("inner", deep)

@@ -83,6 +83,7 @@ async def test_resources_are_listed_and_read() -> None:
         ]
         (template,) = (await client.list_resource_templates()).resource_templates
         assert (template.uri_template, template.name) == ("user://{name}/{field}", "user")
+        assert template.description == "A field of a user."
         contents = [(await client.read_resource(each.uri)).contents[0] for each in listed]
         assert contents == [
             TextResourceContents(uri="config://app", mime_type="text/markdown", text="# ü"),
@@ -269,6 +270,19 @@ async def test_arguments_of_prompts_are_completed(argument: str, typed: str, val
         answer = await client.complete(PromptReference(name="poem"), {"name": argument, "value": typed})
         assert answer.completion.values == values
         assert answer.completion.has_more is (argument == "mood")
+
+
+@pytest.mark.parametrize(("count", "is_cut"), [(MAX_COMPLETIONS, False), (MAX_COMPLETIONS + 1, True)])
+async def test_a_long_list_of_completions_is_cut_and_says_so(count: int, is_cut: bool) -> None:
+    @prompt(description="Picks one.", complete={"word": [f"w{number}" for number in range(count)]})
+    def pick(word: str) -> str:
+        """Another text."""
+        return word
+
+    async with client_of(pick) as client:
+        assert [each.description for each in (await client.list_prompts()).prompts] == ["Picks one."]
+        answer = await client.complete(PromptReference(name="pick"), {"name": "word", "value": "w"})
+        assert (len(answer.completion.values), answer.completion.has_more) == (MAX_COMPLETIONS, is_cut)
 
 
 async def test_plain_function_may_return_what_is_awaited() -> None:

@@ -74,12 +74,13 @@ async def test_calls_are_counted_by_tool_and_outcome(measuring: Recorder, reader
 async def test_the_state_of_a_breaker_is_exported_while_it_exists(
     measuring: Recorder, reader: InMemoryMetricReader
 ) -> None:
-    engine = engine_of(Moody())
-    await engine.execute_tool_call("moody", {"mood": "good"})
-    assert values(reader, metrics.TOOL_BREAKERS) == {("moody", "closed"): 1}
+    engine = engine_of(Moody(), Cached())
+    for name in ("moody", "cached"):
+        await engine.execute_tool_call(name, {"mood": "good"})
+    assert values(reader, metrics.TOOL_BREAKERS) == {("moody", "closed"): 1, ("cached", "closed"): 1}
     for _ in range(FAILURES):
         await engine.execute_tool_call("moody", {"mood": "broken"})
-    assert values(reader, metrics.TOOL_BREAKERS) == {("moody", "open"): 1}
+    assert values(reader, metrics.TOOL_BREAKERS) == {("moody", "open"): 1, ("cached", "closed"): 1}
     del engine
     gc.collect()
     assert values(reader, metrics.TOOL_BREAKERS) == {}

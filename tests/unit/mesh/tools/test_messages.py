@@ -145,6 +145,8 @@ def test_arguments_are_as_large_as_their_json_in_bytes() -> None:
     assert read_arguments({}, "add", 1) == ({}, "{}")
     value = object()
     assert read_arguments({"a": value}, "add", 100) == ({"a": value}, None), "a hook's value has no JSON form"
+    keys = {"a": {(1, 2): value}}
+    assert read_arguments(keys, "add", 100) == (keys, None), "nor have its keys"
 
 
 def test_arguments_that_do_not_fit_the_schema() -> None:

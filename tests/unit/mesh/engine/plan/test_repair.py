@@ -121,6 +121,11 @@ def test_a_template_without_value_becomes_plain_text() -> None:
     assert repaired.subtasks[0].tool_args == {"x": "f{{n}}"}
 
 
+def test_a_plan_with_neither_goal_nor_query_keeps_its_goal() -> None:
+    repaired, changes = repair(task_of(step("a"), query=" ", goal=""), **ANY)
+    assert (repaired.goal, changes) == ("", ())
+
+
 def test_a_wrong_goal_becomes_the_query() -> None:
     repaired, _ = repair(task_of(step("a"), query="Find a hotel", goal="Bake bread"), **ANY)
     assert repaired.goal == "Find a hotel"

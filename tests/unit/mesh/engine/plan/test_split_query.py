@@ -31,6 +31,11 @@ def test_a_query_is_split_into_steps(query: str, steps: list[tuple[str, tuple[in
     assert [(each.text, each.after) for each in split_query(query)] == steps
 
 
+def test_as_many_steps_as_the_limit_stay_apart() -> None:
+    steps = split_query(" ".join(f"Find {number}." for number in range(MAX_SUBTASKS)))
+    assert [each.after for each in steps] == [()] * MAX_SUBTASKS
+
+
 def test_steps_beyond_the_limit_are_part_of_the_last_one() -> None:
     steps = split_query(" ".join(f"Find {number}." for number in range(25)))
     assert len(steps) == MAX_SUBTASKS

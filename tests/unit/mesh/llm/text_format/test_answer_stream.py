@@ -19,8 +19,10 @@ def pieces(*deltas: str) -> list[str]:
         (("Thought: hm\nFinal Answer: ", "It is", " 45.\n", "And more.\n"), ["", "It is", " 45.", "\nAnd more."]),
         (("Final ", "Answer: 45"), ["", "45"]),
         (("It is 45.\n", "Final Answer: 45"), ["", "45"]),
+        (("Final Answer: 45\n", "Thought: hm\n", "More.\n", "Final Answer: 46"), ["45", "", "", ""]),
+        (("```\n", "Final Answer: 45\n", "```\n", "Final Answer: 46"), ["", "", "", ""]),
     ],
-    ids=["at once", "after a thought", "marker in pieces", "after prose"],
+    ids=["at once", "after a thought", "marker in pieces", "after prose", "over", "block before it"],
 )
 def test_the_answer_is_shown_as_it_comes(deltas: tuple[str, ...], shown: list[str]) -> None:
     assert pieces(*deltas) == shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from archon_mesh.llm.text_format.lenient_json import MAX_DEPTH, LenientReader, NotJson
@@ -36,6 +38,7 @@ def read(text: str, *, finished: bool = True) -> object:
         ("{'a': 'it's so'}", {"a": "it's so"}),
         ("{'a': '''it's\n'so' '''}", {"a": "it's\n'so' "}),
         ('{\'a\': """b"""}', {"a": "b"}),
+        ('{\'a\': """""", \'b\': 1}', {"a": "", "b": 1}),
         ("{'a': [1, {'b': 2}}", {"a": [1, {"b": 2}]}),
     ],
 )
@@ -105,6 +108,11 @@ def test_what_is_no_json_is_an_error(text: str, cut: bool) -> None:
 def test_a_constant_that_json_does_not_have_is_refused(constant: str) -> None:
     with pytest.raises(NotJson):
         read(f'{{"a": {constant}}}')
+
+
+def test_a_number_with_more_digits_than_python_reads_is_an_error() -> None:
+    with pytest.raises(NotJson):
+        read(f"[{'1' * (sys.get_int_max_str_digits() + 1)}, ]")
 
 
 def test_a_number_at_the_end_is_whole_if_the_text_is() -> None:

@@ -180,6 +180,10 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         ("The set {x | x > 1} and {'a': True}", {"a": True}),
         ('{not this} {"a": {"b": [1]}}', {"a": {"b": [1]}}),
         ('{"goal": "x", "steps": [{"id": 1}]', {"goal": "x", "steps": [{"id": 1}]}),
+        ('{"a": [1, 2], "b": "x"', {"a": [1, 2], "b": "x"}),
+        ('[{"a": 1}, "x"', [{"a": 1}, "x"]),
+        ("nothing: {}", {}),
+        ("[]", []),
     ],
 )
 def test_json_is_found_in_a_text(text: str, value: object) -> None:

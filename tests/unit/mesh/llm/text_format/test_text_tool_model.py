@@ -96,8 +96,11 @@ async def test_a_model_that_never_keeps_to_the_format_fails_typed(streams: bool)
 @pytest.mark.parametrize("streams", [False, True])
 async def test_plain_prose_is_the_answer_if_the_model_says_nothing_else(streams: bool) -> None:
     model = TextToolModel(ScriptedModel([says("It is 45."), says("<think>Hm.</think>It is 45, as I said.")]))
-    reply = (await everything(model))[-1].reply if streams else await model.generate(REQUEST)
+    chunks = await everything(model) if streams else [ModelChunk(reply=await model.generate(REQUEST))]
+    reply = chunks[-1].reply
     assert reply is not None
+    assert sum(chunk.reply is not None for chunk in chunks) == 1
+    assert "".join(chunk.text_delta for chunk in chunks) == ("It is 45, as I said." if streams else "")
     assert (reply.text, reply.tool_calls, reply.usage) == ("It is 45, as I said.", (), Usage(200, 20))
 
 

@@ -36,6 +36,23 @@ def test_only_a_plan_has_a_planner() -> None:
         check_submit(request(run_pb2.STRATEGY_AGENT, planner="thinker", roles=["a"]))
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {str(number): "" for number in range(validation.MAX_METADATA + 1)},
+        {"key": "x" * validation.MAX_METADATA_LENGTH},
+    ],
+)
+def test_the_metadata_of_a_run_are_bounded(metadata: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match="metadata"):
+        check_submit(request(metadata=metadata))
+
+
+def test_as_much_metadata_as_is_allowed_is_accepted() -> None:
+    room = "x" * (validation.MAX_METADATA_LENGTH - 2)
+    check_submit(request(metadata={f"{number:02}": room for number in range(validation.MAX_METADATA)}))
+
+
 def test_an_unknown_strategy_is_not_served() -> None:
     with pytest.raises(Unimplemented, match="99"):
         check_submit(request(99))

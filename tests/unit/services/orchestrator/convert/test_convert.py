@@ -23,6 +23,7 @@ from archon_mesh.engine.types import (
     NOTHING,
     Amount,
     Budget,
+    ClockOrigin,
     ContextRef,
     Edge,
     Failure,
@@ -71,6 +72,7 @@ TERMS = QuestionTerms("deploy", ("ann", "bob"), 60.5, TimeoutPolicy.ESCALATE, "a
 EVENTS: list[ev.Event] = [
     ev.Submitted(SUBMISSION, "o", 1),
     ev.Claimed("o", 3),
+    ev.Claimed("o", 3, origin=ClockOrigin("boot", 1_700_000_000.5)),
     ev.TaskCreated("r.1", "a"),
     ev.TaskCreated("r.2", "a", "r.1"),
     ev.TaskCreated("r.3", "a", "", ("r.1", "r.2"), "step"),
