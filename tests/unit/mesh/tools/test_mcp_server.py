@@ -10,6 +10,7 @@ from mcp import Client
 
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, tool
 from archon_mesh.tools.mcp.serving.server import MAX_CALLS, create_server, serve_http
+from archon_mesh.tools.permissions import ToolPermissions
 
 
 async def test_calls_of_all_clients_at_the_same_time_are_bounded() -> None:
@@ -32,6 +33,27 @@ async def test_calls_of_all_clients_at_the_same_time_are_bounded() -> None:
         results = await asyncio.gather(*(client.call_tool("work", {}) for _ in range(MAX_CALLS + 10)))
     assert not any(result.is_error for result in results)
     assert most == MAX_CALLS
+
+
+async def test_a_tool_that_the_policy_denies_does_not_exist_for_a_client() -> None:
+    @tool
+    async def work() -> str:
+        """Works."""
+        return "done"
+
+    @tool
+    async def wipe() -> str:
+        """Deletes everything."""
+        return "gone"
+
+    engine = ToolExecutionEngine(ToolRegistry([work, wipe]), permissions=ToolPermissions(denied=frozenset({"wipe"})))
+    async with Client(create_server("s", engine)) as client:
+        assert [each.name for each in (await client.list_tools()).tools] == ["work"]
+        for name in ("wipe", "other"):
+            result = await client.call_tool(name, {})
+            assert result.is_error
+            assert result.content[0].text.startswith(f"no tool '{name}'")  # type: ignore[union-attr]
+            assert "work" not in str(result.content)
 
 
 async def test_a_client_can_connect_as_soon_as_the_url_is_known() -> None:

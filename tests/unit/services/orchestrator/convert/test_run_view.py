@@ -26,6 +26,7 @@ def test_a_task_that_waits_for_an_instance_says_why(registered: int, connected: 
     submission = Submission("r", "default", "", "", "pipeline", ("a",), (), 60.0, None)
     for event in decide(run, inp.Submit(submission, "o", 1), 1.0):
         apply(run, event, 1.0)
+    assert run_to_proto(run).create_time.seconds == 1
     [task] = run_to_proto(run, lambda _: (registered, connected)).tasks
     assert task.waiting_for == f"an instance of a with room ({reason})"
     [task] = run_to_proto(run).tasks
