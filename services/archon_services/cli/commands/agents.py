@@ -76,7 +76,7 @@ def agents(
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """An instance as the registry lists it, and what it answers itself."""
+    """An instance as the registry lists it, and its own reply."""
 
     instance: Registration
     heartbeat_age: float | None

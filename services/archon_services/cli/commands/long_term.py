@@ -202,7 +202,7 @@ def import_file(
 
 
 def _call(address: str, call: Callable[[LongTermMemoryClient], Awaitable[T]]) -> T:
-    """Returns what a call of the memory service returns."""
+    """Calls the memory service and returns the result."""
     target = find_memory(address)
 
     async def connected() -> T:

@@ -116,7 +116,7 @@ def clear(
 
 
 async def _scope(session: str, run: str, orchestrator: str) -> str:
-    """Returns the scope: the session, or that of the run. Raises CliError if not exactly one of them is given."""
+    """Returns the scope: the session or the run's scope. Raises CliError if not exactly one of them is given."""
     if bool(session) == bool(run):
         problem = "--session and --run are mutually exclusive" if run else "missing --session or --run"
         raise CliError(problem, hint="`--run last` names the newest run.", code=USAGE)

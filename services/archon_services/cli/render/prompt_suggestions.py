@@ -1,4 +1,4 @@
-"""What to do about a recorded prompt: one line for each section that is long, repeated, cut or missing."""
+"""Advice about a recorded prompt: one line for each section that is long, repeated, cut or missing."""
 
 from __future__ import annotations
 
