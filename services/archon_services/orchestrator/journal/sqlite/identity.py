@@ -77,7 +77,7 @@ class FileIdentity:
         )
 
     def verify(self) -> str:
-        """Says what has happened to the file at the path since it was opened; empty if it is the same."""
+        """Describes the change of the file at the path since it was opened; empty if it is the same."""
         try:
             stat = os.stat(self._name)  # a Path would cost as much again, at each commit
         except OSError as error:
