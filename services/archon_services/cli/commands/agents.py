@@ -35,7 +35,7 @@ WIDE: Final = 120
 
 def agents(
     profiles: Annotated[
-        bool, typer.Option("--profiles", help="Print what each role says about itself instead of its instances.")
+        bool, typer.Option("--profiles", help="Print the profile of each role instead of its instances.")
     ] = False,
     watch: WatchOption = False,
     as_json: JsonOption = False,

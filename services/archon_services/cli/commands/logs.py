@@ -63,7 +63,7 @@ def logs(
             help=f"The last N lines of each log; by default {LINES}, and all lines of a run.",
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print what is appended, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines, until Ctrl-C.")] = False,
     level: Annotated[Level, typer.Option("--level", help="The lowest level that is printed.")] = Level.DEBUG,
     json: Annotated[bool, typer.Option("--json", help="Print the lines as they are in the files.")] = False,
 ) -> None:

@@ -29,7 +29,7 @@ _BEGINNING: Final = 60
 SessionOption = Annotated[str, typer.Option("--session", metavar="ID", help="The session whose memory it is.")]
 RunOption = Annotated[
     str,
-    typer.Option("--run", metavar="RUN", help="The run whose memory it is, with that of its session, if it has one."),
+    typer.Option("--run", metavar="RUN", help="The run whose memory it is, with its session's, if it has one."),
 ]
 MemoryOption = Annotated[
     str,
@@ -37,7 +37,7 @@ MemoryOption = Annotated[
         "--memory",
         envvar="ARCHON_MEMORY",
         metavar="HOST:PORT",
-        help="The memory service; by default that of the context in use, or of the mesh in ARCHON_HOME.",
+        help="The memory service; by default the one of the context in use, or of the mesh in ARCHON_HOME.",
     ),
 ]
 
@@ -172,7 +172,7 @@ def _find(items: list[dict[str, Any]], name: str, scope: str) -> dict[str, Any]:
         if name in (item["item"], f"{item['source_id']}/{item['policy']}"):
             return item
     names = ", ".join(item["item"] for item in items)
-    hint = f"Its items are {names}." if names else "`archon memory get --session ID` lists those of a session."
+    hint = f"Its items are {names}." if names else "`archon memory get --session ID` lists the items of a session."
     raise CliError(f"there is no item {name!r} in {scope}", hint=hint, code=NOT_FOUND)
 
 

@@ -97,7 +97,7 @@ async def _make(
                     raise CliError(_with_faults(str(error), error)) from error
                 except (DeadlineExceeded, Unavailable) as error:
                     if "role" in error.metadata:
-                        hint = "`archon agents` lists the instances, `archon logs planner` what they did."
+                        hint = "`archon agents` lists the instances, `archon logs planner` their logs."
                         raise CliError(str(error), hint=hint, code=UNREACHABLE) from error
                     if isinstance(error, DeadlineExceeded):
                         raise CliError(f"there is no plan within {timeout:g} s", code=UNREACHABLE) from error
