@@ -154,7 +154,7 @@ class Commands:
         """Returns the strategy and the roles that fit a goal, and why. Raises InvalidArgument if the request has a
         strategy, and the errors of `choose_strategy` of `strategy_choice`."""
         if request.strategy != run_pb2.STRATEGY_UNSPECIFIED:
-            violations = [FieldViolation("submit.strategy", "it is what is to be chosen")]
+            violations = [FieldViolation("submit.strategy", "must not be set")]
             raise InvalidArgument("the request has a strategy already", field_violations=violations)
         as_plan = pb.SubmitRunRequest()  # the only strategy with which a planner may be named
         as_plan.CopyFrom(request)

@@ -323,7 +323,7 @@ class WatchHub:
         while True:
             if not await self._backlog.wait(BATCH_BYTES, BACKLOG_PATIENCE):
                 raise ResourceExhausted(
-                    "too many watchers do not take what they are sent; watch again from the last event seen",
+                    "too many watchers do not read their events; watch again from the last event seen",
                     retry_delay=1.0,
                 )
             held = BATCH_BYTES
