@@ -98,7 +98,7 @@ async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool
         unused = "; OPENAI_API_KEY is set, but not used" if environment.get("OPENAI_API_KEY") else ""
         return [ok("model", f"offline{unused}")]
     if kind == "bedrock":
-        return [ok("model", f"{spec}, with the configuration of the AWS tools; not contacted")]
+        return [ok("model", f"{spec}, with what the tools of AWS find; not contacted")]
     endpoint = environment.get(f"{provider.variables}_BASE_URL") or provider.endpoint
     names = [f"{provider.variables}_API_KEY", *(["GEMINI_API_KEY"] if kind == "google" else [])]
     key = next((value for name in names if (value := (environment.get(name) or "").strip())), "")
