@@ -5,6 +5,7 @@ python .ci/glossary.py [ROOT]    exit 1 and `file:line: message` for each findin
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -27,9 +28,13 @@ SKIPPED = (
 )
 """Generated code, the user `nobody` of the system, the tests of this check, the table itself."""
 
-KINDS = ("phrase", "regex", "file", "class")
+DOCSTRINGS = ("services/archon_services/",)
+"""Folders whose docstrings have none of the words of the kind `docstring`."""
+
+KINDS = ("phrase", "regex", "docstring", "file", "class")
 CLASS = re.compile(r"^\s*class (\w+)", re.M)
 CELL = re.compile(r"(?<!\\)\|")
+CODE_IN_TEXT = re.compile(r"`[^`]*`")
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Word:
         """Matches the word in prose; a phrase also across the end of a line, in a comment too."""
         if self.kind == "regex":
             return re.compile(self.word, re.M)
+        if self.kind == "docstring":
+            return re.compile(self.word.replace(" ", r"\s+"), re.I)
         return re.compile(r"\s+(?:(?:#|//)\s*)?".join(map(re.escape, self.word.split())))
 
 
@@ -68,6 +75,7 @@ def check(root: Path) -> Iterator[str]:
     files = [word for word in words if word.kind == "file"]
     classes = {word.word: word.instead for word in words if word.kind == "class"}
     prose = [(word, word.pattern()) for word in words if word.kind in ("phrase", "regex")]
+    in_docstrings = [(word, word.pattern()) for word in words if word.kind == "docstring"]
     for path in sorted({path for pattern in PROSE for path in root.glob(pattern)}):
         name = path.relative_to(root).as_posix()
         if name.startswith(SKIPPED):
@@ -84,6 +92,19 @@ def check(root: Path) -> Iterator[str]:
                 if match[1] in classes:
                     line = _line(text, match.start(1))
                     yield f"{name}:{line}: class name {match[1]!r}: write {classes[match[1]]!r}"
+            if name.startswith(DOCSTRINGS):
+                for line, docstring in _docstrings(text):
+                    for word, pattern in in_docstrings:
+                        for match in pattern.finditer(docstring):
+                            where = f"{name}:{line + _line(docstring, match.start()) - 1}"
+                            yield f"{where}: {match[0]!r}: write {word.instead!r}"
+
+
+def _docstrings(text: str) -> Iterator[tuple[int, str]]:
+    """Yields the docstrings of modules, classes, functions and attributes, without their code, with their lines."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, CODE_IN_TEXT.sub(lambda code: "\n" * code[0].count("\n"), node.value.value)
 
 
 def _line(text: str, position: int) -> int:

@@ -1,1 +1,1 @@
-"""What is deployed: registry, memory, orchestrator, the reference roles, and the command line."""
+"""The deployed programs: registry, memory, orchestrator, the reference roles, and the command line."""

@@ -50,25 +50,25 @@ class AgentServiceSettings(ServiceSettings):
         "fallback chain",
     )
     model_timeout: float | None = Field(
-        default=None, gt=0, description="seconds of one model call; empty: those of the role"
+        default=None, gt=0, description="seconds of one model call; empty: the role's value"
     )
     model_idle_timeout: float | None = Field(
-        default=None, gt=0, description="seconds without a piece of the reply; empty: those of the role"
+        default=None, gt=0, description="seconds without a piece of the reply; empty: the role's value"
     )
     model_first_token_timeout: float | None = Field(
         default=None,
         gt=0,
         description="seconds that a model may be silent before its first token, while it loads or reads the prompt; "
-        "empty: those of the role",
+        "empty: the role's value",
     )
     model_retries: int | None = Field(
         default=None,
         ge=0,
-        description="how often a model call is made again after an error that may pass; empty: that of the role",
+        description="how often a model call is made again after an error that may pass; empty: the role's value",
     )
     fallback_model: str = Field(
         default="",
-        description="the model that answers if the other one keeps failing; empty: that of the role",
+        description="the model that answers if the other one keeps failing; empty: the role's",
     )
 
     @field_validator("depends_on", mode="before")
@@ -77,7 +77,7 @@ class AgentServiceSettings(ServiceSettings):
         return ",".join(map(str, value)) if isinstance(value, list) else value
 
     def overrides(self) -> ModelOverrides:
-        """Returns what replaces the settings of model calls in a file."""
+        """Returns the overrides of a file's settings of model calls."""
         from archon_mesh.declared import ModelOverrides  # commands that only read settings need no agents
 
         return ModelOverrides(

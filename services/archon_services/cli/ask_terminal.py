@@ -86,7 +86,7 @@ def read_decision(line: str) -> tuple[str, str]:
     if decision != "modify":
         return rest.strip(), decision
     if not rest.strip():
-        raise CliError("modify needs a file with what replaces it: m FILE", code=USAGE)
+        raise CliError("modify needs a file with the replacement: m FILE", code=USAGE)
     path = Path(rest.strip())
     try:
         return path.read_text(encoding="utf-8-sig"), decision

@@ -1,4 +1,4 @@
-"""Contexts: named meshes in a file of the user, of which one may be in use."""
+"""Contexts: named meshes in a file of the user; one of them may be in use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Contexts:
 def contexts_file() -> Path:
     """Returns the file in XDG_CONFIG_HOME, else in ~/.config. It need not exist."""
     folder = os.environ.get("XDG_CONFIG_HOME", "")
-    # Relative paths are to be ignored: https://specifications.freedesktop.org/basedir-spec
+    # Relative paths must be ignored: https://specifications.freedesktop.org/basedir-spec
     return (Path(folder) if os.path.isabs(folder) else Path.home() / ".config") / "archon" / "contexts.json"
 
 

@@ -70,7 +70,7 @@ def report_error(error: BaseException) -> int:
 
 
 def flush_output(code: int | None) -> int:
-    """Writes what is left of the output; returns the exit code: `code`, unless the output cannot be written."""
+    """Writes the rest of the output; returns the exit code: `code`, unless the output cannot be written."""
     result = code or OK
     try:
         sys.stdout.flush()
@@ -89,7 +89,7 @@ def flush_output(code: int | None) -> int:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Python would write what is left again when it ends, print a traceback, and replace the exit code."""
+    """Python would write the rest again when it ends, print a traceback, and replace the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Signals as asyncio events, so that each command decides what Ctrl-C means."""
+"""Signals as asyncio events, so that each command decides the effect of Ctrl-C."""
 
 from __future__ import annotations
 

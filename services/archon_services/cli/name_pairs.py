@@ -8,8 +8,8 @@ from archon_services.cli.errors import USAGE, CliError
 
 
 def read_pairs(values: Iterable[str], argument: str, example: str) -> dict[str, int]:
-    """Returns the numbers by name. Raises CliError if a value is invalid or a name is there twice; `argument` is what
-    its message calls the values."""
+    """Returns the numbers by name. Raises CliError if a value is invalid or a name is there twice; `argument` is the
+    name of the values in its message."""
     pairs: dict[str, int] = {}
     for value in values:
         name, equals, number = value.partition("=")

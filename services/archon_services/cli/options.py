@@ -20,7 +20,7 @@ OrchestratorOption = Annotated[
         "--orchestrator",
         envvar="ARCHON_ORCHESTRATOR",
         metavar="HOST:PORT",
-        help="The orchestrator; by default that of the context in use, or of the mesh in ARCHON_HOME.",
+        help="The orchestrator; by default the one of the context in use, or of the mesh in ARCHON_HOME.",
     ),
 ]
 RegistryOption = Annotated[
@@ -29,7 +29,7 @@ RegistryOption = Annotated[
         "--registry",
         envvar="ARCHON_REGISTRY",
         metavar="HOST:PORT",
-        help="The registry; by default that of the context in use, or of the mesh in ARCHON_HOME.",
+        help="The registry; by default the one of the context in use, or of the mesh in ARCHON_HOME.",
     ),
 ]
 AgentModelOption = Annotated[

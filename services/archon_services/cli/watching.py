@@ -21,7 +21,7 @@ _CLEAR_BELOW: Final = "\x1b[J"
 
 
 class _Terminal(io.StringIO):
-    """Collects what is printed for a terminal."""
+    """Collects the text printed for a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -31,8 +31,8 @@ class _Terminal(io.StringIO):
 
 
 def repeat(show: Callable[[], None], *, watch: bool) -> None:
-    """Calls `show`; with `watch` every INTERVAL seconds, and shows what it prints in place of what it printed before.
-    Raises CliError if `watch` is set and standard output is no terminal."""
+    """Calls `show`; with `watch` every INTERVAL seconds, and replaces the previous output by the new one. Raises
+    CliError if `watch` is set and standard output is no terminal."""
     if not watch:
         show()
         return

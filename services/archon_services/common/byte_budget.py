@@ -6,7 +6,7 @@ import asyncio
 
 
 class ByteBudget:
-    """`used` is what is held, at most `limit` if all that is taken fits in it. Belongs to one event loop."""
+    """`used` are the held bytes, at most `limit` if all that is taken fits in it. Belongs to one event loop."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -41,7 +41,7 @@ def run(
     logs.setup(service, settings.log_level, instance_id=instance_id, log_format=settings.log_format)
     export.start(service, instance_id)
     metrics_export.start(service, instance_id)
-    os.umask(0o077)  # what a service writes is for its owner alone
+    os.umask(0o077)  # files of a service are for its owner alone
 
     async def main() -> int:
         stop = signalled()
@@ -81,7 +81,7 @@ def run(
 
 
 def _tune_gc() -> None:
-    """Leaves what was loaded until now out of all later collections: it lives as long as the process."""
+    """Leaves objects loaded until now out of all later collections: they live as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 20)

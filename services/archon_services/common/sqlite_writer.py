@@ -82,7 +82,7 @@ class SqliteWriter:
 
     async def do(self, work: Callable[[sqlite3.Connection], T], *, full: bool = False) -> T:
         """Runs `work` in a transaction and returns its result once that is committed. `full` commits with
-        synchronous=FULL regardless of the setting. Raises what `work` raises, which affects no other work, and
+        synchronous=FULL regardless of the setting. Raises the errors of `work`, which affect no other work, and
         ResourceExhausted if too much work waits."""
         if self._inline and not full:
             try:
@@ -93,7 +93,7 @@ class SqliteWriter:
 
     def now(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Runs `work` in a transaction of its own on the calling thread. Raises Busy if other work is under way or
-        queued, and what the work raises."""
+        queued, and the errors of the work."""
         if self._work or not self._lock.acquire(blocking=False):
             raise Busy
         try:
@@ -103,7 +103,7 @@ class SqliteWriter:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While it is entered no work commits: `now` raises Busy, and what is queued waits. Blocks."""
+        """While it is entered no work commits: `now` raises Busy, and queued work waits. Blocks."""
         with self._lock:
             yield
 
@@ -166,7 +166,7 @@ class SqliteWriter:
             self._commit()
         except sqlite3.Error as error:
             self._rollback()
-            self.exit_if_replaced()  # which is what the error may come from
+            self.exit_if_replaced()  # a possible cause of the error
             exit_on_disk_failure(error, self._store_name)
             if len(batch) == 1:
                 return [to_archon_error(error, self._store_name)]
@@ -184,7 +184,7 @@ class SqliteWriter:
             return result
         except sqlite3.Error as error:
             self._rollback()
-            self.exit_if_replaced()  # which is what the error may come from
+            self.exit_if_replaced()  # a possible cause of the error
             exit_on_disk_failure(error, self._store_name)
             raise to_archon_error(error, self._store_name) from error
         except BaseException:
@@ -239,7 +239,7 @@ def exit_on_disk_failure(error: sqlite3.Error, store_name: str = "journal") -> N
 
 
 def to_archon_error(error: sqlite3.Error, store_name: str = "journal") -> ArchonError:
-    """Converts an error of SQLite: ResourceExhausted if the disk is full, DataLoss if what was accessed is damaged,
+    """Converts an error of SQLite: ResourceExhausted if the disk is full, DataLoss if the accessed data is damaged,
     else Unavailable."""
     if is_damage(error):
         return DataLoss(f"the {store_name} is damaged: {error}")

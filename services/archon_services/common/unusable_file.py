@@ -1,4 +1,4 @@
-"""Says in one sentence why a service cannot use its database file, and what to do about it."""
+"""Says in one sentence why a service cannot use its database file, with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ARCHON_*` variables that are not settings of a service: those of the SDK, the command line and the tests."""
+"""`ARCHON_*` variables that are not settings of a service: variables of the SDK, the command line and the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TESTS: Final = "tests"
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An environment variable: its values, its default as text, the processes that read it, and what it does."""
+    """An environment variable: its values, its default as text, the processes that read it, and its effect."""
 
     name: str
     values: str
@@ -60,7 +60,7 @@ VARIABLES: Final = (
         "text",
         "",
         (COMMAND_LINE, AGENTS),
-        "base URL of the embeddings API; empty: OPENAI_BASE_URL, that of the chat model",
+        "base URL of the embeddings API; empty: OPENAI_BASE_URL, as for the chat model",
     ),
     Variable(
         "ARCHON_HOME",
@@ -127,7 +127,7 @@ VARIABLES: Final = (
         "`full`, `redacted` or `off`",
         "full",
         (ROLES, AGENTS),
-        "what is recorded of model and tool calls (`archon prompts`, `archon trace`); redacted: everything but their "
+        "recorded content of model and tool calls (`archon prompts`, `archon trace`); redacted: everything but their "
         "contents; off: only their usage is counted",
     ),
     Variable(

@@ -1,1 +1,1 @@
-"""What `archon demo` runs: three agents that find out why orders failed, from the log of a shop."""
+"""The three agents of `archon demo`, which find out why orders failed, from the log of a shop."""

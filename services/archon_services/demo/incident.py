@@ -1,4 +1,4 @@
-"""Finds what the failed requests of a log have in common, by counting."""
+"""Finds the common properties of a log's failed requests, by counting."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def overview(lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def examine(lines: Sequence[Line], fields: Sequence[str]) -> dict[str, Any]:
-    """Returns the values of the fields that the failures have in common most, with what they explain: requests with
-    them and failures among these, and the same of all other requests."""
+    """Returns the values of the fields that the failures have in common most, with their counts: requests with them and
+    failures among these, and the same of all other requests."""
     requests = [line for line in lines if line.is_request]
     counts = Counter(_values(line, fields) for line in requests)
     failures = Counter(_values(line, fields) for line in requests if line.failed)
@@ -106,7 +106,7 @@ def _explained(
 
 
 def report(lines: Sequence[Line], seen: Mapping[str, Any], examined: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the report in plain text: what happened, the cause, what it is not, and what to do."""
+    """Returns the report in plain text: the incident, the cause, the excluded causes, and the remedy."""
     best = max(examined, key=lambda found: found["score"])
     cause = " and ".join(f"{field} {value}" for field, value in zip(best["fields"], best["values"], strict=True))
     failed = [line for line in lines if line.failed]

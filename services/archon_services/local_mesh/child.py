@@ -89,8 +89,8 @@ class Child:
         self._set("stopped" if self.state.condition != "failed" else "failed", pid=0, birth="")
 
     async def wait_served(self) -> None:
-        """Waits until the process serves no more: it has removed its ready file, or has ended. What it exports after
-        that delays no other process."""
+        """Waits until the process serves no more: it has removed its ready file, or has ended. Its exports after that
+        delay no other process."""
         ready = self._home.ready_file(self.spec.name)
         while self._process is not None:
             if self._process.returncode is not None or not ready.exists():

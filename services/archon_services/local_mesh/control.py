@@ -109,7 +109,7 @@ class ControlServer:
 async def send_command(home: Home, command: Mapping[str, Any], report: Report) -> None:
     """Sends a command to the supervisor of this folder and waits for its end; `report` gets its steps.
 
-    Raises Unavailable if no supervisor answers, DeadlineExceeded if one stops answering, and what the command raised.
+    Raises Unavailable if no supervisor answers, DeadlineExceeded if one stops answering, and the error of the command.
     """
     try:
         with _short_name(home.control_socket) as name:

@@ -77,7 +77,8 @@ def wait_ready(
 
 
 def stop_mesh(home: Home, timeout: float = STOP_TIMEOUT) -> bool:
-    """Stops the mesh of this folder and what a killed supervisor has left; returns whether anything was running.
+    """Stops the mesh of this folder and processes that a killed supervisor has left; returns whether anything was
+    running.
 
     Raises DeadlineExceeded if the supervisor cannot be stopped.
     """

@@ -44,7 +44,7 @@ class Home:
         return home
 
     def check(self) -> None:
-        """Raises FailedPrecondition if another user could have put into the folder what is in it."""
+        """Raises FailedPrecondition if another user could have written the folder's content."""
         try:
             fault = fault_of(self.root)
             is_own = self.root.stat().st_uid == os.geteuid()
@@ -205,8 +205,8 @@ def _no_directory() -> FailedPrecondition:
 
 
 def _nearest(start: Path) -> Path:
-    """Returns the nearest folder NAME. Outside of a repository and of the user's home only `start` is searched: what
-    lies above it may be another user's."""
+    """Returns the nearest folder NAME. Outside of a repository and of the user's home only `start` is searched: a
+    folder above it may be another user's."""
     searched: list[Path] = []
     for folder in (start, *start.parents):
         searched.append(folder / NAME)

@@ -48,8 +48,8 @@ exporters:
 
 
 def find_jaeger(path: str = "") -> Path:
-    """Returns Jaeger's program: `path`, or `jaeger` on PATH, or .tools/bin/jaeger in the current directory or in that
-    of the sources. Raises NotFound."""
+    """Returns Jaeger's program: `path`, or `jaeger` on PATH, or .tools/bin/jaeger in the current directory or in the
+    one of the sources. Raises NotFound."""
     if path:
         if os.access(path, os.X_OK):
             return Path(path).resolve()

@@ -1,4 +1,4 @@
-"""A line of a log file of the mesh: Archon's JSON, that of etcd, or any text, such as a traceback."""
+"""A line of a log file of the mesh: Archon's JSON, etcd's, or any text, such as a traceback."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Final
 from archon_services.local_mesh.log_lines import parse_line
 
 MAX_LOG: Final = 64 * 1024 * 1024
-"""Bytes of a log above which it begins anew, and the log before it is replaced by what it had."""
+"""Bytes of a log above which it begins anew, and its content replaces the log before it."""
 
 _POLL: Final = 0.1
 
@@ -40,13 +40,13 @@ def last_lines(log: Path, *, offset: int = 0, lines: int = 15) -> str:
 
 
 def rotate(log: Path) -> None:
-    """Renames a log to `.old.log`, so that each mesh starts with empty logs and keeps those of the previous one."""
+    """Renames a log to `.old.log`, so that each mesh starts with empty logs and keeps the previous one's."""
     if log.exists():
         shutil.move(log, log.with_suffix(".old.log"))
 
 
 def limit_size(log: Path) -> bool:
-    """Moves what a log has to `.old.log` if it is larger than MAX_LOG, and returns whether it did.
+    """Moves the content of a log to `.old.log` if it is larger than MAX_LOG, and returns whether it did.
 
     The process that appends to the log keeps its file; lines that it writes meanwhile may be lost. Raises OSError if
     the disk is full.

@@ -45,7 +45,7 @@ class ProcessSpec:
     """One process.
 
     `kind` is etcd, jaeger, service or agent; `address` is empty if the process picks its own port, which is then in its
-    ready file; processes with the lowest `rank` are stopped first; `role` is that of an agent.
+    ready file; processes with the lowest `rank` are stopped first; `role` is an agent's.
     """
 
     name: str
@@ -188,7 +188,7 @@ def _serves_metrics() -> bool:
 
 
 def _metrics_port(taken: set[int]) -> dict[str, str]:
-    """Returns the variable with a free port for the Prometheus endpoint of one process, if there is to be one."""
+    """Returns the variable with a free port for the Prometheus endpoint of one process, if one is exported."""
     return {_METRICS_PORT: str(free_port(taken))} if _serves_metrics() else {}
 
 

@@ -42,7 +42,7 @@ class Probe:
         return await self._grpc()
 
     async def describe(self) -> agent_service_pb2.DescribeResponse | None:
-        """What the agent at the address tells about itself; None if it does not answer within TIMEOUT seconds."""
+        """The description of the agent at the address, by itself; None if it does not answer within TIMEOUT seconds."""
         from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
         from archon.errors import ArchonError
 

@@ -19,9 +19,9 @@ Condition = Literal["starting", "healthy", "silent", "restarting", "stopped", "f
 class ProcessState:
     """The state of one process.
 
-    `restarts` counts those after exits, not those by command; `started` is in seconds since the epoch, 0 if there is no
+    `restarts` counts restarts after exits, not by command; `started` is in seconds since the epoch, 0 if there is no
     process, and `started_awake` the monotonic clock then; `birth` is its `start_ticks`, which distinguish it from a
-    later process with the same id; `detail` explains the condition to users; `model` is that of an agent; `metrics` is
+    later process with the same id; `detail` explains the condition to users; `model` is an agent's; `metrics` is
     host:port of its Prometheus endpoint, if any.
     """
 
@@ -40,8 +40,7 @@ class ProcessState:
 
     @property
     def age(self) -> float:
-        """Seconds since it was started, whatever the wall clock has become; those of a suspend of the machine do not
-        count."""
+        """Seconds since it was started, whatever the wall clock has become; a suspend of the machine does not count."""
         return max(0.0, time.monotonic() - self.started_awake if self.started_awake else time.time() - self.started)
 
     @property
@@ -93,7 +92,7 @@ def write_state(home: Home, state: MeshState) -> None:
 
 
 def read_state(home: Home) -> MeshState | None:
-    """Reads the state file, also that of a mesh that is not running; None if there is none or it is invalid."""
+    """Reads the state file, also of a mesh that is not running; None if there is none or it is invalid."""
     try:
         content = json.loads(home.state_file.read_text())
         processes = tuple(ProcessState(**process) for process in content.pop("processes"))

@@ -128,7 +128,7 @@ class Supervisor:
         stops: list[asyncio.Task[None]] = []
         for _, members in groupby(children, key=lambda child: child.spec.rank):
             group = list(members)
-            if any(child.spec.kind in EXTERNAL for child in group):  # they receive what the others export
+            if any(child.spec.kind in EXTERNAL for child in group):  # they receive the exports of the others
                 await asyncio.gather(*stops)
             stops += [asyncio.create_task(child.stop(grace), name=f"stop {child.spec.name}") for child in group]
             await asyncio.gather(*(child.wait_served() for child in group))
@@ -155,14 +155,14 @@ class Supervisor:
         os.kill(os.getpid(), signal.SIGTERM)
 
     async def _execute(self, command: str, value: Any, report: Report) -> None:
-        """Executes a command; when its caller gets the answer, the state file has what it changed."""
+        """Executes a command; when its caller gets the answer, the state file has its changes."""
         try:
             await self._instances.execute(command, value, report)
         finally:
             self._write_state()
 
     async def _start_children(self) -> None:
-        """Starts the processes: those of Archon as forks of one process, which imports what they need once."""
+        """Starts the processes: Archon's own as forks of one process, which imports their modules once."""
         children = self._children.values()
         modules = {module[0]: None for child in children if (module := module_of(child.spec.command))}
         forked = [child for child in children if module_of(child.spec.command)]

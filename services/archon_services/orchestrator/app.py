@@ -1,4 +1,4 @@
-"""Wiring of an orchestrator; what it opens is closed in reverse order."""
+"""Wiring of an orchestrator; resources are closed in reverse order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The gauges of an orchestrator: its runs, roles, outbox, registry watch and lease, read when metrics are collected.
 
-Collecting has a thread of its own. What it reads are counts that the event loop keeps, and copies of its collections.
+Collecting has a thread of its own. It reads counts that the event loop keeps, and copies of its collections.
 """
 
 from __future__ import annotations

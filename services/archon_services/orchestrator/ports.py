@@ -47,8 +47,8 @@ class SystemClock:
 
 
 class Receipt(Protocol):
-    """Tells the sender of an input what became of it. `epoch` is the run's epoch as the judging replica knows it, 0 if
-    it knows none: a sender that knows a higher epoch ignores the receipt."""
+    """Tells the sender of an input its outcome. `epoch` is the run's epoch as the judging replica knows it, 0 if it
+    knows none: a sender that knows a higher epoch ignores the receipt."""
 
     def accept(self, epoch: int = 0) -> None:
         """The event that the input caused is durable."""
@@ -80,7 +80,7 @@ class Delivery:
 
 
 class Inbox(Protocol):
-    """Receives what a transport hears from agents."""
+    """Receives a transport's messages from agents."""
 
     def deliver(self, run_id: str, delivery: Delivery) -> bool:
         """Takes an input of a run. Returns False if it was dropped: there will be no receipt."""

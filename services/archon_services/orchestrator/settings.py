@@ -30,7 +30,7 @@ class OrchestratorSettings(ServiceSettings):
     )
     journal_reset: bool = Field(
         default=False,
-        description="go on with whatever journal file is there, even if it is not that of the last start: missing, "
+        description="go on with any journal file, even if it is not the one of the last start: missing, "
         "empty, another one, or an older copy",
     )
     advertise: str = Field(

@@ -1,7 +1,7 @@
-"""What a database grants a service: how many connections, and whether each is a session of its own.
+"""The connections that a database grants a service: how many, and whether each is a session of its own.
 
-Counting is opening: the limits of the role, of the database and of the server, and those of a pooler between, are known
-to the server alone, and what others use changes.
+Counting is opening: the limits of the role, of the database and of the server, and of a pooler between, are known to
+the server alone, and the use by others changes.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def _shares_sessions(connections: Sequence[Connection]) -> bool:
                 return True
             await second.execute("COMMIT")
     except asyncpg.PostgresError as error:
-        if "pooling mode" in str(error):  # that of single statements
+        if "pooling mode" in str(error):  # for single statements
             return True
         raise
     return False

@@ -1,4 +1,4 @@
-"""Converts PostgreSQL's errors to those of `archon.errors`. The driver's errors never leave this package."""
+"""Converts PostgreSQL's errors to `archon.errors`. The driver's errors never leave this package."""
 
 from __future__ import annotations
 

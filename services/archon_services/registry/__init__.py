@@ -1,4 +1,4 @@
-"""The registry: which instances are alive, what each can do, and which roles depend on which."""
+"""The registry: which instances are alive, their capabilities, and the dependencies between roles."""
 
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings

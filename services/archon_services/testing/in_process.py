@@ -195,5 +195,5 @@ def _memory(**settings: Any) -> AbstractAsyncContextManager[str]:
 
 
 def open_orchestrator(**settings: Any) -> AbstractAsyncContextManager[str]:
-    """Opens an orchestrator with these settings: what a further LocalService of a mesh serves."""
+    """Opens an orchestrator with these settings, for a further LocalService of a mesh."""
     return orchestrator_app(OrchestratorSettings(**settings))

@@ -32,8 +32,8 @@ class MovableClock:
         return MovableClock._ahead
 
     async def advance(self, seconds: float, settle: Callable[[], Awaitable[object]]) -> None:
-        """Moves the clock on by `seconds`, STEP at a time, and awaits `settle` after each step: it returns when what
-        came due has been done."""
+        """Moves the clock on by `seconds`, STEP at a time, and awaits `settle` after each step: it returns when the
+        work that came due is done."""
         left = seconds
         while left > 0:
             moved = min(STEP, left)

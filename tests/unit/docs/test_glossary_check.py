@@ -21,6 +21,7 @@ TABLE = """# Glossary
 | regex | `(?<!there )\\bis none\\b` | invalid name 'x' |
 | regex | `// (Which\\|Forks)\\.$` | The run to cancel. |
 | regex | `\"\"\"See ` | no docstring, and `@override` |
+| docstring | `\\b(what\\|that of)\\b` | a noun |
 | file | `placing.py` | placement.py |
 | file | `sdk/*/questions.py` | pending_calls.py |
 | class | `Alarm` | Timer |
@@ -65,6 +66,16 @@ def test_a_clean_tree_passes(tmp_path: Path) -> None:
         ("services__d_py", "# nothing is\n# to be counted\n", "services/d.py:1: 'nothing is\\n# to be counted'"),
         ("protos__e_proto", "message A {\n  // Which.\n}\n", "protos/e.proto:2: '// Which.'"),
         ("sdk__f_py", 'def f():\n    """See Base."""\n', 'sdk/f.py:2: \'"""See\''),
+        (
+            "services__archon_services__h_py",
+            '"""Raises what\n`a` raises."""\n',
+            "services/archon_services/h.py:1: 'what'",
+        ),
+        (
+            "services__archon_services__i_py",
+            'x = 1\n"""Uses `a\n b` and that\nof c."""\n',
+            "services/archon_services/i.py:3: 'that\\nof'",
+        ),
         ("services__runs__placing_py", "", "services/runs/placing.py:1: file name 'placing.py'"),
         ("sdk__python__questions_py", "", "sdk/python/questions.py:1: file name 'sdk/*/questions.py'"),
         ("mesh__g_py", "\n\nclass Alarm:\n    pass\n", "mesh/g.py:3: class name 'Alarm'"),
@@ -80,6 +91,8 @@ def test_a_word_not_used_is_found(tmp_path: Path, name: str, text: str, finding:
     ("name", "text"),
     [
         ("services__questions_py", ""),
+        ("services__archon_services__j_py", '"""`what` names it."""\nx = "what"  # what\n'),
+        ("services__other__k_py", '"""Raises what it raises."""\n'),
         ("mesh__alarms_py", "class Alarms:\n    pass\n"),
         ("examples__placing_py", "class Alarm:\n    '''It is none.'''\n"),
         ("sdk__python__archon__api__a_py", '"""See protos."""\n'),

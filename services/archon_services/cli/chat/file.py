@@ -51,8 +51,7 @@ class FileChat:
         self._agent = agent
 
     async def ask(self, line: str, write: Callable[[str], None], questions: ChatQuestions) -> str:
-        """Returns the answer of the agent. Its text goes to `write` while it is generated. Raises what the agent
-        raises."""
+        """Returns the agent's answer. Its text goes to `write` while it is generated. Raises the agent's errors."""
         from archon_mesh.tools.people import answered_by
 
         agent = self._agent

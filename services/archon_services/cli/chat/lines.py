@@ -18,7 +18,7 @@ READ_BYTES: Final = 65_536
 
 
 class Lines:
-    """The lines of standard input. What comes before its reader asks for it waits here."""
+    """The lines of standard input. Input that arrives before it is read waits here."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -35,7 +35,7 @@ class Lines:
         return None
 
     async def read(self, prompt: str, *, hidden: bool = False) -> str:
-        """Reads a line with its end; empty at the end of the input. A terminal shows the prompt, and what is typed
+        """Reads a line with its end; empty at the end of the input. A terminal shows the prompt, and the typed text
         unless it is `hidden`."""
         if sys.stdin.isatty():
             sys.stderr.write(prompt)
@@ -70,7 +70,7 @@ async def _readable(file: int) -> None:
 
 @contextmanager
 def _echo(is_off: bool) -> Iterator[None]:
-    """Has the terminal show nothing of what is typed within the block, if `is_off`."""
+    """Turns off the terminal's echo of typed text within the block, if `is_off`."""
     if not is_off:
         yield
         return

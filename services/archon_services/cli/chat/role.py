@@ -84,7 +84,7 @@ class RoleChat:
 
 
 class _Prompts:
-    """The open questions of a run, each of which a task asks the person."""
+    """The open questions of a run, each asked by a task of its own."""
 
     def __init__(self, client: Client, run_id: str, questions: ChatQuestions) -> None:
         self._client = client
@@ -118,7 +118,7 @@ class _Prompts:
             print_stderr(str(error))
 
     async def close(self) -> None:
-        """Stops asking. Raises what a task that asked has raised."""
+        """Stops asking. Raises the error of a task that asked."""
         for task in self._tasks.values():
             task.cancel()
         for result in await asyncio.gather(*self._tasks.values(), return_exceptions=True):

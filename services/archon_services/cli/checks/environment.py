@@ -37,7 +37,7 @@ def known_variables() -> set[str]:
 def check_environment(environment: Mapping[str, str]) -> list[Finding]:
     """Checks for names that look like typing errors, and for values that services reject.
 
-    Values are validated as services read them, so `environment` must be that of this process.
+    Values are validated as services read them, so `environment` must be this process's own.
     """
     known = known_variables()
     variables = {

@@ -10,7 +10,7 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `archon doctor`: `message` without a full stop, and `hint` for what to do about it."""
+    """One line of `archon doctor`: `message` without a full stop, and `hint` with the remedy."""
 
     check: str
     level: Level

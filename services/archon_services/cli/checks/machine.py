@@ -43,7 +43,7 @@ def check_sqlite(home: Home, version: tuple[int, ...] = sqlite3.sqlite_version_i
     """Checks SQLite's version, and that it can use a write-ahead log on the disk of ARCHON_HOME."""
     name = ".".join(map(str, version))
     if version < _FIRST_WITH_RETURNING:
-        hint = "Use a Python with a newer SQLite, such as those of python.org."
+        hint = "Use a Python with a newer SQLite, such as the ones of python.org."
         return [problem("sqlite", f"SQLite {name} is too old: 3.35 or later is required", hint)]
     folder = existing(home.root)
     hint = "Set ARCHON_HOME to a folder on a local disk: network file systems do not support write-ahead logs."

@@ -56,7 +56,7 @@ _PROVIDERS: Final = {
 
 
 async def check_models(state: MeshState | None, environment: Mapping[str, str], *, online: bool) -> list[Finding]:
-    """Checks the models of the agents of a running mesh; without one, that of the environment."""
+    """Checks the models of the agents of a running mesh; without one, the environment's model."""
     specs = state.models if state is not None and state.models else (environment.get("ARCHON_MODEL") or "offline",)
     return [finding for spec in specs for finding in await check_model(spec, environment, online=online)]
 

@@ -1,4 +1,4 @@
-"""The state file of the mesh in ARCHON_HOME, compared with what is running."""
+"""The state file of the mesh in ARCHON_HOME, compared with the running processes."""
 
 from __future__ import annotations
 

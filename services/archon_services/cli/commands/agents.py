@@ -35,7 +35,7 @@ WIDE: Final = 120
 
 def agents(
     profiles: Annotated[
-        bool, typer.Option("--profiles", help="Print what each role says about itself instead of its instances.")
+        bool, typer.Option("--profiles", help="Print the profile of each role instead of its instances.")
     ] = False,
     watch: WatchOption = False,
     as_json: JsonOption = False,
@@ -76,7 +76,7 @@ def agents(
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """An instance as the registry lists it, and what it answers itself."""
+    """An instance as the registry lists it, and its own reply."""
 
     instance: Registration
     heartbeat_age: float | None

@@ -170,6 +170,6 @@ def _print(outcome: RunOutcome) -> None:
     failure = f": {run.failure.message}" if run.failure.message else ""
     raise CliError(
         f"run {run.run_id} {state_name(run.state)}{failure}",
-        hint=f"`archon show {run.run_id[:12]}` shows what happened.",
+        hint=f"`archon show {run.run_id[:12]}` shows the run.",
         code=outcome.code,
     )

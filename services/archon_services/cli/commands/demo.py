@@ -124,7 +124,7 @@ async def _run(client: Client, agents: AgentProcesses) -> Run:
 
 
 class _Story:
-    """Prints what happens in the run, and kills the analyst once it has saved a part of its work."""
+    """Prints the progress of the run, and kills the analyst once it has saved a part of its work."""
 
     def __init__(self, agents: AgentProcesses) -> None:
         from archon_services.demo.incident import CANDIDATES
@@ -160,8 +160,8 @@ class _Story:
 
 
 async def _kill_orchestrator(home: Home, target: Target, client: Client, run: Run) -> tuple[Run, str] | None:
-    """Kills the orchestrator of the mesh on this machine. Returns the run as the next process has it, and what
-    happened; None if the orchestrator is not one of this machine's mesh."""
+    """Kills the orchestrator of the mesh on this machine. Returns the run as the next process has it, and a report;
+    None if the orchestrator is not one of this machine's mesh."""
     from archon.errors import ArchonError
     from archon_services.local_mesh import live_state
 

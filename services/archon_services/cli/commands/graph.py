@@ -31,7 +31,7 @@ def graph(
     as_json: JsonOption = False,
     registry: RegistryOption = "",
 ) -> None:
-    """Show which roles depend on the answers of which others."""
+    """Show the dependencies between roles: which one uses whose answers."""
     from archon_services.cli.render.output import save_text
     from archon_services.cli.watching import repeat
 

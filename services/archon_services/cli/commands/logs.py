@@ -63,13 +63,13 @@ def logs(
             help=f"The last N lines of each log; by default {LINES}, and all lines of a run.",
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print what is appended, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines, until Ctrl-C.")] = False,
     level: Annotated[Level, typer.Option("--level", help="The lowest level that is printed.")] = Level.DEBUG,
     json: Annotated[bool, typer.Option("--json", help="Print the lines as they are in the files.")] = False,
 ) -> None:
     """Print the logs of the mesh in ARCHON_HOME, also after it was stopped.
 
-    The lines of all processes are merged by time. Those of a run are the ones that name it in their field run_id.
+    The lines of all processes are merged by time. The lines of a run name it in their field run_id.
     """
     from archon_services.cli.contexts import find_home
 
@@ -93,7 +93,7 @@ def logs(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which lines to print: those of a run, if there is one, from a level on."""
+    """Which lines to print: from a level on, and of one run if `run_id` is set."""
 
     level: str
     run_id: str = ""
@@ -157,7 +157,7 @@ def _report_silence(wanted: _Wanted, *, follow: bool) -> None:
 
 
 class _Log:
-    """One file. A line without a time has that of the line before it, with which it belongs together."""
+    """One file. A line without a time belongs to the line before it and has its time."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -43,7 +43,7 @@ class Rating(StrEnum):
 
 @memory.command("search")
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for; `-` reads standard input.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The text to search for; `-` reads standard input.")],
     user: UserOption = "",
     session: SessionOption = "",
     role: RoleOption = "",
@@ -148,7 +148,7 @@ def forget(
 ) -> None:
     """Delete a memory, or everything of a user, of a session, or of a user in a session."""
     if bool(entry_id) == bool(user or session):
-        problem = "an id and --user or --session are mutually exclusive" if entry_id else "missing what to forget"
+        problem = "an id and --user or --session are mutually exclusive" if entry_id else "missing a memory to forget"
         raise CliError(problem, hint="archon memory forget --user ana", code=USAGE)
     if entry_id:
         if not _call(address, lambda client: client.delete(entry_id)):
@@ -202,7 +202,7 @@ def import_file(
 
 
 def _call(address: str, call: Callable[[LongTermMemoryClient], Awaitable[T]]) -> T:
-    """Returns what a call of the memory service returns."""
+    """Calls the memory service and returns the result."""
     target = find_memory(address)
 
     async def connected() -> T:

@@ -120,7 +120,7 @@ async def _connected(agent: Agent) -> AsyncIterator[None]:
 
 
 def _loaded(source: str) -> tuple[Agent, McpOffer | None]:
-    """Returns the agent whose tools are offered, and what else is offered."""
+    """Returns the agent whose tools are offered, and its further offers."""
     from archon.errors import InvalidArgument, NotFound
     from archon_mesh.agent import Agent
     from archon_mesh.declared import load_agent
@@ -159,7 +159,7 @@ def _imported(source: str) -> Any:
 
 @contextmanager
 def _protocol_only(*, is_stdio: bool) -> Iterator[None]:
-    """While the agent is loaded, what its modules print goes to standard error: the output is the protocol's."""
+    """While the agent is loaded, its modules print to standard error: the output is the protocol's."""
     if not is_stdio:
         yield
         return

@@ -29,7 +29,7 @@ _BEGINNING: Final = 60
 SessionOption = Annotated[str, typer.Option("--session", metavar="ID", help="The session whose memory it is.")]
 RunOption = Annotated[
     str,
-    typer.Option("--run", metavar="RUN", help="The run whose memory it is, with that of its session, if it has one."),
+    typer.Option("--run", metavar="RUN", help="The run whose memory it is, with its session's, if it has one."),
 ]
 MemoryOption = Annotated[
     str,
@@ -37,7 +37,7 @@ MemoryOption = Annotated[
         "--memory",
         envvar="ARCHON_MEMORY",
         metavar="HOST:PORT",
-        help="The memory service; by default that of the context in use, or of the mesh in ARCHON_HOME.",
+        help="The memory service; by default the one of the context in use, or of the mesh in ARCHON_HOME.",
     ),
 ]
 
@@ -116,7 +116,7 @@ def clear(
 
 
 async def _scope(session: str, run: str, orchestrator: str) -> str:
-    """Returns the scope: the session, or that of the run. Raises CliError if not exactly one of them is given."""
+    """Returns the scope: the session or the run's scope. Raises CliError if not exactly one of them is given."""
     if bool(session) == bool(run):
         problem = "--session and --run are mutually exclusive" if run else "missing --session or --run"
         raise CliError(problem, hint="`--run last` names the newest run.", code=USAGE)
@@ -172,7 +172,7 @@ def _find(items: list[dict[str, Any]], name: str, scope: str) -> dict[str, Any]:
         if name in (item["item"], f"{item['source_id']}/{item['policy']}"):
             return item
     names = ", ".join(item["item"] for item in items)
-    hint = f"Its items are {names}." if names else "`archon memory get --session ID` lists those of a session."
+    hint = f"Its items are {names}." if names else "`archon memory get --session ID` lists the items of a session."
     raise CliError(f"there is no item {name!r} in {scope}", hint=hint, code=NOT_FOUND)
 
 

@@ -1,4 +1,4 @@
-"""`archon plan`: what a planner would do about a goal, and the plans of runs."""
+"""`archon plan`: the plan of a planner for a goal, and the plans of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULT: Final = "make"
 
 
 class _WithDefault(TyperGroup):
-    """A group in which what is no command is a goal: `archon plan GOAL` is `archon plan make GOAL`."""
+    """A group that takes an unknown command for a goal: `archon plan GOAL` is `archon plan make GOAL`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
@@ -65,8 +65,8 @@ def make(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Print the plan for a goal: steps, roles, tools, dependencies, estimates, and what was repaired. Nothing is stored
-    or executed."""
+    """Print the plan for a goal: steps, roles, tools, dependencies, estimates and repairs. Nothing is stored or
+    executed."""
     from archon_services.cli.text_input import read_text
 
     text = read_text(goal, file, "goal", hint='Pass it as an argument, as in: archon plan "..."')
@@ -97,7 +97,7 @@ async def _make(
                     raise CliError(_with_faults(str(error), error)) from error
                 except (DeadlineExceeded, Unavailable) as error:
                     if "role" in error.metadata:
-                        hint = "`archon agents` lists the instances, `archon logs planner` what they did."
+                        hint = "`archon agents` lists the instances, `archon logs planner` their logs."
                         raise CliError(str(error), hint=hint, code=UNREACHABLE) from error
                     if isinstance(error, DeadlineExceeded):
                         raise CliError(f"there is no plan within {timeout:g} s", code=UNREACHABLE) from error

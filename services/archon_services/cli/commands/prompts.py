@@ -32,7 +32,7 @@ def prompts(
     save: SaveOption = None,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Print the model calls of a run so far, message by message: what each message is, and its tokens."""
+    """Print the model calls of a run so far, message by message: its origin and its tokens."""
     from archon_services.cli.render.prompt_output import JsonOutput, TextOutput
 
     output = JsonOutput(save) if as_json else TextOutput(save, with_text=text)
@@ -62,7 +62,7 @@ async def _report(orchestrator: str, name: str, role: str, window: int, output: 
 
 
 async def _expected(client: Client, run: Run) -> dict[tuple[str, int], Expected]:
-    """Returns what the prompts of the run's attempts should have; empty if its events have been deleted."""
+    """Returns the expected content of the prompts of the run's attempts; empty if its events have been deleted."""
     from archon_services.cli.render.prompt_sections import expectations
 
     dispatched: list[RunEvent] = []

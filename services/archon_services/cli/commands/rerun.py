@@ -1,4 +1,4 @@
-"""`archon rerun`: continues an ended run in a new one, which reuses what had completed."""
+"""`archon rerun`: continues an ended run in a new one, which reuses its completed tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rerun(
     """Continue an ended run in a new run.
 
     The new run has the goal, the plan and the settings of the ended one. It reuses the answers of the tasks that had
-    completed and what people have answered, and executes the other tasks anew. Prints what `archon run` prints. Ctrl-C
+    completed and the answers of people, and executes the other tasks anew. Prints the same as `archon run`. Ctrl-C
     cancels the new run, a second Ctrl-C detaches from it.
     """
     if as_json and quiet:

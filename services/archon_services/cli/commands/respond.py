@@ -48,7 +48,7 @@ def respond(
     modify: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Replace what waits by this file: arguments or a plan as JSON, or an answer."
+            metavar="FILE", help="Replace the waiting content by this file: arguments or a plan as JSON, or an answer."
         ),
     ] = None,
     identity: IdentityOption = "",

@@ -86,7 +86,7 @@ def serve(
 
 
 def _join_mesh(registry: str) -> None:
-    """Makes what is served a member of the mesh whose registry is used: with its memory service, unless ARCHON_MEMORY
+    """Makes the served agent a member of the mesh whose registry is used: with its memory service, unless ARCHON_MEMORY
     names one, and with its id if it is the mesh of this machine."""
     from archon.mesh_id import VARIABLE
     from archon_services.agents.settings import AgentServiceSettings

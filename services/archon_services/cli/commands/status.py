@@ -1,4 +1,4 @@
-"""`archon status`: what runs on this machine."""
+"""`archon status`: the processes on this machine."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ def trace(
     ] = 0,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show where the time of a run went: a bar for each attempt, call and delegation, and the critical path.
+    """Show how the time of a run was spent: a bar for each attempt, call and delegation, and the critical path.
 
-    Works for runs in progress, and needs no tracing backend: the times are those of the run's events and records.
+    Works for runs in progress, and needs no tracing backend: the times are from the run's events and records.
     """
     from archon_services.cli.render.output import save_text
 

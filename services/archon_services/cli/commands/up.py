@@ -130,7 +130,7 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
 
 
 def _warn(options: MeshOptions) -> None:
-    """Prints notes about a mesh that may not be what its user expects."""
+    """Prints notes about settings of the mesh that its user may not expect."""
     from archon_services.cli.contexts import active_context
     from archon_services.cli.render.output import print_stderr
     from archon_services.local_mesh.options import ROLES

@@ -145,7 +145,7 @@ def record(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of printing.")
     ] = None,
-    name: Annotated[str, typer.Option(metavar="NAME", help="The workflow's name; by default that of the file.")] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="The workflow's name; by default the file's.")] = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Record a workflow from a run with a plan that has completed.

@@ -1,4 +1,4 @@
-"""What the author of an agent sees of an unexpected exception: its class, its message and the log with its stack."""
+"""The report of an unexpected exception to an agent's author: its class, its message and the log with its stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as JSON: what planners reply and `archon plan edit` reads, with what is known beside it; and its estimates."""
+"""A plan as JSON: the form that planners reply and `archon plan edit` reads, with further fields; and its estimates."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from archon_services.cli.render.state_names import state_name
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the steps of a plan take by their estimates: seconds of all steps together and from start to end, and
-    millionths of a US dollar. `unknown` is the number of steps without an estimate of time."""
+    """The estimates of a plan's steps added up: seconds of all steps together and from start to end, and millionths of
+    a US dollar. `unknown` is the number of steps without an estimate of time."""
 
     seconds: float
     span: float

@@ -1,4 +1,4 @@
-"""A plan as lines: its steps with roles and tools, who uses whose results, and estimates beside what happened."""
+"""A plan as lines: its steps with roles and tools, who uses whose results, and estimates beside the measured values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def estimate_pieces(step: plan_pb2.PlanStep) -> list[str]:
 
 
 def took_pieces(step: plan_pb2.PlanStep, task: run_pb2.Task | None, now: float) -> list[str]:
-    """Returns what a step has taken, each beside its estimate."""
+    """Returns the time and cost of a step so far, each beside its estimate."""
     if task is None or not task.HasField("start_time"):
         return estimate_pieces(step)
     end = to_seconds(task.end_time) if task.HasField("end_time") else now

@@ -1,4 +1,4 @@
-"""What a role says about itself: description, tools, instructions, and what a task of it takes."""
+"""The profile of a role: description, tools, instructions, and the expected time and cost of a task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def profile_text(instance: Registration) -> str:
 
 
 def _answer_type(schema_json: str) -> str:
-    """Returns what the answers of a role are, if they are JSON: the title of its schema and the names of properties."""
+    """Returns the type of a role's answers, if they are JSON: the title of its schema and the names of properties."""
     schema = json_object(schema_json)
     if not schema:
         return ""

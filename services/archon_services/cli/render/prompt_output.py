@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PromptOutput(Protocol):
-    """Receives the model calls of a run in order; then `end`, with what to say about calls that are not recorded."""
+    """Receives the model calls of a run in order; then `end`, with a text about calls that are not recorded."""
 
     def call(self, record: RunRecord, prompt: Prompt) -> None: ...
 

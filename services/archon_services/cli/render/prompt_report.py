@@ -59,7 +59,7 @@ def record_lines(record: RunRecord, prompt: Prompt, *, with_text: bool = True) -
 def recorded_text(recorded: int, made: int, role: str = "", *, ended: bool = True) -> str:
     """Says how many of the model calls that a run made are not recorded; empty if all are.
 
-    If only those of `role` are shown, `made` counts the others, too."""
+    If only the calls of `role` are shown, `made` counts the others, too."""
     if recorded and (role or recorded >= made):
         return ""
     if not ended and not recorded:
@@ -78,7 +78,7 @@ def recorded_text(recorded: int, made: int, role: str = "", *, ended: bool = Tru
 
 
 def record_document(record: RunRecord, prompt: Prompt) -> dict[str, Any]:
-    """Returns the JSON of a model call: the request and response as recorded, and what is known about the prompt."""
+    """Returns the JSON of a model call: the request and response as recorded, and the analysis of the prompt."""
     return {
         "run_id": record.task.run_id,
         "task_id": record.task.task_id,

@@ -1,4 +1,4 @@
-"""What a recorded prompt consists of: where each message came from, what it costs, and what is wrong with it."""
+"""The content of a recorded prompt: the origin and cost of each message, and the problems of the prompt."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the prompts of a task should have: context of the roles that it depends on, and of those whose context it
-    was given; and an awareness message, if it can delegate to both roles of an edge. `roles` have tasks in the run."""
+    """The expected content of a task's prompts: context of the roles that it depends on, and the context it was given;
+    and an awareness message, if it can delegate to both roles of an edge. `roles` have tasks in the run."""
 
     depends_on: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
@@ -97,7 +97,7 @@ class Prompt:
 
 
 def read_prompt(record: run_pb2.RunRecord, window: int, expected: Expected | None = None) -> Prompt:
-    """Returns the prompt of a model call. `expected` is None if it is unknown what should be there."""
+    """Returns the prompt of a model call. `expected` is None if the expected content is unknown."""
     request = request_of(record)
     messages = list(_messages(request))
     tools = request.get("tools") or []
@@ -123,8 +123,8 @@ def messages_of(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def expectations(run: run_pb2.Run, events: Sequence[run_pb2.RunEvent]) -> dict[tuple[str, int], Expected]:
-    """Returns what the attempts of a run were to receive, by task id and attempt. `events` are those of the kind
-    `dispatched`; without them, what was given is unknown, and nothing is expected."""
+    """Returns the expected content of each attempt's prompts, by task id and attempt. `events` are the run's
+    `dispatched` events; without them, the given context is unknown, and nothing is expected."""
     expected: dict[tuple[str, int], Expected] = {}
     roles = frozenset(task.role for task in run.tasks)
     edges = tuple((edge.upstream, edge.downstream) for edge in run.edges)
@@ -137,7 +137,7 @@ def expectations(run: run_pb2.Run, events: Sequence[run_pb2.RunEvent]) -> dict[t
 
 
 def redaction(value: Any) -> Mapping[str, Any] | None:
-    """Returns what stands in place of a redacted text; None if the value is not redacted."""
+    """Returns the placeholder of a redacted text; None if the value is not redacted."""
     content = value.get(REDACTED) if isinstance(value, dict) else None
     return content if isinstance(content, dict) else None
 

@@ -1,4 +1,4 @@
-"""What to do about a recorded prompt: one line for each section that is long, repeated, cut or missing."""
+"""Advice about a recorded prompt: one line for each section that is long, repeated, cut or missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG_SHARE: Final = 0.3
 """Tokens of a section, and its part of the prompt, from which on it is long."""
 
 _SHORTEN: Final = {
-    LABELS["system_prompt"]: "shorten the system prompt, or move what is rarely needed into a tool or the memory",
+    LABELS["system_prompt"]: "shorten the system prompt, or move rarely needed parts into a tool or the memory",
     LABELS["session_history"]: "let a compaction summarise it (`window` of the memory, ContextCompactionMiddleware)",
     LABELS["summary"]: "let the compaction keep less, or begin another session",
     LABELS["memory"]: "lower `limit` or `budget` of the memory, or raise its `threshold`",

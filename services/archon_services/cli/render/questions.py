@@ -101,7 +101,7 @@ def decision_text(question: Question) -> str:
 
 
 def timed_out_text(question: Question) -> str:
-    """Describes what followed when no answer came in time."""
+    """Describes the policy that was applied when no answer came in time."""
     rule = f" (rule {question.rule})" if question.rule else ""
     return f"no answer in time{rule}: {_POLICIES.get(question.timed_out, 'unknown policy')}"
 

@@ -1,4 +1,4 @@
-"""Texts about running a run again: what is reused, and how to do it."""
+"""Texts about running a run again: the reused tasks, and the command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HINTS = {
 
 
 def rerun_note(source: run_pb2.Run, fork: run_pb2.Run) -> str:
-    """Says which tasks the new run reuses, and what to do if those are all."""
+    """Names the tasks that the new run reuses, and the alternative if it reuses all."""
     reused = [task.step_id or task.role for task in fork.tasks if is_reused(task)]
     if source.state == common_pb2.TASK_STATE_COMPLETED:
         return (

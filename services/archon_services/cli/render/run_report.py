@@ -32,7 +32,7 @@ Line = tuple[str, str]
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of an attempt that have been recorded so far, and what they took."""
+    """The calls of an attempt that have been recorded so far, and their usage."""
 
     models: int = 0
     tools: int = 0
@@ -57,8 +57,8 @@ def run_report(
     """Yields the lines of the report.
 
     `now` is in seconds since the epoch; `view` has the events of the run, which hold more than the run itself; `flag`
-    is the option that suggested commands need to reach the orchestrator; `calls` are those of the attempts in progress,
-    by task id and number, if they were read.
+    is the option that suggested commands need to reach the orchestrator; `calls` are the calls of the attempts in
+    progress, by task id and number, if they were read.
     """
     view = view or RunView()
     yield f"run {run.run_id}  {state_name(run.state)}", state_name(run.state)
@@ -136,7 +136,7 @@ def _task_lines(run: run_pb2.Run, now: float, view: RunView, calls: Mapping[tupl
 
 
 def _label(task: run_pb2.Task, view: RunView) -> str:
-    """The name of a task; with the events of the run also what the planner's tasks are for."""
+    """The name of a task; with the events of the run also the purpose of the planner's tasks."""
     task_view = view.tasks.get(task.task_id)
     return task_view.label if task_view is not None and task_view.purpose else task_label(task)
 
@@ -220,7 +220,7 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView, calls: C
 
 
 def _calls_text(calls: Calls) -> str:
-    """Says what an attempt in progress has called so far; empty if nothing."""
+    """Counts the calls of an attempt in progress so far; empty if there are none."""
     counts = [(calls.models, "model call"), (calls.tools, "tool call")]
     if not (made := [counted(count, noun) for count, noun in counts if count]):
         return ""

@@ -41,7 +41,7 @@ _MARKS: Final = {
 }
 _ROLE_WIDTH: Final = 14
 _STEP_WIDTH: Final = 18
-"""Of a role with its step, or with what it plans."""
+"""Width of a role with its step or the purpose of its planning."""
 
 _TEXT_LINES: Final = 2
 _NOTES: Final = 4

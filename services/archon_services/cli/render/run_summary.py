@@ -53,7 +53,7 @@ def print_answer(run: run_pb2.Run) -> None:
 def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "") -> None:
     """Prints a row per task, the failures, a line for the run, and how to continue it if it ended without success.
 
-    `versions` are those of `memory_versions`; `flag` is the option that suggested commands need to reach the
+    `versions` is the result of `memory_versions`; `flag` is the option that suggested commands need to reach the
     orchestrator."""
     rows = [
         (

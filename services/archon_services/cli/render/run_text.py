@@ -58,7 +58,7 @@ def task_text(view: RunView, task: TaskView) -> str:
 
 
 def waiting_text(view: RunView, task: TaskView) -> str:
-    """Returns what blocks the task, starting with "waiting for"; empty if nothing does."""
+    """Returns the cause that blocks the task, starting with "waiting for"; empty if nothing does."""
     if (wait := view.waiting_for(task)) is None:
         return ""
     texts = {
@@ -79,7 +79,7 @@ def task_notes(task: TaskView) -> Iterator[str]:
 
 
 def failure_text(last: LastFailure) -> str:
-    """Describes what happened to a task, or to its last attempt."""
+    """Describes the failure of a task or of its last attempt."""
     message = last.failure.message
     texts = {
         Outcome.LOST: f"{last.instance_id} lost: {message}",

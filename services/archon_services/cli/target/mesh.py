@@ -24,8 +24,8 @@ _START_PATIENCE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Addresses of the services that commands call (host:port), empty if unknown. `traces` and `otlp` are those of the
-    mesh's Jaeger: for queries, and for spans."""
+    """Addresses of the services that commands call (host:port), empty if unknown. `traces` and `otlp` are the addresses
+    of the mesh's Jaeger: for queries, and for spans."""
 
     orchestrator: str
     memory: str = ""
@@ -44,8 +44,8 @@ def target_of(state: MeshState) -> Target:
 
 
 def target_or_none(orchestrator: str, home: Home) -> Target | None:
-    """Returns the explicit orchestrator if there is one, else that of the context in use, else the mesh in `home`; None
-    if no mesh is running."""
+    """Returns the explicit orchestrator if there is one, else the one of the context in use, else the mesh in `home`;
+    None if no mesh is running."""
     if orchestrator:
         return Target(checked_address(orchestrator))
     if address := _context_address("orchestrator"):

@@ -66,7 +66,7 @@ async def _matches(client: Client, prefix: str) -> tuple[list[str], int]:
     for limit in (_RECENT, _SEARCHED):
         run_ids = [run.run_id for run in await client.list_runs(limit=limit)]
         matches, searched = [run_id for run_id in run_ids if run_id.startswith(prefix)], len(run_ids)
-        # Ids grow with time: those of older runs come before the prefix.
+        # Ids grow with time: ids of older runs come before the prefix.
         if searched < limit or (matches and min(run_ids) < prefix):
             break
     return matches, searched

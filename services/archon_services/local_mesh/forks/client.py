@@ -123,7 +123,7 @@ def start_server(
             env=dict(environment),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # what keeps it from starting is in the log of each process, too
+            stderr=subprocess.DEVNULL,  # the error of a failed start is in the log of each process, too
             start_new_session=True,
         )
     return server, ours

@@ -86,8 +86,8 @@ def _redirect(files: Mapping[str, str]) -> None:
 
 
 def _run(request: dict[str, Any]) -> int:
-    """Returns the exit code. Does at the end what Python does, except that it does not free the memory: that copies
-    what this process shares with the others, and takes longer than many commands."""
+    """Returns the exit code. Ends as Python does, except that it does not free the memory: that copies the memory
+    shared with the others, and takes longer than many commands."""
     os.environ.clear()
     os.environ.update(request["environment"])
     module, *arguments = request["arguments"]

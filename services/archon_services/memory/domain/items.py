@@ -1,4 +1,4 @@
-"""Items of the shared memory: what a role publishes, the result of a publish, and what is stored."""
+"""Items of the shared memory: as a role publishes them, as they are stored, and the result of a publish."""
 
 from __future__ import annotations
 

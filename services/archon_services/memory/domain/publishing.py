@@ -45,8 +45,8 @@ class Rows(Protocol):
         ...
 
     def put_item(self, stored: StoredItem) -> None:
-        """Stores an item in place of those of its role and policy that are of the same task, of another run, or older
-        by MAX_VERSIONS."""
+        """Stores an item in place of the items of its role and policy that are of the same task, of another run, or
+        older by MAX_VERSIONS."""
         ...
 
     def put_event(self, new: NewItem, version: int, expires_at: float, earlier_expire_at: float) -> None:
@@ -60,7 +60,7 @@ class Rows(Protocol):
 
 def apply_publish(rows: Rows, request: Publish, now: float) -> PublishOutcome:
     """Publishes all items of a request. Raises RequestIdReused, Aborted or ResourceExhausted; the caller then discards
-    what was put."""
+    the rows put so far."""
     if request.request_id:
         previous = rows.request(request.request_id)
         if previous is not None:
@@ -127,7 +127,7 @@ def _store(rows: Rows, new: NewItem, now: float) -> StoredItem | None:
 def _check_metadata(item: MemoryItem) -> None:
     if len(item.metadata) > MAX_METADATA:
         raise ResourceExhausted(
-            f"too much metadata: merged with that of its earlier item, {item.source_id} would have "
+            f"too much metadata: merged with its earlier item's, {item.source_id} would have "
             f"{len(item.metadata)} entries, at most {MAX_METADATA}",
             metadata={"role": item.source_id, "limit": str(MAX_METADATA)},
         )

@@ -48,7 +48,7 @@ Written = Value | None
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """What is stored of a key: its last version, and the size of its value in bytes, None if it is deleted."""
+    """The record of a key: its last version, and the size of its value in bytes, None if it is deleted."""
 
     version: int
     size: int | None

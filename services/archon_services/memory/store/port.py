@@ -1,6 +1,6 @@
 """The interfaces of the shared memory's stores.
 
-A scope belongs to a tenant. Within a scope, only the last item of each role, policy and task is kept, and only those of
+A scope belongs to a tenant. Within a scope, only the last item of each role, policy and task is kept, and only items of
 the role's last run. The role's version rises with each publish and is never reused, not after a clear, an expiry or a
 restart either.
 """

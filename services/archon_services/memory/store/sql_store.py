@@ -31,7 +31,7 @@ ItemFeed = Feed[Sequence[StoredItem]]
 
 
 def item_feed(*, max_queued: int = MAX_QUEUED) -> ItemFeed:
-    """Creates a feed of publishes, of which `max_queued` may wait for one watcher."""
+    """Creates a feed of publishes; `max_queued` of them may wait for one watcher."""
     return ItemFeed(max_queued=max_queued, max_size=MAX_QUEUED_CHARACTERS, size=_characters)
 
 

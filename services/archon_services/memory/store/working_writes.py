@@ -27,7 +27,7 @@ class WritesInFlight:
         self._size = 0
 
     async def do(self, request: Write) -> Written:
-        """Raises what `write` raises, Unavailable after a timeout, and ResourceExhausted if too much is in flight."""
+        """Raises the errors of `write`, Unavailable after a timeout, and ResourceExhausted if too much is in flight."""
         size = _OVERHEAD + len(request.value_json or "")
         if self._size + size > MAX_IN_FLIGHT:
             raise ResourceExhausted("too many writes to working memory in flight", retry_delay=0.5, kind=STORAGE)

@@ -1,4 +1,4 @@
-"""Checks answers to questions before they are delivered: their size, their schema, and what a decision needs."""
+"""Checks answers to questions before they are delivered: size, schema, and the content that a decision needs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What callers ask about runs, whichever RPC they use: submit, wait, read, watch. Runs of other tenants do not exist
-here."""
+"""The commands about runs, common to all RPCs: submit, wait, read, watch. Runs of other tenants do not exist here."""
 
 from __future__ import annotations
 
@@ -101,10 +100,10 @@ class Commands:
         return run_id, created
 
     async def fork(self, request: pb.ForkRunRequest) -> tuple[str, bool]:
-        """Creates a run that reuses what has finished in another one, durable on return. Returns (run_id, True), or
+        """Creates a run that reuses the finished tasks of another one, durable on return. Returns (run_id, True), or
         (the run of the same request, False).
 
-        Raises UnknownRun, RunExpired, InvalidArgument, RequestIdReused, DataLoss, and what a submit raises."""
+        Raises UnknownRun, RunExpired, InvalidArgument, RequestIdReused, DataLoss, and the errors of a submit."""
         run_id, created = await self._forks.accepted(request), False
         if not run_id:
             run_id, created = await self._forks.fork(request, await self.row(request.run_id))
@@ -143,7 +142,7 @@ class Commands:
 
     async def plan(self, request: pb.SubmitRunRequest) -> pb.PlanRunResponse:
         """Returns the tasks that a submit would create, and the plan that its planner makes, without creating a run.
-        Raises what a submit raises about its request, and what `PlanPreview.plan` raises."""
+        Raises the errors of a submit about its request, and the errors of `PlanPreview.plan`."""
         check_submit(request)
         submission = await self._submission(request)
         response = self.plans.tasks_of(submission)
@@ -153,11 +152,11 @@ class Commands:
 
     async def choose_strategy(self, request: pb.SubmitRunRequest) -> pb.PlanRunResponse:
         """Returns the strategy and the roles that fit a goal, and why. Raises InvalidArgument if the request has a
-        strategy, and what `choose_strategy` of `strategy_choice` raises."""
+        strategy, and the errors of `choose_strategy` of `strategy_choice`."""
         if request.strategy != run_pb2.STRATEGY_UNSPECIFIED:
-            violations = [FieldViolation("submit.strategy", "it is what is to be chosen")]
+            violations = [FieldViolation("submit.strategy", "must not be set")]
             raise InvalidArgument("the request has a strategy already", field_violations=violations)
-        as_plan = pb.SubmitRunRequest()  # of which alone a planner may be named
+        as_plan = pb.SubmitRunRequest()  # the only strategy with which a planner may be named
         as_plan.CopyFrom(request)
         as_plan.strategy = run_pb2.STRATEGY_PLAN
         check_submit(as_plan)
@@ -258,7 +257,7 @@ class Commands:
         return run_to_proto(await self._runs.state(run_id))
 
     async def _quarantined(self, row: RunRow) -> run_pb2.Run | None:
-        """Returns what is known of a quarantined run, whose events need not be readable; None if the run ended in
+        """Returns the known data of a quarantined run, whose events need not be readable; None if the run ended in
         another way, and so has answers that are lost."""
         run = row_to_proto(row)
         for step in await self._journal.steps(row.run_id, row.last_seq - 1):

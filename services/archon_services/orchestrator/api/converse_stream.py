@@ -99,7 +99,7 @@ class ConverseStream:
         self._news.set()
 
     async def next(self) -> bytes | None:
-        """Returns the next serialised ConverseResponse, None after the last. Raises what ended the stream."""
+        """Returns the next serialised ConverseResponse, None after the last. Raises the error that ended the stream."""
         while True:
             while not self._replies and not self._batches and not self._dirty:
                 if self._failed is not None:
@@ -131,7 +131,7 @@ class ConverseStream:
         return b"".join(parts)
 
     def _drain(self, tail: Tail, parts: list[bytes], room: int) -> int:
-        """Takes what a tail holds, about `room` bytes of it. Returns how many bytes."""
+        """Takes about `room` bytes of a tail's batches. Returns how many bytes."""
         taken = 0
         while taken < room:
             batch = tail.take()
@@ -193,7 +193,7 @@ class ConverseStream:
         self._news.set()
 
     async def _execute(self, request: pb.ConverseRequest, reply: pb.ConverseReply) -> pb.WatchRunRequest | None:
-        """Executes a command and fills in its reply. Returns what is to be followed from here on."""
+        """Executes a command and fills in its reply. Returns the watch to follow from here on."""
         match request.WhichOneof("command"):
             case "submit":
                 self._check_room()
@@ -241,8 +241,8 @@ class ConverseStream:
             raise ResourceExhausted(f"{MAX_RUNS} runs are followed on this stream", retry_delay=1.0)
 
     async def _follow(self, request: pb.WatchRunRequest) -> None:
-        """Follows a run as a watch does. Each batch waits until it is sent; what comes in the meantime waits in the
-        run's tail, which is bounded."""
+        """Follows a run as a watch does. Each batch waits until it is sent; later batches wait in the run's tail, which
+        is bounded."""
         if request.run_id in self._followed:
             return
         self._followed.add(request.run_id)

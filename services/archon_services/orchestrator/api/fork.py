@@ -1,4 +1,4 @@
-"""Forks runs: a new run with the settings of another one, which reuses what has finished there."""
+"""Forks runs: a new run with the settings of another one, which reuses the tasks finished there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.tracing.context import begin_trace
 
 _HASH_PREFIX: Final = b"ForkRun\0"
-"""Keeps the payload of a fork different from that of any submit."""
+"""Keeps the payload of a fork different from the payload of any submit."""
 
 
 class RunForks:
@@ -54,7 +54,7 @@ class RunForks:
         """Creates the new run, durable on return. Returns (run_id, True), or (the run of the same request, False).
 
         Raises RunExpired if the source's events are deleted, InvalidArgument if it has no event `after_seq`, DataLoss
-        if its events cannot be read, and what `Runs.submit` raises."""
+        if its events cannot be read, and the errors of `Runs.submit`."""
         expired = RunExpired(
             f"the events of run {source.run_id} have been deleted: it cannot be forked",
             metadata={"run_id": source.run_id},
@@ -120,7 +120,8 @@ def _is_kept(request: pb.ForkRunRequest, source: Submission) -> bool:
 
 
 def _kept(state: RunState, events: Sequence[run_pb2.RunEvent], request: pb.ForkRunRequest) -> Kept:
-    """What the new run keeps, without the usage: it has not spent it. A plan for another goal is not kept."""
+    """The part of the run that the new one keeps, without the usage: it has not spent it. A plan for another goal is
+    not kept."""
     is_replanned = state.plan is not None and bool(request.goal)
     plan = None if is_replanned else reusable_plan(state, _planner_payload(state))
     answers = reusable(state, lambda seq: not events[seq - 1].result.no_publish)

@@ -60,7 +60,7 @@ class PlanPreview:
     async def plan(self, submission: Submission, owner: str) -> plan_pb2.Plan:
         """Returns the plan that the planner of a submission makes, without tasks and states.
 
-        Raises PlanFailed if the planner's reply is no plan the second time either, what the planner's task fails with,
+        Raises PlanFailed if the planner's reply is no plan the second time either, the failure of the planner's task,
         DeadlineExceeded if the planner is silent, Unavailable if no instance of it can be reached, and
         ResourceExhausted if MAX_PREVIEWS plans are being made.
         """
@@ -132,8 +132,8 @@ class PlanPreview:
 
 
 async def run_task(instance: Registration, assigned: agent_pb2.AssignTask, timeout: float) -> agent_pb2.TaskResult:
-    """Has an instance run one task, without a session. Raises what the call raises, and Unavailable if it ends without
-    a result."""
+    """Has an instance run one task, without a session. Raises the errors of the call, and Unavailable if it ends
+    without a result."""
     set_seconds(assigned.remaining, timeout)
     request = agent_service_pb2.RunTaskRequest(task=assigned)
     async with connect(instance.address, agent_options()) as channel:

@@ -1,4 +1,4 @@
-"""What callers ask about plans: which tasks a submit would create, and edits."""
+"""The commands about plans: listing the tasks that a submit would create, and edits."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class RunPlans:
         """Replaces the part of the plan that has not begun; durable on return.
 
         Raises InvalidArgument if the text is no plan, or a plan with faults, Aborted if the plan has changed since
-        `expected_seq`, FailedPrecondition if the run has ended or has no plan, or the edit touches what has begun, and
-        Unavailable if the outcome is unknown."""
+        `expected_seq`, FailedPrecondition if the run has ended or has no plan, or the edit touches steps that have
+        begun, and Unavailable if the outcome is unknown."""
         if row.ended_at:
             raise FailedPrecondition(f"run {row.run_id} has ended", metadata={"run_id": row.run_id})
         state = await self._runs.state(row.run_id)
@@ -75,7 +75,7 @@ class RunPlans:
         return inp.EditPlan(context.current().identity, self._runs.new_id(), request.expected_seq, plan)
 
     async def _confirm(self, run_id: str, edit: inp.EditPlan) -> None:
-        """Returns once the edit is among the run's events. Raises what refused it."""
+        """Returns once the edit is among the run's events. Raises the error that refused it."""
         held = self._runs.held(run_id)
         if held is not None and (held.plan is None or held.plan.edit_id != edit.edit_id):
             _check(held, edit)  # this replica has decided about it

@@ -94,7 +94,7 @@ class Mail:
 
 
 class _Bounded:
-    """What a server sends, up to MAX_RECEIVED bytes."""
+    """The replies of a server, up to MAX_RECEIVED bytes."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file

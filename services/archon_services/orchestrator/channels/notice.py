@@ -1,4 +1,4 @@
-"""What a channel says about a question, and the port that channels implement."""
+"""The notice that a channel sends about a question, and the port that channels implement."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Channel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Releases what the channel has opened. Idempotent."""
+        """Releases the resources of the channel. Idempotent."""
         ...
 
 

@@ -62,7 +62,7 @@ class Notifier:
                 line.put(notice)
 
     async def close(self) -> None:
-        """Stops the loops and closes the channels; what is queued is not sent. Idempotent."""
+        """Stops the loops and closes the channels; queued notices are not sent. Idempotent."""
         for line in self._lines:
             await line.loop.close()
             await line.channel.close()

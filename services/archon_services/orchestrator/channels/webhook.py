@@ -17,7 +17,7 @@ from archon.errors import InvalidArgument, Unavailable
 from archon_services.orchestrator.channels.notice import Notice
 
 PREFIX: Final = "whsec_"
-"""What a secret in base64 begins with."""
+"""The prefix of a secret in base64."""
 
 MIN_SECRET: Final = 24
 """Bytes of a secret at least."""
@@ -29,7 +29,7 @@ SECONDS: Final = 10.0
 class Webhook:
     """Posts a JSON object to a URL; a status below 300 accepts it. Redirects are not followed.
 
-    Three headers let the receiver check the sender and drop what comes twice: `webhook-id` (the notice's id),
+    Three headers let the receiver check the sender and drop duplicates: `webhook-id` (the notice's id),
     `webhook-timestamp` (seconds) and `webhook-signature`, which is `v1,` and the HMAC-SHA256 of id, timestamp and body
     in base64.
     """
@@ -114,7 +114,7 @@ def _check_url(url: str, *, insecure: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether a host name or address is that of this machine."""
+    """Returns whether a host name or address is this machine's."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

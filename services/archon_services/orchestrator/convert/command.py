@@ -16,7 +16,7 @@ from archon_services.orchestrator.convert import from_journal
 
 
 def result_from_answer(parts: Iterable[common_pb2.Part]) -> agent_pb2.TaskResult:
-    """Returns the result with which a person replaces that of an attempt."""
+    """Returns the result with which a person replaces an attempt's."""
     return agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, output=parts)
 
 
@@ -29,7 +29,7 @@ def encode_command(given: inp.Command, now: float) -> bytes:
 
 
 def decode_command(data: bytes, run_id: str) -> inp.Input:
-    """What `encode_command` was given. Raises DataLoss."""
+    """Returns the argument of `encode_command`. Raises DataLoss."""
     try:
         head, _, payload = data.partition(b"\n")
         (given,), _ = decode_inputs(head)

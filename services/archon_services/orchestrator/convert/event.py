@@ -1,4 +1,4 @@
-"""Events of the engine and RunEvents: what the journal stores is what a watcher receives."""
+"""Events of the engine and RunEvents: a watcher receives the stored events."""
 
 from __future__ import annotations
 

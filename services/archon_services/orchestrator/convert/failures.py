@@ -17,7 +17,7 @@ def failure_to_proto(failure: Failure) -> failure_pb2.Failure:
 
 
 def failure_from_proto(failure: failure_pb2.Failure) -> Failure:
-    """Converts a failure of the contract to the engine's; fields that are not set get those of its kind."""
+    """Converts a failure of the contract to the engine's; fields that are not set get the values of its kind."""
     return failure_from_error(from_failure(failure))
 
 

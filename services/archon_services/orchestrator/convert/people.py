@@ -116,7 +116,7 @@ def write_rule(rule: InterceptionRule, target: run_pb2.InterceptionRule) -> None
 
 
 def given_from_payload(payload: Payload) -> run_pb2.InputGiven:
-    """Returns the content of an answer: that of a person, or a default answer."""
+    """Returns the content of an answer, given by a person or by default."""
     match payload:
         case run_pb2.InputGiven():
             return payload

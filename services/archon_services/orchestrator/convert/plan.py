@@ -91,7 +91,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
 
 
 def write_plan(run: RunState, target: plan_pb2.Plan, *, results: bool = False) -> None:
-    """Writes the plan in force with the states of its steps; with `results` also what they completed with, as far as
+    """Writes the plan in force with the states of its steps; with `results` also their results, as far as
     MAX_RESULT_BYTES allow."""
     plan = run.plan
     assert plan is not None
@@ -118,7 +118,7 @@ def output_of(task: Task) -> Iterable[common_pb2.Part]:
 
 
 class Average(Protocol):
-    """What a task of a role takes on average."""
+    """The average time and cost of a role's tasks."""
 
     seconds: float
     cost_micro_usd: float
@@ -126,7 +126,7 @@ class Average(Protocol):
 
 def plan_target(instance: Registration, average: Average | None = None) -> plan_pb2.PlanTarget:
     """Returns a role as its planner sees it: as one of its instances has registered it, with the measured `average` of
-    its tasks, if there is one, in place of what it expects."""
+    its tasks, if there is one, in place of its own estimate."""
     registered = registration_to_proto(instance)
     target = plan_pb2.PlanTarget(role=instance.role, description=instance.description)
     target.capabilities.extend(registered.capabilities)
@@ -168,7 +168,7 @@ def _without_descriptions(target: plan_pb2.PlanTarget) -> None:
 
 
 def target_from_proto(source: plan_pb2.PlanTarget) -> PlanTarget:
-    """Converts what the engine needs of a target; the rest stays in the submission."""
+    """Converts the part of a target that the engine needs; the rest stays in the submission."""
     capabilities = tuple(capability.id for capability in source.capabilities)
     return PlanTarget(
         source.role,

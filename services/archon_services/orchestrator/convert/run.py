@@ -1,4 +1,5 @@
-"""Events of a whole run. What the core does not read of a submission (goal, metadata, trace) stays in its message."""
+"""Events of a whole run. Fields of a submission that the core does not read (goal, metadata, trace) stay in its
+message."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _STRATEGY_OF: Final = {number: name for name, number in STRATEGIES.items()}
 
 
 def session_context_from_proto(items: Iterable[run_pb2.SessionContext]) -> tuple[SessionContextRef, ...]:
-    """Converts what the engine needs of the session's earlier answers; their content stays in the submission."""
+    """Converts the engine's part of the session's earlier answers; their content stays in the submission."""
     return tuple(SessionContextRef(item.item.ref.role, item.item.ref.version, tuple(item.readers)) for item in items)
 
 

@@ -153,7 +153,7 @@ def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing
 
 
 def _add_usage(total: common_pb2.Usage, usage: common_pb2.Usage) -> None:
-    """Adds counts, which agents report themselves; the sum stays within what a field holds."""
+    """Adds counts, which agents report themselves; the sum stays within the range of a field."""
     for name in COUNTS:
         if count := getattr(usage, name):
             setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, count)))

@@ -37,7 +37,7 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     if (task.parent or run.submission.budget.limited) and any(limits(run, task)):
         amount_to_proto(task.reserved, assigned.budget)
     if session_id := run.submission.session_id:
-        if task.step_id:  # steps of one role share no conversation, but what is remembered of the session
+        if task.step_id:  # steps of one role share no conversation, only the memory of the session
             assigned.metadata[SESSION_KEY] = session_id
         else:
             assigned.conversation_id = f"{session_id}/{task.role}"
@@ -93,7 +93,7 @@ def _set_targets(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> N
 
 
 def _set_resume(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
-    """What earlier attempts left: checkpoint, answers of people, delegations.
+    """Sets the state that earlier attempts left: checkpoint, answers of people, delegations.
 
     Results that exceed `MAX_RESUME_BYTES` together are left out; an agent receives them if it delegates again.
     """

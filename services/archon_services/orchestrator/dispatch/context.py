@@ -16,7 +16,7 @@ def write_context_item(run: RunState, context: ContextRef, item: common_pb2.Cont
     if not context.seq:
         item.CopyFrom(_session_item(run.submission, context))
         return
-    # The policy of an item is that of its content, whatever else its edge would let through.
+    # The policy of an item follows from its content, whatever else its edge would let through.
     item.policy = common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY
     ref = item.ref
     ref.scope, ref.role, ref.run_id = run.submission.scope, context.role, run.submission.run_id

@@ -1,4 +1,4 @@
-"""The replies to what an attempt requested, its remaining time, and its status for an adoption."""
+"""The replies to an attempt's requests, its remaining time, and its status for an adoption."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def delegate_result(run: RunState, task: Task, delegation_id: str) -> session_pb
 def result_of(task: Task) -> agent_pb2.TaskResult:
     """The result of a task that has ended or is stopping.
 
-    The result of a cancelled task does not depend on whether its attempt has reported what it spent.
+    The result of a cancelled task does not depend on whether its attempt has reported its usage.
     """
     if isinstance(task.payload, agent_pb2.TaskResult) and task.state is not TaskState.CANCELED:
         payload = task.payload

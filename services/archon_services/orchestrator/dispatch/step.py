@@ -22,7 +22,7 @@ from archon_services.orchestrator.convert.plan import output_of, write_plan
 
 
 def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
-    """Writes the input of a step: what is to be done, the arguments of its tool, and which tool it may use."""
+    """Writes the input of a step: its description, the arguments of its tool, and which tool it may use."""
     assert run.plan is not None
     step = run.plan.steps[task.step_id]
     assigned.step_id, assigned.expected_output = step.id, step.expected_output
@@ -54,7 +54,7 @@ def input_failure(run: RunState, task: Task) -> Failure | None:
 
 def _filled(run: RunState, step: SubTask) -> dict[str, Any]:
     """The arguments of a step with the results that they name. A path that a result does not have is replaced by the
-    whole result; an unknown name by that of the only dependency. Raises MissingKey, ArgumentsTooLarge."""
+    whole result; an unknown name by the result of the only dependency. Raises MissingKey, ArgumentsTooLarge."""
     plan = run.plan
     assert plan is not None
     values: dict[str, Any] = dict(plan.context)
@@ -84,8 +84,8 @@ def _whole_result(run: RunState, step: SubTask, key: str, values: Mapping[str, A
 
 
 def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
-    """Writes what the planner is asked for: a plan, whether the one in force still leads to the goal, or the synthesis
-    of the results."""
+    """Writes the request to the planner: a plan, whether the one in force still leads to the goal, or the synthesis of
+    the results."""
     plan, submission = run.plan, run.submission
     assert plan is not None
     assert submission is not None
@@ -107,7 +107,7 @@ def write_plan_request(run: RunState, task: Task, assigned: agent_pb2.AssignTask
 
 
 def _clarifications(task: Task) -> Iterator[tuple[str, str]]:
-    """Yields what the planner has asked, and the answers."""
+    """Yields the planner's questions and the answers."""
     prompts = {
         f"{task.task_id}/{question.input_request.input_id.removeprefix(f'{task.task_id}/')}": text_of(
             question.input_request.prompt

@@ -1,4 +1,4 @@
-"""The journal: what happened in every run, durable before anything is done about it."""
+"""The journal: the events of every run, durable before they have an effect."""
 
 from archon_services.orchestrator.journal.memory import MemoryJournal
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow

@@ -69,7 +69,7 @@ def read_outbox_row(row: Sequence[Any]) -> OutboxRow:
 
 
 def of_run(run_id: str, error: DataLoss) -> DataLoss:
-    """Returns the error of a store that cannot read what it holds of a run."""
+    """Returns the error of a store that cannot read its data of a run."""
     return DataLoss(f"run {run_id} cannot be read: {error.message}", metadata={"run_id": run_id})
 
 

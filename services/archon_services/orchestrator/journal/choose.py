@@ -1,4 +1,4 @@
-"""Chooses the journal that a setting names, and imports what that journal needs."""
+"""Chooses the journal that a setting names, and imports that journal's dependencies."""
 
 from __future__ import annotations
 

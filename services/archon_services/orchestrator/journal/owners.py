@@ -81,7 +81,7 @@ class Owners(Protocol):
         ...
 
     async def open_runs(self, owner: str = "") -> list[str]:
-        """Returns the ids of runs that have not ended, oldest first: all, or those of one owner."""
+        """Returns the ids of runs that have not ended, oldest first: all, or one owner's."""
         ...
 
     async def post(self, run_id: str, data: bytes) -> int:

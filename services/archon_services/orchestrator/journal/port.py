@@ -18,11 +18,12 @@ from archon_services.orchestrator.journal.session_history import Conversation
 
 class Journal(Owners, Protocol):
     """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store cannot be
-    reached. Those that read one run raise DataLoss, with its `run_id` in the metadata, if what is stored of it is
-    damaged; those that read many runs read the others all the same."""
+    reached. Those that read one run raise DataLoss, with its `run_id` in the metadata, if its stored data is damaged;
+    those that read many runs read the others all the same."""
 
     durability: str
-    """What an acknowledged step survives: `full` a power cut, `normal` the death of the process, `none` nothing."""
+    """The failure that an acknowledged step survives: `full` a power cut, `normal` the death of the process, `none`
+    nothing."""
 
     inline: bool
     """Whether `commit` usually stores at once."""
@@ -90,7 +91,7 @@ class Journal(Owners, Protocol):
         self, owner: str, limit: int = 100, *, scope: str = "", without: Collection[str] = ()
     ) -> list[OutboxRow]:
         """Returns publications of runs that `owner` or no live incarnation owns, oldest first; those whose result is
-        damaged are marked. `scope` asks for those of one scope, `without` leaves out those of some scopes."""
+        damaged are marked. `scope` selects one scope, `without` leaves out some scopes."""
         ...
 
     async def unpublished(self, scope: str) -> bool:

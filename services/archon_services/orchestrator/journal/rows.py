@@ -1,4 +1,4 @@
-"""Rows of a journal: the steps that are written to it, and what is read back."""
+"""Rows of a journal: the steps that are written to it, and the rows that are read back."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class NewRun:
 
 @value
 class Step:
-    """What one decision of a run stores, in one transaction.
+    """The data that one decision of a run stores, in one transaction.
 
     `data` holds the RunEvents after `base`, up to `last_seq`, framed as a WatchRunResponse (field 1, repeated), so that
     watchers get the stored bytes. `state` is the number of the run's TaskState after the step; `time` is when it was
-    decided, in wall seconds of the journal's clock: those of its events and inputs follow the run's clock.
+    decided, in wall seconds of the journal's clock: the times of its events and inputs follow the run's clock.
     """
 
     run_id: str
@@ -82,7 +82,7 @@ class Step:
 
 
 class Outcome(Enum):
-    """What became of a step."""
+    """The outcome of a step."""
 
     DONE = "done"
     STALE = "stale"  # same epoch, another last event: load the run again
@@ -112,8 +112,8 @@ class StoredStep:
 
 @value
 class RunRow:
-    """The row of a run. Times are in wall seconds; `created_at` is later than that of all runs of the tenant before,
-    even if the clock was set back, `ended_at` is 0 before the end. If `compacted`, its steps are gone."""
+    """The row of a run. Times are in wall seconds; `created_at` is later than in all earlier runs of the tenant, even
+    if the clock was set back, `ended_at` is 0 before the end. If `compacted`, its steps are gone."""
 
     run_id: str
     tenant: str
@@ -146,7 +146,7 @@ class EndedRun:
 @value
 class OutboxRow:
     """A publication that is not confirmed. `content` is set only in rows of earlier versions, which stored the text;
-    else `data` is that of the step that holds the result, empty if the step is gone."""
+    else `data` belongs to the step that holds the result, empty if the step is gone."""
 
     row_id: int
     run_id: str

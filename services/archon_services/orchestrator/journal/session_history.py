@@ -1,4 +1,4 @@
-"""Conversations: what a stateful role remembers of a session, one row for each turn.
+"""Conversations: the memory of a stateful role about a session, one row for each turn.
 
 A turn is stored in the step of its result, under the version after the one that its attempt was given. The first step
 that stores a version wins; a step that comes second is refused as a whole.
@@ -34,7 +34,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The newest turns within HISTORY_BYTES, oldest first. `version` is that of the last turn, 0 before the first."""
+    """The newest turns within HISTORY_BYTES, oldest first. `version` is the last turn's, 0 before the first."""
 
     version: int
     turns: tuple[bytes, ...]

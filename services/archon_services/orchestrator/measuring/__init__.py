@@ -1,1 +1,1 @@
-"""What an orchestrator counts for its metrics; `orchestrator.gauges` has what is read when metrics are collected."""
+"""The counters of an orchestrator; `orchestrator.gauges` has the values that are read when metrics are collected."""

@@ -10,7 +10,7 @@ from archon_services.orchestrator.journal import Outcome, SameRequest, StepResul
 
 
 class CommitMeasurement:
-    """Records the duration of commits and what became of their steps."""
+    """Records the duration of commits and the outcomes of their steps."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

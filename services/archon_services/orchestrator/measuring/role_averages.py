@@ -1,4 +1,4 @@
-"""What tasks of each role have taken on average, for the estimates of plans: in memory, since the process began."""
+"""The average time and cost of each role's tasks, for the estimates of plans: in memory, since the process began."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import TaskState
 
 MIN_TASKS: Final = 3
-"""Completed tasks of a role from which on their average says more than what the role expects."""
+"""Completed tasks of a role from which on their average says more than the role's own estimate."""
 
 MAX_ROLES: Final = 1_000
 """Roles whose averages are kept."""

@@ -124,7 +124,7 @@ class Lease:
         return max(0.0, self._end - self._monotonic()) if self._journal.shared else None
 
     async def enter(self, owner: str) -> None:
-        """Enters the journal as a new incarnation. Raises what the journal raises."""
+        """Enters the journal as a new incarnation. Raises the errors of the journal."""
         sent = self._monotonic()
         await self._journal.enter(OwnerRow(owner, self.address, REVISION, 0))
         self._runs.owner, self._end = owner, sent + self._limits.lease
@@ -151,7 +151,7 @@ class Lease:
                     continue
                 _log.warning("the lease of %s has expired; other replicas own its runs", self._runs.owner)
                 await self.enter(self._new_owner())
-                self._runs.release_all()  # including what was accepted under the old name until now
+                self._runs.release_all()  # including runs accepted under the old name until now
             except (ArchonError, TimeoutError) as error:
                 _log.warning("the lease could not be renewed: %s", error)
                 pause = self._limits.heartbeat_retry

@@ -37,7 +37,7 @@ class Mailbox:
 
     async def collect(self) -> None:
         """Passes all waiting commands to the runs that this process holds, and drops those for runs that have ended.
-        Raises what the journal raises."""
+        Raises the errors of the journal."""
         for command in await self.waiting():
             if self._runs.holds(command.run_id):
                 self._runs.command(command)
@@ -46,7 +46,7 @@ class Mailbox:
 
     async def waiting(self) -> list[CommandRow]:
         """Returns the commands for runs of this process. Drops those that cannot be decoded: no replica could execute
-        them, and they would keep the others waiting. Raises what the journal raises."""
+        them, and they would keep the others waiting. Raises the errors of the journal."""
         commands: list[CommandRow] = []
         for command in await self._journal.posted(self._runs.owner):
             try:

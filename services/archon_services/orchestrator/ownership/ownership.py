@@ -70,7 +70,7 @@ class Ownership:
 
     async def start(self) -> int:
         """Enters the journal, claims the runs without an owner and starts the loops. Returns the number of runs. Raises
-        what the journal raises."""
+        the errors of the journal."""
         await self._lease.enter(self._runs.owner)
         claimed = await self.takeover.claim()
         bodies = {"reclaim runs": self.takeover.reclaim}

@@ -88,7 +88,7 @@ class Takeover:
     async def _scan(self) -> None:
         rows = await self._journal.live_owners()
         if self._runs.owner not in {row.owner for row in rows}:
-            return  # expired itself, as the next heartbeat will find: it must not claim again what it still holds
+            return  # expired itself, as the next heartbeat will find: it must not claim again its own runs
         self._peers = {row.owner: row for row in rows if row.owner != self._runs.owner}
         await self._expire_dead_peers()
         await self.claim()
@@ -115,8 +115,8 @@ class Takeover:
                 self._runs.expired(row.owner)
 
     async def claim(self) -> int:
-        """Claims all runs without an owner, as long as there is room; returns how many. Raises what the journal
-        raises."""
+        """Claims all runs without an owner, as long as there is room; returns how many. Raises the errors of the
+        journal."""
         claimed = 0
         while (room := min(BATCH, self._runs.room)) > 0:
             if self._journal.shared:

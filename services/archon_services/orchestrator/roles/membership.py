@@ -20,7 +20,7 @@ GRACE: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an instance offers to the selection of roles. Instances of one role mostly offer the same."""
+    """The fields of an instance that the selection of roles uses. Instances of one role mostly have the same."""
 
     role: str
     version: str
@@ -32,7 +32,7 @@ class Offer:
 
     @staticmethod
     def of(instance: Registration) -> Offer:
-        """Returns what an instance offers."""
+        """Returns the offer of an instance."""
         return Offer(
             instance.role,
             instance.version,
@@ -105,7 +105,7 @@ class Membership:
 
     @property
     def offers(self) -> Collection[Offer]:
-        """What the instances that count as alive offer, each once, however many offer the same."""
+        """The distinct offers of the instances that count as alive."""
         self._drop_dead()
         return self._offers.keys()
 

@@ -28,7 +28,7 @@ _MISSING = (UnknownRole, UnknownCapability, FailedPrecondition, Unavailable)
 class RegistryWatch:
     """Watches the registry at `target` (host:port) and calls `instances_changed` after every change: with the instances
     that are new or changed, after a gap all that are registered, and the ids of those that are no longer registered.
-    `alive` and `grace` are those of RoleSelection."""
+    `alive` and `grace` as in RoleSelection."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class RegistryWatch:
         return await self.selected(lambda: self.selection.choose_plan(planner, roles, capabilities, versions))
 
     async def selected(self, select: Callable[[], T]) -> T:
-        """Returns what `select` finds. Before it raises that something is missing, it reads the registry again, so that
-        an instance which has just registered counts."""
+        """Returns the result of `select`. Before it raises that something is missing, it reads the registry again, so
+        that an instance which has just registered counts."""
         try:
             return select()
         except _MISSING:

@@ -35,8 +35,8 @@ _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1
 class Participants:
     """The roles of a run.
 
-    `roles` are those that it starts with, in topological order; `edges` those among all participants; `requirements`
-    what instances need beside the role; `all_ancestors` the roles that receive the answers of all their ancestors;
+    `roles` are the ones that it starts with, in topological order; `edges` those among all participants; `requirements`
+    the capabilities and versions needed; `all_ancestors` the roles that receive the answers of all their ancestors;
     `targets` the roles that can be delegated to; `readers` the roles with an upstream role that the run does not start
     with, whose answers may come from the session; `plan_targets` an instance of each role that steps may go to.
     """

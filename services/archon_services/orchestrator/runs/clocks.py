@@ -44,7 +44,7 @@ class WallSource(Protocol):
 
 
 class JournalClock:
-    """The wall clock of a journal, which follows each change of it: the machine's clock at once, that of a server with
+    """The wall clock of a journal, which follows each change of it: the machine's clock at once, a server's clock with
     each `read`, between which the monotonic clock carries it on."""
 
     def __init__(self, journal: WallSource, *, boot: str | None = None) -> None:
@@ -67,7 +67,7 @@ class JournalClock:
         await self._loop.close()
 
     async def read(self) -> None:
-        """Reads the journal's clock. Raises what the journal raises."""
+        """Reads the journal's clock. Raises the errors of the journal."""
         wall = await self._journal.now()
         if self._read_at is None:
             self._clocks.clear()  # the machine's, which may differ from the server's
@@ -91,7 +91,7 @@ class JournalClock:
         return time.monotonic()
 
     async def continued(self, run: RunState) -> SystemClock:
-        """Returns the clock of a run that was loaded from the journal. Raises what the journal raises."""
+        """Returns the clock of a run that was loaded from the journal. Raises the errors of the journal."""
         if self._boot and run.origin.boot_id == self._boot:
             return SystemClock(max(run.latest_time, run.origin.time + time.monotonic()))
         if self._read_at is None or time.monotonic() - self._read_at >= JUMP:

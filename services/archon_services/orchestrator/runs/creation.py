@@ -9,7 +9,8 @@ from archon_services.orchestrator.journal import NewRun, SameRequest, StepResult
 
 
 class Creation:
-    """Belongs to one driver. `new` is what the first step stores; None once it is stored, or if the run was loaded."""
+    """Belongs to one driver. `new` is the row that the first step stores; None once it is stored, or if the run was
+    loaded."""
 
     __slots__ = ("_until_end", "_waiter", "new", "same_as")
 

@@ -26,7 +26,7 @@ _REQUESTS: Final = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn,
 
 
 class Decider:
-    """Changes the run's state by what it decides; the driver has it stored, or loads the state again."""
+    """Changes the run's state by its decisions; the driver has them stored, or loads the state again."""
 
     __slots__ = ("_candidates", "_foreign", "_history", "_placement", "_timer", "_transport")
 

@@ -1,4 +1,4 @@
-"""What one turn of the scheduler decides about a run."""
+"""The decision of one turn of the scheduler about a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archon_services.orchestrator.ports import Delivery
 
 @dataclass(slots=True)
 class Decision:
-    """What was decided in a turn, and what it leads to once its step is durable."""
+    """The events decided in a turn, and their effects once its step is durable."""
 
     batch: Sequence[Delivery]
     now: float

@@ -67,8 +67,8 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """What all drivers of a process share. `wall` returns wall seconds, `publishes`: whether answers are published in a
-    shared memory."""
+    """The shared parts of all drivers of a process. `wall` returns wall seconds, `publishes`: whether answers are
+    published in a shared memory."""
 
     journal: Journal
     transport: Transport
@@ -232,7 +232,7 @@ class RunDriver:
     # A turn of the scheduler ------------------------------------------------------------------------------------
 
     def decide(self) -> Step | None:
-        """Decides what is queued, and places tasks that are ready."""
+        """Decides the queued inputs, and places tasks that are ready."""
         if self._finished or self.over:
             self._finish()
             return None
@@ -369,7 +369,7 @@ class RunDriver:
         self._executed_seq = run.last_seq
         self._history.release(run)
 
-    # What must wait ---------------------------------------------------------------------------------------------
+    # Work outside the turns -------------------------------------------------------------------------------------
 
     def _slowly(self, work: Coroutine[Any, Any, object]) -> None:
         """Runs a coroutine outside the turns; the run decides nothing until it ends."""

@@ -19,7 +19,7 @@ RETRY_DELAY: Final = 5.0
 COUNTED: Final = frozenset(
     {FailureClass.MODEL, FailureClass.MEMORY, FailureClass.COLLABORATION, FailureClass.INFRASTRUCTURE}
 )
-"""Classes of failures that say something about the system. Failures of tools and of requests are those of one run."""
+"""Classes of failures that say something about the system. Failures of tools and of requests concern one run."""
 
 _ENDS: Final = frozenset({ev.Lost, ev.Retried, ev.ResultReceived})
 

@@ -1,4 +1,4 @@
-"""What a fork keeps of its run: answers, the plan, and what people have answered."""
+"""The parts of its run that a fork keeps: answers, the plan, and the answers of people."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ NOTHING_KEPT: Final = Kept()
 
 
 def answered_inputs(state: RunState, events: Sequence[run_pb2.RunEvent]) -> tuple[inp.ReusedInput, ...]:
-    """Returns what people have answered to tasks that have not completed and are executed anew, in order. A rejection
-    is asked again, and so is what had a default answer, for lack of one."""
+    """Returns people's answers to tasks that have not completed and are executed anew, in order. A rejected question is
+    asked again, and so is one that had a default answer, for lack of one."""
     answered = list(_answered(state, events))
     kept = []
     for task in state.roots():

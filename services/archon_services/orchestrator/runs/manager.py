@@ -61,7 +61,7 @@ MAX_STALLED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class RunCensus:
-    """The runs that are driven, those of them that are paused not counted as running, and their queued inputs."""
+    """The runs that are driven, the paused ones not counted as running, and their queued inputs."""
 
     running: int
     paused: int
@@ -92,7 +92,7 @@ class Runs:
         """Called with the number of publications of a durable step that has any."""
 
         self.averages = RoleAverages()
-        """What tasks have taken here, by role."""
+        """The average time and cost of tasks here, by role."""
         self.on_questions: Callable[[RunState], None] | None = None
         """Called with the state of a run after a durable step by which people are asked, or by which the run has got
         another owner."""
@@ -136,7 +136,7 @@ class Runs:
             self.limits.journal_bytes,
         )
 
-    # What ownership needs ---------------------------------------------------------------------------------------
+    # Used by ownership ------------------------------------------------------------------------------------------
 
     @property
     def room(self) -> int:
@@ -154,7 +154,7 @@ class Runs:
 
     async def take_over(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
         """Goes on with a run that was just claimed, its waiting commands first, and with its clock. A run that was
-        claimed again and again in vain is quarantined."""
+        claimed again and again without success is quarantined."""
         run_id = row.run_id
         earlier = self._drivers.get(run_id)
         if earlier is not None and earlier.epoch > row.epoch:  # claimed again since, and taken over before this one
@@ -227,11 +227,11 @@ class Runs:
         kept: Kept = NOTHING_KEPT,
     ) -> tuple[str, bool]:
         """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
-        `wait` it returns when the run has ended, at the latest after so many seconds. `kept` is what a fork keeps of
-        its run.
+        `wait` it returns when the run has ended, at the latest after so many seconds. `kept` are the parts of its run
+        that a fork keeps.
 
         Raises ResourceExhausted if too many runs are under way, the error budget is exhausted or memory is short, and
-        what the journal raises.
+        the errors of the journal.
         """
         if self._closing:
             raise Unavailable("the orchestrator is stopping", retry_delay=1.0)
@@ -285,7 +285,7 @@ class Runs:
         assert self._drive is not None, "not started"
         return self._drive
 
-    # What is measured -------------------------------------------------------------------------------------------
+    # Measurements -----------------------------------------------------------------------------------------------
 
     def census(self) -> RunCensus:
         """Counts the runs that are driven now. Any thread may call it."""
@@ -298,7 +298,7 @@ class Runs:
         """How many runs wait for a turn of the scheduler."""
         return self._drive.scheduler.ready if self._drive is not None else 0
 
-    # What drivers report ----------------------------------------------------------------------------------------
+    # Reports of drivers -----------------------------------------------------------------------------------------
 
     def stored(self, step: Step, events: Sequence[ev.Event]) -> None:
         """A step with these events is durable."""
@@ -331,7 +331,7 @@ class Runs:
         if driver.ended:
             self._ended.add(driver.state, run_id, driver.size)
 
-    # What sessions report ---------------------------------------------------------------------------------------
+    # Reports of sessions ----------------------------------------------------------------------------------------
 
     def expects(self, ref: common_pb2.TaskRef, source: str) -> bool:
         """Whether a run that is driven here has dispatched the attempt to the instance `source`; counts the frame as
@@ -346,7 +346,7 @@ class Runs:
 
     def deliver(self, run_id: str, delivery: Delivery) -> bool:
         """Routes an input to its run. Input for a run of another replica is discarded, once the journal says so; for a
-        run that is still to be taken over there is no receipt: its agents keep what they have and are asked for it.
+        run that is still to be taken over there is no receipt: its agents keep their attempts and are asked for them.
         Returns whether there will be a receipt."""
         driver = self._drivers.get(run_id)
         if driver is not None:

@@ -60,7 +60,7 @@ class Placement:
 
     def cancel(self) -> None:
         """Stops waiting for capacity."""
-        for cancel in self._waiting.values():  # first: what is passed on is for others
+        for cancel in self._waiting.values():  # first: the capacity passed on is for others
             cancel()
         self._waiting.clear()
         self.pass_on()

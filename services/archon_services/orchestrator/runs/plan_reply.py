@@ -1,4 +1,4 @@
-"""Reads the replies of planners, of which the engine reads no text: a plan, or a question to a person."""
+"""Reads the replies of planners, whose text the engine does not read: a plan, or a question to a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the result of a step against what its plan expects, before anything builds on it."""
+"""Checks the result of a step against its plan's expectation, before anything builds on it."""
 
 from __future__ import annotations
 

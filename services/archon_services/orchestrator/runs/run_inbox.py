@@ -53,7 +53,7 @@ class RunInbox:
         self._deliveries.extendleft(reversed(deliveries))
 
     def take(self) -> Sequence[Delivery]:
-        """Takes what is queued, as much as one step may hold."""
+        """Takes queued deliveries, as many as one step may hold."""
         queued, size = self._deliveries, 0
         if len(queued) == 1:  # as nearly always
             return (queued.popleft(),)
@@ -65,5 +65,5 @@ class RunInbox:
         return batch
 
     def clear(self) -> None:
-        """Drops what is queued."""
+        """Drops the queued deliveries."""
         self._deliveries.clear()

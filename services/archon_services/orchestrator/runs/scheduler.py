@@ -1,5 +1,5 @@
 """The scheduler: in each turn it decides all runs that are ready, stores their steps in one commit, and then executes
-what was decided.
+their effects.
 
 A run is ready if `wake` was called for it and none of its steps is being stored. A turn has four parts:
 
@@ -8,8 +8,8 @@ A run is ready if `wake` was called for it and none of its steps is being stored
 3. each run finishes its step (`Driver.done`): publishes it to watchers, sends receipts, executes effects;
 4. a run that was woken in the meantime is ready again.
 
-Nothing leaves the process before part 3. What must wait (loading a run again, reading a conversation, a retry) runs
-outside the turns, in one coroutine of the run, and wakes it at its end.
+Nothing leaves the process before part 3. Work that must wait (loading a run again, reading a conversation, a retry)
+runs outside the turns, in one coroutine of the run, and wakes it at its end.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Driver(Protocol):
         ...
 
     def decide(self) -> Step | None:
-        """Decides what is queued. Returns the step to store, or None if there is none."""
+        """Decides the queued inputs. Returns the step to store, or None if there is none."""
         ...
 
     def done(self, result: StepResult) -> None:
@@ -100,7 +100,7 @@ class _UnderWay:
 
 
 class Scheduler:
-    """Belongs to one event loop. Turns run in the context in which the scheduler was made, not in that of a caller."""
+    """Belongs to one event loop. Turns run in the context in which the scheduler was made, not in a caller's."""
 
     def __init__(self, journal: Journal, commits: CommitMeasurement | None = None) -> None:
         """`commits` measures the commits; None: nothing does."""

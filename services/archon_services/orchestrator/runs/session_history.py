@@ -109,7 +109,7 @@ class SessionHistory:
         )
 
     async def read(self) -> None:
-        """Reads the conversations of the tasks whose turn it is. Raises what the journal raises."""
+        """Reads the conversations of the tasks whose turn it is. Raises the errors of the journal."""
         for task_id, entry in list(self._entries.items()):
             if entry.conversation is None and self._may_go(entry, task_id):
                 entry.conversation = await self._journal.conversation(*entry.key)
@@ -146,8 +146,8 @@ class SessionHistory:
         return given
 
     async def find_outdated(self, run: RunState, events: Iterable[ev.Event]) -> None:
-        """Finds out which of these results came second, after their step was refused. Raises what the journal
-        raises."""
+        """Finds out which of these results came second, after their step was refused. Raises the errors of the
+        journal."""
         for event in events:
             if isinstance(event, ev.ResultReceived) and event.stores_turn:
                 turn = turn_of(run, event)

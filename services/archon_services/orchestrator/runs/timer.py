@@ -21,8 +21,8 @@ class RunTimer:
         self._handle: asyncio.TimerHandle | None = None
 
     def set(self, effects: Iterable[Effect], decided_at: float) -> None:
-        """Sets the timer for these effects, in place of what was set. What was not due at `decided_at` (wall seconds),
-        when the step was decided, may be due by now."""
+        """Sets the timer for these effects, in place of the one set before. An effect that was not due at `decided_at`
+        (wall seconds), when the step was decided, may be due by now."""
         times = [effect.at for effect in effects if isinstance(effect, Timer)]
         times += [
             effect.not_before for effect in effects if isinstance(effect, Place) and effect.not_before > decided_at

@@ -19,7 +19,7 @@ def key_of(ref: common_pb2.TaskRef) -> Key:
 
 
 class Timer(Protocol):
-    """What is called later, if it is not cancelled."""
+    """A call that is made later unless it is cancelled."""
 
     def cancel(self) -> None: ...
 
@@ -42,7 +42,7 @@ class AttemptChannel:
         self.held = 0
         """Bytes of its frames that are not durable yet, and count as in flight."""
         self.unclaimed = 0
-        """Those of them that no receipt releases yet."""
+        """The part of `held` that no receipt releases yet."""
         self._in_flight = in_flight
         self.concluded = False
         """True after the result or reject: the attempt no longer uses credit."""
@@ -101,7 +101,7 @@ class AttemptChannel:
 
     def offered_again(self, sequence: int) -> bool:
         """Whether the offer begins anew with the frame of this sequence number: it may have come in part, and the
-        instance offers what is not acked by then, from an earlier frame on or a later one."""
+        instance offers the frames not acked by then, from an earlier frame on or a later one."""
         return self.offered and sequence > self.channel.applied and sequence != self.channel.received + 1
 
 

@@ -74,10 +74,10 @@ _STORED = frozenset({"record", "result", *_BEFORE_RESULT})
 class Attempts:
     """The attempts of one instance. A run counts frames about an attempt only if it was dispatched to `instance_id`.
 
-    `in_flight` counts the bytes of frames that are not durable yet.
-    `send` puts a frame on the stream, or drops it if there is none: what matters is sent again on the next stream.
-    `no_capacity` is called when the instance rejects an attempt for lack of capacity. `run_held` is called with True
-    when the first attempt of a run is added, and with False when its last one is removed.
+    `in_flight` counts the bytes of frames that are not durable yet. `send` puts a frame on the stream, or drops it if
+    there is none: important frames are sent again on the next stream. `no_capacity` is called when the instance rejects
+    an attempt for lack of capacity. `run_held` is called with True when the first attempt of a run is added, and with
+    False when its last one is removed.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Attempts:
     def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus, *, connected: bool) -> None:
         """Asks the instance for an attempt of an earlier epoch, now or on the next stream."""
         if (earlier := self._attempts.get(key_of(ref))) is not None:
-            self._remove(earlier)  # the instance sends again what was not applied for the earlier owner
+            self._remove(earlier)  # the instance sends again the frames that the earlier owner did not apply
         attempt = self._add(AttemptChannel(ref, role, self.in_flight))
         attempt.adopting, attempt.outstanding = True, set(standing.outstanding)
         attempt.released = standing.released
@@ -398,7 +398,7 @@ class Attempts:
         self._deliver(attempt.run_id, new_input, receipt, records)
 
     def _adopted(self, attempt: AttemptChannel, last_applied: int) -> None:
-        """Continues an adopted attempt: sends again what the agent has not applied."""
+        """Continues an adopted attempt: sends again the frames that the agent has not applied."""
         if attempt.adopting:
             attempt.adopting = False
             attempt.channel.continue_after(last_applied)

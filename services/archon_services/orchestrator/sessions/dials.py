@@ -1,8 +1,8 @@
-"""Bounds what it costs to dial instances, so that dead ones delay no other.
+"""Bounds the cost of dialling instances, so that dead ones delay no other.
 
 A dial to an instance that has not answered yet, or not the last time, begins with a greeting: a TCP connection that
 sends the preface of HTTP/2 and waits for the first byte. It costs a tiny part of a gRPC channel, and tells that nothing
-listens at the address, or that what listens does not answer. Greetings and dials, first and repeated ones, each have a
+listens at the address, or that the listener does not answer. Greetings and dials, first and repeated ones, each have a
 number of places. One that succeeds gives its place back at once; one that fails keeps it for a minimum time, which
 bounds the failures per second. Of those that wait for a place, instances that have answered before go first, then those
 with the fewest failures, of first dials the newest.
@@ -45,7 +45,7 @@ _GREETING: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\
 
 
 class Turn(NamedTuple):
-    """What determines when an instance is dialled: whether it has answered before, and its failures in a row."""
+    """Decides when an instance is dialled: whether it has answered before, and its failures in a row."""
 
     answered: bool
     failures: int
@@ -132,7 +132,7 @@ class Dials:
         self.repeated = DialQueue(MAX_REDIALLING, REDIAL_PLACE)
 
     async def take(self, turn: Turn) -> Place:
-        """Waits for a place for a stream that is to be opened."""
+        """Waits for a place for a stream before it is opened."""
         return await (self.repeated if turn.failures else self.first).take(turn)
 
     async def greet(self, address: str, turn: Turn, timeout: float) -> None:

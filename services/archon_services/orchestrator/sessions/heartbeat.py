@@ -115,7 +115,7 @@ class Heartbeat:
             self._on_broken(error)
 
     def _check(self, now: float) -> ArchonError | None:
-        """Sends what is due and sets the timer. Returns what breaks the stream."""
+        """Sends a due heartbeat and sets the timer. Returns the error that breaks the stream."""
         limits = self._limits
         if not self.ready:
             if now - self._opened_at > limits.open_timeout:

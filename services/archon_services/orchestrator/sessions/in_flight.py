@@ -10,7 +10,7 @@ MAX_PROCESS_BYTES: Final = 256 * 1024 * 1024
 """Above half of it, each session that holds bytes may hold an equal share of the other half."""
 
 FRAME_OVERHEAD: Final = 1_024
-"""What a frame counts at least: the objects that it becomes take more memory than a small frame."""
+"""The minimum size that a frame counts: the objects that it becomes take more memory than a small frame."""
 
 
 class ProcessBytes:
@@ -62,6 +62,6 @@ class InFlight:
             process.holders -= 1
 
     def close(self) -> None:
-        """The session has ended: what it holds counts no longer."""
+        """The session has ended: its bytes count no longer."""
         self.release(self.used)
         self._closed = True

@@ -115,7 +115,7 @@ def _policy(policy: int) -> int:
 
 
 def ask_input(frame: session_pb2.AgentFrame, records: int) -> inp.AskIn:
-    """The payload is that of a result which asks the same."""
+    """The payload is a result that asks the same."""
     payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, input_request=frame.ask)
     input_id = frame.ask.input_id if len(frame.ask.input_id) <= MAX_KEY else ""
     kind, terms = kind_from_proto(frame.ask.kind), agent_terms(frame.ask)
@@ -123,7 +123,7 @@ def ask_input(frame: session_pb2.AgentFrame, records: int) -> inp.AskIn:
 
 
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:
-    """The payload is that of the Delegated event, without the fields that the engine decides."""
+    """The payload is the Delegated event's, without the fields that the engine decides."""
     delegate = frame.delegate
     roles = resolve(delegate.role, delegate.capability)
     payload = run_pb2.Delegated(input=delegate.input, checkpoint=delegate.checkpoint)

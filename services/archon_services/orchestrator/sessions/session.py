@@ -139,7 +139,7 @@ class Session:
         return self._credit.in_flight + self.reserved
 
     def _room_to_continue(self) -> int:
-        """The free slots for attempts that continue: a draining instance finishes what it has."""
+        """The free slots for attempts that continue: a draining instance finishes its attempts."""
         return 1 if self.draining else self.room
 
     @property

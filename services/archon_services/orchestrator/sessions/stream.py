@@ -111,7 +111,7 @@ class Stream:
                 while self._in_flight.full:
                     self._on_full()
                     await asyncio.sleep(PAUSE)
-                    heartbeat.heard_at = loop.time()  # what the instance sends meanwhile is not read
+                    heartbeat.heard_at = loop.time()  # frames of the instance are not read meanwhile
         except grpc.aio.AioRpcError as raised:
             if self._ended is not None:
                 raise self._ended from None

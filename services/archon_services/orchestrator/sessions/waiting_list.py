@@ -142,7 +142,7 @@ class WaitingList:
             wake()
 
     def _left(self, role: _Role, requirement: Requirement, run_id: str) -> None:
-        """Drops what is empty after a callback of a run has left."""
+        """Drops empty entries after a callback of a run has left."""
         role.turns[run_id][1] -= 1
         if not role.turns[run_id][1]:
             del role.turns[run_id]

@@ -1,1 +1,1 @@
-"""Shared memory: publishing answers from the outbox, recalling what a session knows."""
+"""Shared memory: publishing answers from the outbox, recalling the answers of a session."""

@@ -26,7 +26,7 @@ class _Held:
     """Failures that say something of the publication."""
 
     seen: int = 0
-    """What had been published in all at the last failure."""
+    """The number of all publications at the last failure."""
 
 
 class HeldScopes:
@@ -56,7 +56,7 @@ class HeldScopes:
         return min((held.tries for held in self._held.values()), default=0)
 
     def failed(self, scope: str, row_id: int, error: Exception) -> bool:
-        """Counts a failure of a publication. Returns whether it is to be given up.
+        """Counts a failure of a publication. Returns whether to give it up.
 
         An error that an outage explains counts only if another publication succeeded since the last failure.
         """

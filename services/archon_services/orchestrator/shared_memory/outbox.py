@@ -37,12 +37,12 @@ _TRANSIENT: Final = (*OUTAGES, Internal, Aborted, OperationCancelled, Unauthenti
 
 
 class OutboxPublisher:
-    """Background loops that publish what the outbox holds; `wake` tells them of new rows.
+    """Background loops that publish the content of the outbox; `wake` tells them of new rows.
 
-    A publication that fails is tried again apart from those of other scopes, which never wait for it; the later ones of
-    its scope do. One that keeps failing while others succeed is given up: the answer stays in its run. `keep` is how
-    long, in seconds, the shared memory keeps answers that were published in no session: their run is deleted from the
-    journal by then."""
+    A publication that fails is tried again apart from other scopes, which never wait for it; the later ones of its
+    scope do. One that keeps failing while others succeed is given up: the answer stays in its run. `keep` is how long,
+    in seconds, the shared memory keeps answers that were published in no session: their run is deleted from the journal
+    by then."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class OutboxPublisher:
     @property
     def pending(self) -> int:
         """The publications in the outbox; those that an earlier process left count as 100 at most until they are read,
-        and those of a scope that waits after a failure as one."""
+        and all of a scope that waits after a failure as one."""
         return self._pending + len(self._held)
 
     def start(self) -> None:
-        """Starts with what an earlier process left in the outbox."""
+        """Starts with the rows that an earlier process left in the outbox."""
         for loop in self._loops:
             loop.start()
 
@@ -127,7 +127,7 @@ class OutboxPublisher:
                 await self._publish_scope(scope)
 
     async def _publish_scope(self, scope: str) -> None:
-        """Publishes what a scope holds, until a publication fails."""
+        """Publishes the rows of a scope, until a publication fails."""
         while rows := await self._journal.outbox(self._runs.owner, PAGE, scope=scope):
             for row in rows:
                 if await self._publish(row) is not None:
@@ -136,7 +136,7 @@ class OutboxPublisher:
         self._news.set()
 
     async def _publish(self, row: OutboxRow) -> Exception | None:
-        """Publishes a row, or gives it up, and deletes it. Returns the error if it is to be tried again."""
+        """Publishes a row, or gives it up, and deletes it. Returns the error if it must be tried again."""
         try:
             await self._send(row)
             self._held.succeeded()
@@ -168,7 +168,7 @@ class OutboxPublisher:
     @contextmanager
     def _within_trace(self, row: OutboxRow) -> Iterator[None]:
         """Has calls join the trace of the run, below the attempt that published, while the run is known here. They have
-        no span here: it would be lost if this process died, and what is below it with it."""
+        no span here: it would be lost if this process died, and the spans below it too."""
         run = self._runs.held(row.run_id)
         task = run.tasks.get(row.publication.task_id) if run is not None else None
         call = calls_for(run, task) if run is not None and task is not None else context.CallContext()
@@ -193,8 +193,8 @@ def _fields(row: OutboxRow) -> dict[str, str]:
 
 
 def _item(row: OutboxRow) -> memory_pb2.PublishItem:
-    """Returns what to publish of the event that the row names: the text of an answer, or an item. Raises DataLoss if
-    the step cannot be read."""
+    """Returns the item to publish of the event that the row names: the text of an answer, or an item. Raises DataLoss
+    if the step cannot be read."""
     if row.damage is not None:
         raise row.damage
     publication = row.publication

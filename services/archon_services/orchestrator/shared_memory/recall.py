@@ -83,7 +83,7 @@ class SessionRecall:
         return await self._read(session_id, readers)
 
     async def _read(self, session_id: str, readers: dict[str, bool]) -> dict[str, list[MemoryItem]]:
-        """The items that each reader may see; `readers` tells who sees those of all its ancestors."""
+        """The items that each reader may see; `readers` tells who sees the items of all its ancestors."""
         items = {}
         for role, all_ancestors in readers.items():
             pull = self._client.pull_for_indirect if all_ancestors else self._client.pull_for

@@ -2,7 +2,7 @@
 
 span_ids    the ids of spans, which every replica derives alike
 context     the trace of a run, and the parents of its agents' spans
-run_log     what the spans of a run need of its events
+run_log     the events of a run as its spans need them
 run_spans   the spans of a run, made of its log
 exporter    hands runs that have ended to the exporter of the process
 """

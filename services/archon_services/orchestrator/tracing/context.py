@@ -13,8 +13,8 @@ from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_s
 
 
 def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceContext | None = None) -> None:
-    """Sets the trace of a new run: `given`, if the request has one, else that of the caller, else a new one. Decides
-    whether the run is traced. The parent is not the span of the call: that is lost if this process dies."""
+    """Sets the trace of a new run: `given`, if the request has one, else the caller's, else a new one. Decides whether
+    the run is traced. The parent is not the span of the call: that span is lost if this process dies."""
     call = context.current()
     if given is not None:
         goal.trace.CopyFrom(given)
@@ -34,7 +34,7 @@ def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceCon
 
 def write_attempt_trace(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
     """Writes the parent of the span of a task's current attempt, for its agent: the attempt's span in the orchestrator,
-    or, if the run is not traced, what its caller or the delegating agent sent."""
+    or, if the run is not traced, the parent that its caller or the delegating agent sent."""
     submitted = run.submission.goal if run.submission is not None else None
     if not isinstance(submitted, run_pb2.Submitted):
         return

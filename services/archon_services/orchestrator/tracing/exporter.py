@@ -99,7 +99,7 @@ class RunSpanExporter:
         self._loop.start()
 
     async def close(self) -> None:
-        """Stops; what is queued in the exporter of the process remains there. Idempotent."""
+        """Stops; spans queued in the exporter of the process remain there. Idempotent."""
         await self._loop.close()
 
     def stored(self, step: Step, events: Sequence[ev.Event]) -> None:

@@ -1,4 +1,4 @@
-"""What the spans of a run need of its events: times, states, failures and usage, not the contents of tasks. Pure."""
+"""The part of a run's events for its spans: times, states, failures and usage, not the contents of tasks. Pure."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RunLog:
 
     @property
     def traced(self) -> bool:
-        """Whether spans of the run are to be made."""
+        """Whether the run gets spans."""
         goal = self.submission.goal if self.submission is not None else None
         return isinstance(goal, run_pb2.Submitted) and goal.traced
 
@@ -138,7 +138,7 @@ class RunLog:
 
 
 def _spend(attempt: AttemptLog | None, payload: Payload) -> None:
-    """Notes what an attempt has spent; None if it had ended before."""
+    """Notes the usage of an attempt; None if it had ended before."""
     if attempt is not None and isinstance(payload, agent_pb2.TaskResult):
         usage = payload.usage
         attempt.input_tokens, attempt.output_tokens = usage.input_tokens, usage.output_tokens

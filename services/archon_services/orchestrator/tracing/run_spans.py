@@ -99,7 +99,7 @@ class _Trace:
         return span
 
     def _parent_of(self, attempt: AttemptLog) -> str:
-        """The span in which a task was delegated, or that of the attempt that delegated it, or that of the run."""
+        """The span in which a task was delegated, or the span of the delegating attempt, or of the run."""
         caller = self._log.callers.get(attempt.task_id)
         if caller is None:
             return self._run_span_id

@@ -29,11 +29,11 @@ MAX_ALL_QUEUED_BYTES: Final = 256 * 1024 * 1024
 """Bytes queued for all watchers."""
 
 MAX_BACKLOG_BYTES: Final = 64 * 1024 * 1024
-"""Bytes that all watchers have read from the journal and not sent yet. They stand in pages, batches and messages: what
-the process holds is several times as much."""
+"""Bytes that all watchers have read from the journal and not sent yet. They stand in pages, batches and messages: the
+process holds several times as much."""
 
 BACKLOG_PATIENCE: Final = 10.0
-"""Seconds that a watch waits to read from the journal, if too many others do not take what they have read."""
+"""Seconds that a watch waits to read from the journal, if too many others do not take their pages."""
 
 BATCH_BYTES: Final = 1024 * 1024
 """A batch ends above this size: a peer that takes less would lose its watch. A single event has at most about 4 MiB."""
@@ -111,7 +111,7 @@ class Tail:
         self, run_id: str, after: int, on_news: Callable[[Tail], None], all_queued: ByteBudget | None = None
     ) -> None:
         """`after` is the last event that the watcher has seen before; `on_news` is called when there is something to
-        take; `all_queued` counts what is queued for all watchers."""
+        take; `all_queued` counts the bytes queued for all watchers."""
         self._all_queued = all_queued or ByteBudget(MAX_ALL_QUEUED_BYTES)
         self.run_id = run_id
         self.cursor = after
@@ -141,13 +141,13 @@ class Tail:
         self._on_news(self)
 
     def fall_behind(self) -> None:
-        """Durable events are to be read from the journal; queued passing events are lost."""
+        """Durable events must be read from the journal; queued passing events are lost."""
         self.clear()
         self.behind = True
         self._on_news(self)
 
     def clear(self) -> None:
-        """Drops what is queued."""
+        """Drops the queued batches."""
         self.queue.clear()
         self._all_queued.give(self.size)
         self.size = 0
@@ -254,7 +254,7 @@ class WatchHub:
         return run_id in self._tails
 
     def attach(self, run_id: str, after_seq: int, on_news: Callable[[Tail], None]) -> Tail:
-        """Adds a watcher, which gets what is published from here on. Raises ResourceExhausted if there are too many."""
+        """Adds a watcher of the events published from here on. Raises ResourceExhausted if there are too many."""
         if self._count >= MAX_WATCHERS:
             raise ResourceExhausted(f"{MAX_WATCHERS:,} watches are open here", retry_delay=1.0)
         tail = Tail(run_id, after_seq, on_news, self._queued)
@@ -293,7 +293,7 @@ class WatchHub:
                 if self.closed:
                     raise Unavailable("the orchestrator is stopping; watch again from the last event seen")
                 if tail.behind:
-                    # From here on new events are queued again; what is read in the meantime is skipped by its number.
+                    # From here on new events are queued again; events read meanwhile are skipped by their numbers.
                     tail.behind, cursor = False, tail.cursor
                     async with aclosing(self._stored(run_id, cursor)) as stored:
                         async for batch in stored:
@@ -323,7 +323,7 @@ class WatchHub:
         while True:
             if not await self._backlog.wait(BATCH_BYTES, BACKLOG_PATIENCE):
                 raise ResourceExhausted(
-                    "too many watchers do not take what they are sent; watch again from the last event seen",
+                    "too many watchers do not read their events; watch again from the last event seen",
                     retry_delay=1.0,
                 )
             held = BATCH_BYTES

@@ -1,4 +1,4 @@
-"""The host of a client, by which the registry counts what each client registers."""
+"""The host of a client, by which the registry counts the instances of each client."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class Capacity:
         """Checks that one more instance may be registered from `client`, a host; an empty host has no bound. One that
         is registered already is never refused. Raises ResourceExhausted with the name of the setting.
 
-        The counts are those of `state`. Over etcd that is the state which the transaction compares, so that replicas
-        of the registry do not exceed a bound together; only what has been registered by an earlier version of the
-        registry counts for no client.
+        The counts are taken from `state`. Over etcd it is the state which the transaction compares, so that replicas of
+        the registry do not exceed a bound together; only instances registered by an earlier version of the registry
+        count for no client.
         """
         if registration.instance_id in state.instances:
             return

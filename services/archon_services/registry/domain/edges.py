@@ -4,8 +4,8 @@ Accepted edges, declared and pinned together, never form a cycle. To add an edge
 `plan_pins` for an update and writes it on the condition that the state it was computed from is still current. Removing
 edges cannot close a cycle.
 
-The newest version of a role that is alive determines the role's edges. An older instance keeps those of its edges that
-the newest version declares too, so that edges do not flicker during a rollout or rollback.
+The newest version of a role that is alive determines the role's edges. An older instance keeps its edges that the
+newest version declares too, so that edges do not flicker during a rollout or rollback.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _arrows(path: Sequence[str]) -> str:
 def plan_registration(
     state: State, registration: Registration, host: str = ""
 ) -> tuple[dict[str, Value | None], list[RefusedEdge]]:
-    """Returns the update that registers an instance, empty if nothing changes, and those of its edges that are refused.
-    `host` is the one that registers it.
+    """Returns the update that registers an instance, empty if nothing changes, and its refused edges. `host` is the one
+    that registers it.
 
     Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another identity, PermissionDenied if
     another client has registered it.
@@ -239,7 +239,7 @@ def _refused(state: State, pairs: set[Pair]) -> list[RefusedEdge]:
 
 def keeps_graph(update: Update, old: State, new: State) -> bool:
     """Whether an update between two states leaves the graph as it is, apart from its revision: it changes instances
-    without dependencies only, and neither the roles nor what they depend on."""
+    without dependencies only, and neither the roles nor their dependencies."""
     for key in update:
         if key.startswith("hosts/"):
             continue

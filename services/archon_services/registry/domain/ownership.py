@@ -1,7 +1,7 @@
 """Who owns a registration: the client that knows its token. The registry stores a digest of the token only.
 
 A client chooses the token with its first registration, or is issued one. The smallest member sends no token at all: it
-may renew what it has registered, and change or end it only with the token that it was issued.
+may renew its registration, and change or end it only with the token that it was issued.
 """
 
 from __future__ import annotations

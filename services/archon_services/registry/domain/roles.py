@@ -1,4 +1,4 @@
-"""What the instances of each role declare together: kept with the state, so that no rule has to visit all instances."""
+"""The joint declarations of each role's instances: kept with the state, so that no rule has to visit all instances."""
 
 from __future__ import annotations
 

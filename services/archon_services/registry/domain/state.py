@@ -1,6 +1,6 @@
 """The registry's state at one revision, and the difference between two. Plain values, no I/O.
 
-Keys are those of etcd below the prefix, in every store:
+Keys are etcd's below the prefix, in every store:
 
     instances/{instance_id}                         a Registration
     hosts/{instance_id}                             the host that registered it; no key of its own in etcd
@@ -59,7 +59,7 @@ class State:
     clients: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        """Computes what is derived if it is absent."""
+        """Computes the derived fields if they are absent."""
         if not self.roles and self.instances:
             object.__setattr__(self, "roles", summarize_roles(self.instances.values()))
         if not self.clients and self.hosts:
@@ -158,7 +158,7 @@ def difference(old: State, new: State) -> tuple[tuple[Registration, ...], tuple[
 
 
 def changes_of(update: Update, old: State, new: State) -> tuple[tuple[Registration, ...], tuple[str, ...]]:
-    """Returns what `difference` does for two states between which lies this update, without visiting all instances."""
+    """Returns the same as `difference` for two states that this update separates, without visiting all instances."""
     touched = [key.removeprefix("instances/") for key in update if key.startswith("instances/")]
     changed = tuple(new.instances[name] for name in touched if name in new.instances)
     return changed, tuple(name for name in touched if name in old.instances and name not in new.instances)

@@ -158,7 +158,7 @@ class EtcdStore:
     async def _list(self) -> Listing:
         """Returns all records (linearizable), from the view if that is current."""
         if self._view.ready.is_set():
-            # The keys of edges come before `graph`, those of instances and pins after it.
+            # The keys of edges come before `graph`, the keys of instances and pins after it.
             revision, keys, graph_revision = await self._etcd.count_from(self._key(GRAPH), self._prefix)
             state = self._view.state
             keys_in_view = len(state.instances) + len(state.pins) + bool(graph_revision)
@@ -225,8 +225,8 @@ class EtcdStore:
         raise errors.Unavailable("too many concurrent writes", retry_delay=0.5, kind=STORAGE)
 
     async def _write(self, update: Update, listing: Listing, lease: int = 0) -> int:
-        """Writes an update computed from `listing`. Returns the revision written, or that of the listing if there is
-        nothing to write, or 0 if another transaction came first."""
+        """Writes an update computed from `listing`. Returns the revision written, or the listing's if there is nothing
+        to write, or 0 if another transaction came first."""
         if not update:
             return listing.state.revision
         graph = self._key(GRAPH)

@@ -31,7 +31,7 @@ _CHUNK: Final = 100
 """Renewals and reads in flight at once."""
 
 _SINGLE_READS: Final = 16
-"""Keys up to which each is read by itself; the range of more keys is read at once, with what else it holds."""
+"""Keys up to which each is read by itself; the range of more keys is read at once, with its other keys."""
 
 _OPTIONS: Final = [
     DIRECT,

@@ -26,7 +26,7 @@ class RegistryStore(Protocol):
 
     async def register(self, registration: Registration, host: str = "") -> Registered:
         """Upserts by instance_id and renews the lease of `registration.ttl` seconds. Edges that would close a cycle are
-        refused. `host` is that of the client, which is kept with the instance. Raises AlreadyExists (CONFLICT) if the
+        refused. `host` is the client's, which is kept with the instance. Raises AlreadyExists (CONFLICT) if the
         instance_id belongs to another role or another identity, PermissionDenied if another client has registered it,
         ResourceExhausted if the instance is new and a bound on the number of instances is reached."""
         ...

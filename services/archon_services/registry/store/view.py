@@ -29,7 +29,7 @@ class RegistryView:
     def __init__(self, *, history: int = HISTORY, max_queued: int = MAX_QUEUED) -> None:
         self.state = State()
         self.graph = Graph()
-        """Its revision is that of the last change of the graph."""
+        """Its revision is the last change of the graph."""
         self.to_plan: frozenset[str] = frozenset()
         """The instances whose next renewal changes edges; any other renewal writes nothing."""
         self._refused: dict[str, list[RefusedEdge]] = {}

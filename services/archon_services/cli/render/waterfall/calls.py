@@ -13,7 +13,7 @@ from archon_services.cli.render.waterfall.spans import Span, SpanKind
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call; times are those of the agent's clock, in seconds since the epoch. `status` is `failed` or empty."""
+    """One call; times are by the agent's clock, in seconds since the epoch. `status` is `failed` or empty."""
 
     task_id: str
     attempt: int

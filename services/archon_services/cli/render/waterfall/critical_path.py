@@ -7,8 +7,8 @@ Where no child had finished last, the time is the span's own. A child that was s
 determined nothing and is not on it.
 
 A run has more causes than a trace, because its journal has them. The path begins in the task that ended last; a task
-that failed or completed is preferred to one that was cancelled at the same time. From an attempt it goes to what the
-task did before: the time in the queue, the attempt before. From a wait for predecessors it goes to the predecessor that
+that failed or completed is preferred to one that was cancelled at the same time. From an attempt it goes to the task's
+phase before it: the time in the queue, the attempt before. From a wait for predecessors it goes to the predecessor that
 completed last, whose time explains the wait. From a delegation it goes to the attempts of the delegated task. A wait
 that no task explains (for a person, for the end of a pause) is itself on the path.
 
@@ -63,7 +63,7 @@ class _Walk:
         self._steps = steps
 
     def task(self, task_id: str, start: float, end: float, owner: Span) -> None:
-        """Walks a task and what it waited for; time that no phase covers is that of `owner`."""
+        """Walks a task and the causes of its waits; time that no phase covers counts for `owner`."""
         time = end
         while task_id:
             following = ""

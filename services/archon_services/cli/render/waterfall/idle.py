@@ -1,4 +1,4 @@
-"""What a task waited for while none of its attempts was in progress."""
+"""The reasons for a task's waits while none of its attempts was in progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Interval = tuple[float, float]
 
 
 class IdleTimes:
-    """The reasons why a task was idle. What is open lasts until `end`, in seconds since the epoch."""
+    """The reasons why a task was idle. An open question or pause lasts until `end`, in seconds since the epoch."""
 
     def __init__(self, view: RunView, task: TaskView, end: float) -> None:
         self._task = task

@@ -29,7 +29,7 @@ CHARACTERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row. `span` is what its columns describe; `segments` also cover the idle time before an attempt."""
+    """A row. `span` is the span that its columns describe; `segments` also cover the idle time before an attempt."""
 
     depth: int
     label: str
@@ -48,7 +48,7 @@ def rows_of(waterfall: Waterfall) -> Iterator[Row]:
 
 
 def path_segments(waterfall: Waterfall) -> list[Segment]:
-    """Returns what the time of the critical path was spent on."""
+    """Returns the segments of the critical path."""
     return [(step.start, step.end, step.kind) for step in waterfall.path]
 
 

@@ -1,4 +1,4 @@
-"""The spans of a run: what was done, when, for how long and at what cost. All times are in seconds since the epoch."""
+"""The spans of a run: kind, start, duration and cost of each activity. All times are in seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archon_services.cli.render.run_summary import tokens_text
 
 
 class TimeKind(StrEnum):
-    """What time was spent on. `AGENT` is what is left of an attempt: the agent's own work."""
+    """A use of time. `AGENT` is the rest of an attempt: the agent's own work."""
 
     WAITING = "waiting"
     """For a predecessor, for a person, or because the run was paused."""
@@ -25,7 +25,7 @@ class TimeKind(StrEnum):
 
 
 class SpanKind(StrEnum):
-    """What a span is."""
+    """A kind of span."""
 
     RUN = "run"
     WAITING = "waiting"
@@ -47,7 +47,7 @@ TIME_OF: Final = {
     SpanKind.DELEGATION: TimeKind.DELEGATION,
     SpanKind.QUESTION: TimeKind.WAITING,
 }
-"""What the time of a span is spent on where no child explains it."""
+"""The kind of a span's time that no child explains."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Span:
     status: str = ""
     """How it ended, such as `completed` or `lost`; `working` if it has not."""
     detail: str = ""
-    """Why it ended so, or what it waits for."""
+    """Why it ended so, or the cause of its wait."""
     task_id: str = ""
     attempt: int = 0
     instance: str = ""
@@ -123,7 +123,7 @@ class Waterfall:
     path: list[PathStep]
     marks: list[Mark]
     notes: list[str]
-    """What is missing, and what was corrected."""
+    """Missing data and corrections."""
 
     def critical(self) -> set[int]:
         """Returns the numbers of the spans that the critical path passes through, and of the spans above them."""

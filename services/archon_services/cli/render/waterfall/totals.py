@@ -1,4 +1,4 @@
-"""What the time of a run was spent on."""
+"""The time of a run by kind."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 from archon_services.cli.render.waterfall.spans import TIME_OF, Span, SpanKind, TimeKind, Waterfall
 
 Segment = tuple[float, float, TimeKind]
-"""Start and end, in seconds since the epoch, and what the time was spent on."""
+"""Start and end, in seconds since the epoch, and the kind of time."""
 
 _FIRST: Final = (TimeKind.MODEL, TimeKind.TOOL, TimeKind.DELEGATION, TimeKind.WAITING)
-"""What counts if an attempt does several things at a time, the first one first."""
+"""The order of precedence if an attempt does several things at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def totals(waterfall: Waterfall) -> list[Total]:
 
 
 def segments(span: Span) -> Iterator[Segment]:
-    """Yields what the time of a span was spent on, in order and without gaps; of an attempt, by its children."""
+    """Yields the time of a span by kind, in order and without gaps; of an attempt, by its children."""
     if span.kind is not SpanKind.ATTEMPT:
         yield span.start, span.end, TIME_OF[span.kind]
         return

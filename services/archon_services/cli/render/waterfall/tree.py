@@ -23,7 +23,7 @@ _SKEW: Final = 0.005
 
 
 def waterfall(view: RunView, calls: Iterable[Call], now: float, notes: Sequence[str] = ()) -> Waterfall:
-    """Returns the waterfall. What is in progress ends at `now`, in seconds since the epoch; `notes` come first."""
+    """Returns the waterfall. Spans in progress end at `now`, in seconds since the epoch; `notes` come first."""
     builder = _Builder(view, calls, now)
     root = builder.root()
     for number, (_, span) in enumerate(root.walk(), start=1):
@@ -71,7 +71,7 @@ class _Builder:
         return {id_: [task.task_id for task in view.predecessors(task)] for id_, task in view.tasks.items()}
 
     def notes(self) -> Iterator[str]:
-        """Yields what is missing and what was corrected."""
+        """Yields notes about missing data and corrections."""
         missing: dict[str, int] = defaultdict(int)
         for task in self._view.tasks.values():
             for attempt in task.attempts:
@@ -149,7 +149,7 @@ class _Builder:
 
 
 def _detail(attempt: Attempt) -> str:
-    """Why the attempt ended as it did, or what is known of it so far."""
+    """Why the attempt ended as it did, or its state so far."""
     if attempt.failure is not None and attempt.failure.message:
         return attempt.failure.message
     if attempt.stopping is not None:

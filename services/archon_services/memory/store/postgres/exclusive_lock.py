@@ -45,7 +45,7 @@ class ExclusiveLock:
         self._loop = BackgroundLoop("memory: exclusive lock", self._hold, backoff_max=CHECK_INTERVAL)
 
     async def acquire(self) -> None:
-        """Raises FailedPrecondition if another memory service holds the lock, and what dialling raises."""
+        """Raises FailedPrecondition if another memory service holds the lock, and the errors of `dial`."""
         end = time.monotonic() + ACQUIRE_TIMEOUT
         while not await self._try_acquire():
             if time.monotonic() > end:

@@ -107,7 +107,7 @@ class GroupRows:
         item = stored.item
         key = (self.tenant, self.scope, item.source_id, item.policy.value, item.task_id)
         _drop_other_runs(self._items, key, stored)
-        self._items.pop(key, None)  # the order is that of the last publish
+        self._items.pop(key, None)  # the order follows the last publish
         self._items[key] = stored
 
     def put_event(self, new: NewItem, version: int, expires_at: float, earlier_expire_at: float) -> None:
@@ -143,7 +143,7 @@ class GroupRows:
 
 
 def _drop_other_runs(items: dict[Key, StoredItem], key: Key, stored: StoredItem) -> None:
-    """Drops what another run has published under the same role and policy."""
+    """Drops the items that another run has published under the same role and policy."""
     for other in [each for each, held in items.items() if each[:4] == key[:4] and held.run_id != stored.run_id]:
         del items[other]
 

@@ -54,7 +54,7 @@ class PublishWriter:
         self, connection: Connection, group: Sequence[PendingPublish | SnapshotRead]
     ) -> Sequence[PublishOutcome | list[StoredItem] | ArchonError]:
         """Executes a group in order and returns one result per entry. Idempotent: repeated after a lost connection, it
-        does not execute again what was committed."""
+        does not execute committed entries again."""
         results: list[PublishOutcome | list[StoredItem] | ArchonError] = []
         for _, part in groupby(group, key=lambda entry: entry if isinstance(entry, SnapshotRead) else None):
             publishes: list[PendingPublish] = []

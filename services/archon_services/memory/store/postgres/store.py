@@ -29,7 +29,7 @@ from archon_services.postgres.migrations import migrate
 APPLICATION: Final = "archon-memory"
 
 _OWN: Final = 3
-"""Connections besides those of the pool: for publishes, working memory and the lock."""
+"""Connections besides the pool's: for publishes, working memory and the lock."""
 
 LEAST_CONNECTIONS: Final = _OWN + 1
 MOST_CONNECTIONS: Final = _OWN + POOL_SIZE

@@ -40,7 +40,7 @@ class WorkingWriter:
 
     async def send(self, connection: Connection, group: Sequence[PendingWrite]) -> Sequence[Any]:
         """Executes a group in order and returns one result per write. Idempotent: repeated after a lost connection, it
-        does not execute again what was committed."""
+        does not execute committed writes again."""
         if not all(write.is_done for write in group):
             await self._write(connection, group)
         return [write.outcome for write in group]
@@ -85,7 +85,7 @@ def _apply(group: WriteGroup, write: PendingWrite) -> Value | ArchonError | None
 
 
 async def _read_group(connection: Connection, pending: Sequence[PendingWrite]) -> WriteGroup:
-    """Reads the rows of a group. First deletes expired scopes: those of the group, and a bounded part of another."""
+    """Reads the rows of a group. First deletes expired scopes: all in the group, and a bounded part of another."""
     now = max(write.now for write in pending)
     scopes = columns({(write.request.tenant, write.request.scope) for write in pending}, 2)
     keys = columns({(write.request.tenant, write.request.scope, write.request.key) for write in pending}, 3)

@@ -40,7 +40,7 @@ _CHILDREN: Final = """
 )
 SELECT run_id FROM stored
 """
-"""What is stored beside each step. No NOTIFY: it takes a lock of the whole server at commit."""
+"""The rows stored beside each step. No NOTIFY: it takes a lock of the whole server at commit."""
 
 
 def _children_sql(first: int) -> str:
@@ -135,7 +135,7 @@ SELECT r.run_id, r.epoch, s.batch_id FROM archon_journal.runs AS r LEFT JOIN LAT
 ) AS s ON true
 WHERE r.run_id = ANY($1::text[])
 """
-"""A statement of its own, since it must see what another transaction committed in the meantime."""
+"""A statement of its own, since it must see the commits of other transactions in the meantime."""
 
 _KNOWN: Final = """
 SELECT g.n, q.payload_hash, q.run_id, s.batch_id, r.run_id IS NOT NULL

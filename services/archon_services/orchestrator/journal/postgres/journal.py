@@ -40,7 +40,7 @@ APPLICATION: Final = "archon-orchestrator"
 """The application name that the database shows."""
 
 _OWN: Final = 4
-"""Connections besides those of the pool: for creations, appends, heartbeats and notifications."""
+"""Connections besides the pool's: for creations, appends, heartbeats and notifications."""
 
 LEAST_CONNECTIONS: Final = _OWN + 1
 MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
@@ -88,7 +88,7 @@ class PostgresJournal(PostgresOwners):
         self._listener.start()
 
     async def close(self) -> None:
-        """Commits what is queued, then closes all connections. Idempotent."""
+        """Commits queued steps, then closes all connections. Idempotent."""
         if self._listener is not None:
             await self._listener.close()
         await self._creations.close()

@@ -32,7 +32,7 @@ SELECT (SELECT coalesce(sum(octet_length(data) + octet_length(inputs)), 0) FROM 
 LAST_SEQ: Final = """greatest(r.last_seq, coalesce((
   SELECT s.last_seq FROM archon_journal.steps AS s WHERE s.run_id = r.run_id ORDER BY s.base DESC LIMIT 1
 ), 0))"""
-"""The last event of a row `r` of runs, which holds that of its last change of state."""
+"""The last event of a row `r` of runs, whose own column holds the event of its last change of state."""
 
 RUN_COLUMNS: Final = (
     f"r.run_id, r.tenant, r.session_id, r.owner, r.epoch, {LAST_SEQ}, r.state, r.created_at, r.ended_at, r.compacted, "

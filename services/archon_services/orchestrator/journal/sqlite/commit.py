@@ -29,8 +29,8 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, '', CASE WHEN newest > ?8 THEN newest + 1e-6 
 FROM (SELECT (SELECT created_at FROM runs WHERE tenant = ?2 ORDER BY created_at DESC LIMIT 1) AS newest)
 WHERE true ON CONFLICT DO NOTHING
 """
-"""A time before that of the tenant's newest run comes from a clock that was set back: the order of the runs stays. For
-`max(created_at)` in an INSERT, SQLite would read all runs."""
+"""A time before the creation of the tenant's newest run comes from a clock that was set back: the order of the runs
+stays. For `max(created_at)` in an INSERT, SQLite would read all runs."""
 _LAST_SEQ: Final = "SELECT last_seq FROM steps WHERE run_id = ? ORDER BY base DESC LIMIT 1"
 _LAST_BATCH: Final = "SELECT batch_id FROM steps WHERE run_id = ? ORDER BY base DESC LIMIT 1"
 

@@ -17,7 +17,7 @@ from archon_services.common.sqlite_writer import is_damage
 from archon_services.orchestrator.journal.sqlite.file_size import missing_pages
 
 OVERRIDE: Final = "ARCHON_JOURNAL_RESET=1"
-_HINT: Final = f"restore it, or start with {OVERRIDE} to go on with what is there"
+_HINT: Final = f"restore it, or start with {OVERRIDE} to go on anyway"
 BEGIN_ANEW: Final = f"restore it, or move it away and start with {OVERRIDE} to begin with an empty one"
 _MAX_BYTES: Final = 200
 
@@ -77,7 +77,7 @@ class FileIdentity:
         )
 
     def verify(self) -> str:
-        """Says what has happened to the file at the path since it was opened; empty if it is the same."""
+        """Describes the change of the file at the path since it was opened; empty if it is the same."""
         try:
             stat = os.stat(self._name)  # a Path would cost as much again, at each commit
         except OSError as error:

@@ -39,7 +39,7 @@ from archon_services.orchestrator.journal.sqlite.wal import WriteAheadLog
 _log = logging.getLogger(__name__)
 
 UNSTORABLE: Final = (OverflowError, ValueError)
-"""What sqlite3 raises for a value that it cannot store: an integer of more than 64 bits, text that is no Unicode."""
+"""The errors of sqlite3 for a value that it cannot store: an integer of more than 64 bits, text that is no Unicode."""
 
 _STEPS: Final = """
 SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum FROM (
@@ -159,7 +159,7 @@ class SqliteJournal(SqliteOwners):
         return db
 
     async def close(self) -> None:
-        """Commits what is queued, then releases the file. Idempotent."""
+        """Commits queued steps, then releases the file. Idempotent."""
         await self._checkpoints.close()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)

@@ -32,8 +32,7 @@ MAX_RUN_ID: Final = 128
 """Bytes of the id of a run whose steps are remembered."""
 
 SLOTS: Final = 256
-"""Commits that are remembered: the last one whose record is whole, and those before it, to count what a power cut
-took."""
+"""Remembered commits: the last one whose record is whole, and earlier ones, to count the losses of a power cut."""
 
 _SLOT_BYTES: Final = 256
 _OFFSET: Final = 4096
@@ -109,7 +108,7 @@ class LastCommit:
             except sqlite3.Error as error:
                 if not is_damage(error):
                     raise
-                missing = ""  # what is damaged is found when it is read
+                missing = ""  # damage is found when it is read
             finally:
                 db.close()  # first: the locks of SQLite on its index would end with the other file
                 self.close()
@@ -128,7 +127,7 @@ class LastCommit:
             )
 
     def _missing(self, db: sqlite3.Connection, remembered: Sequence[_Remembered], found: Position) -> str:
-        """Returns what is missing, empty if nothing is."""
+        """Describes the missing commits, empty if there are none."""
         last = remembered[0].position
         if not last.frames:
             return ""

@@ -81,7 +81,8 @@ _RUN_COLUMNS: Final = (
 )
 RUN_COLUMNS: Final = _RUN_COLUMNS.format(LAST_SEQ)
 OWN_COLUMNS: Final = _RUN_COLUMNS.format("last_seq")
-"""RUN_COLUMNS without a look at the steps, which may be damaged: `last_seq` is that of the last change of state."""
+"""RUN_COLUMNS without a look at the steps, which may be damaged: `last_seq` is the event of the last change of
+state."""
 
 
 def upgrade(db: sqlite3.Connection, version: int) -> None:

@@ -45,10 +45,10 @@ class WriteAheadLog:
         self._connect = connect
         self._preextend = preextend
         self._written_back = (b"", 0)
-        """What `in_use` said after the last checkpoint: the next commit begins anew, unless a reader is there."""
+        """The result of `in_use` after the last checkpoint: the next commit begins anew, unless a reader is there."""
 
     def keep(self) -> None:
-        """Extends the file if it is to be extended, and writes it back if CHECKPOINT_BYTES are in use."""
+        """Extends the file if `preextend` is set, and writes it back if CHECKPOINT_BYTES are in use."""
         if not self._path.exists():
             return
         if self._preextend:
@@ -67,15 +67,15 @@ class WriteAheadLog:
                 self._written_back = (b"", 0) if is_busy else in_use(self._path)
 
     def _extend(self) -> None:
-        """Appends zeros, which SQLite takes for the end of the log. It writes at offsets of its own: what is appended
-        at the end of the file never lies over a frame."""
+        """Appends zeros, which SQLite takes for the end of the log. It writes at offsets of its own: the zeros at the
+        end of the file never lie over a frame."""
         missing = CHECKPOINT_BYTES - self._path.stat().st_size
         disk = os.statvfs(self._path)
         if missing <= 0 or disk.f_bavail * disk.f_frsize < RESERVE:
             return
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         try:
-            for start in range(0, missing, _PART):  # in parts: an fsync of a commit waits for what is not yet written
+            for start in range(0, missing, _PART):  # in parts: an fsync of a commit waits for unwritten data
                 os.write(file, bytes(min(_PART, missing - start)))
                 os.fdatasync(file)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Several orchestrators: their incarnations, the commands left for the owner of a run, what was claimed in vain."""
+"""Several orchestrators: their incarnations, the commands left for the owner of a run, the claims without success."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CREATE INDEX commands_of_run ON archon_journal.commands (run_id, row_id);
 
 
 def upgrade() -> None:
-    """Adds only: what an older version wrote stays readable."""
+    """Adds only: rows of older versions stay readable."""
     for statement in CHANGES.split(";\n"):
         if statement.strip():
             op.execute(statement)

@@ -1,4 +1,4 @@
-"""What roles remember of sessions: the turns of their conversations."""
+"""The roles' memory of sessions: the turns of their conversations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Adds only: what an older version wrote stays readable."""
+    """Adds only: rows of older versions stay readable."""
     op.execute(
         """
         CREATE TABLE archon_journal.turns (
