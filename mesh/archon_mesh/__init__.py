@@ -1,4 +1,4 @@
-"""The agent framework of Archon: agents, tools, models, plans, workflows, memory, and what joins them to a mesh.
+"""The agent framework of Archon: agents, tools, models, plans, workflows, memory, and their connection to a mesh.
 
 The names that most programs need. docs/reference/python.md lists the modules with the others.
 """

@@ -1,4 +1,4 @@
-"""One log line per call of a model and of a tool: what it took and how it ended, never what it said.
+"""One log line per call of a model and of a tool: its usage and outcome, never its content.
 
 The logger is `archon.calls`, at INFO, in the process that makes the call. The message alone is sufficient for a program
 with a logging of its own; lines of Archon have the same as fields (`archon.telemetry.logs`).

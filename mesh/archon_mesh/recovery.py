@@ -1,4 +1,4 @@
-"""Recovery from failures in a process: user's handlers first, then what the catalogue of failures advises.
+"""Recovery from failures in a process: user's handlers first, then the advice of the catalogue of failures.
 
 recovery = RecoveryOrchestrator()
 
@@ -38,7 +38,7 @@ ANY: Final = "*"
 
 
 class RecoveryAction(Enum):
-    """What is done about a failure."""
+    """The action on a failure."""
 
     RETRY = "try again"
     ANSWER = "go on with a substitute"
@@ -60,7 +60,7 @@ class Recovery:
 
     @classmethod
     def answer(cls, substitute: str) -> Recovery:
-        """Goes on with a text in place of what failed."""
+        """Goes on with a text in place of the failed result."""
         return cls(RecoveryAction.ANSWER, substitute=substitute)
 
     @classmethod
@@ -77,12 +77,12 @@ class ErrorContext:
     component: str = ""
     attempt: int = 1
     severity: ErrorSeverity = ErrorSeverity.LOW
-    """At least that of the error; higher if its kind has failed repeatedly."""
+    """At least the error's; higher if its kind has failed repeatedly."""
 
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises the severity to that of the error."""
+        """Raises the severity to the error's."""
         object.__setattr__(self, "severity", max(self.severity, self.error.severity))
 
     @property
@@ -95,7 +95,7 @@ Handler = Callable[[ErrorContext], Recovery | Awaitable[Recovery | None] | None]
 
 
 class RecoveryOrchestrator:
-    """Decides what follows a failure. `max_attempts` bounds the attempts of the built-in recovery."""
+    """Decides about failures. `max_attempts` bounds the attempts of the built-in recovery."""
 
     def __init__(self, *, max_attempts: int = MAX_ATTEMPTS) -> None:
         self._max_attempts = max_attempts
@@ -106,9 +106,9 @@ class RecoveryOrchestrator:
         """Registers a handler for a kind (`tool.timeout`), for a class of kinds (`tool`), or for all failures (`*`).
         Usable as a decorator.
 
-        A handler returns a decision, or None to leave it to the next one: those of the kind come first, then those of
-        its class, then those for all, the newest first. One that raises is logged and skipped. Raises InvalidArgument
-        for a kind that is not in the catalogue.
+        A handler returns a decision, or None to leave it to the next one: handlers of the kind come first, then of its
+        class, then for all, the newest first. One that raises is logged and skipped. Raises InvalidArgument for a kind
+        that is not in the catalogue.
         """
         classes = {name.partition(".")[0] for name in CATALOGUE}
         if kind != ANY and kind not in CATALOGUE and kind not in classes:
@@ -123,7 +123,7 @@ class RecoveryOrchestrator:
         return register
 
     async def handle_error(self, context: ErrorContext) -> Recovery:
-        """Returns the decision about a failure: that of the first handler that makes one, else the built-in one, which
+        """Returns the decision about a failure: from the first handler that makes one, else the built-in one, which
         retries as the failure advises, up to `max_attempts` attempts."""
         if self._recent.count(context.kind) >= MAX_ALIKE:
             context = replace(context, severity=max(context.severity, ErrorSeverity.HIGH))

@@ -52,7 +52,7 @@ class Agent(SubAgentMetadata, Generic[Out]):
     """Built from an AgentConfig, or from its fields: `Agent("poet", system_prompt=..., tools=[...])`. Its answers are
     texts, or objects of the type `output`.
 
-    With a `session_manager`, the history is that of `user_id` and `session_id`; without a `session_id` a session is
+    With a `session_manager`, the history belongs to `user_id` and `session_id`; without a `session_id` a session is
     created. `memory_graph` is a SharedMemoryGraph, or a client of one; `agent_id` is the agent's node in it, by default
     its name. `global_storage` defaults to the storage of the caller's run, or to a new one.
 
@@ -175,7 +175,7 @@ class Agent(SubAgentMetadata, Generic[Out]):
 
         `message` is the query, or a list of messages that ends with it, which may have files. `context` is for tools
         and hooks (`state.context`). `event_handlers` receive every event. `max_iterations` replaces the agent's limit
-        for this run. Raises IterationLimit, ModelRefused, OutputMismatch, HookError, what the model raises, and
+        for this run. Raises IterationLimit, ModelRefused, OutputMismatch, HookError, the model's errors, and
         InvalidArgument if the limit is below 1.
         """
         if max_iterations is not None and max_iterations < 1:
@@ -195,8 +195,8 @@ class Agent(SubAgentMetadata, Generic[Out]):
         """Returns the answer to a query that may take several steps: directly, or by a plan that the tools, the model
         and the sub-agents execute. `planned_run` then says which, why, and how it went.
 
-        `context` and `event_handlers` are those of `run_async`. Raises what `run_async` and `Planner.create_plan`
-        raise, and PlanFailed.
+        `context` and `event_handlers` are as in `run_async`. Raises the errors of `run_async` and
+        `Planner.create_plan`, and PlanFailed.
         """
         from archon_mesh.agent.planned_run import PlannedRun
 
@@ -207,7 +207,7 @@ class Agent(SubAgentMetadata, Generic[Out]):
         )
 
     def _typed(self, answer: str) -> Out:
-        """Returns an answer as an object of the agent's output, as JSON of which it was checked."""
+        """Returns an answer, checked as JSON before, as an object of the agent's output."""
         return cast(Out, answer if self.output is None else self.output.type.parse(answer))
 
     async def _run_and_close(self, *args: Any) -> Out:
@@ -223,8 +223,8 @@ class Agent(SubAgentMetadata, Generic[Out]):
         return str(answer) if self.output is None else self.output.to_json(answer)
 
     async def connect_tools(self) -> None:
-        """Connects the sources of tools and registers their tools; each run does so at its start. Raises what
-        `ToolSource.connect` raises."""
+        """Connects the sources of tools and registers their tools; each run does so at its start. Raises the errors of
+        `ToolSource.connect`."""
         for source in self.tool_sources:
             await source.connect()
             source.register(self.tools)
@@ -299,18 +299,18 @@ class Agent(SubAgentMetadata, Generic[Out]):
 
     @property
     def model(self) -> ModelClient:
-        """The model client, created on first use. Raises what `create_model` raises."""
+        """The model client, created on first use. Raises the errors of `create_model`."""
         return self._lazy_model.client
 
     @property
     def fallback_model(self) -> ModelClient | None:
         """The client of the model that answers if `model` keeps failing, created on first use; None if there is none.
-        Raises what `create_model` raises."""
+        Raises the errors of `create_model`."""
         return self._lazy_fallback.client if self._lazy_fallback is not None else None
 
     @property
     def phase(self) -> Phase:
-        """What the agent is doing now."""
+        """The agent's current phase."""
         return self.state.phase if self.state is not None else Phase.IDLE
 
     def on(self, event: HookEvent | str) -> Handler[Self]:
@@ -352,7 +352,7 @@ class Agent(SubAgentMetadata, Generic[Out]):
     def hook_runner(self, inherited: Sequence[Middleware] = ()) -> HookRunner:
         """Returns the hooks of a run: `inherited` middlewares of calling agents, then those registered now.
 
-        The middlewares for shared memory come last, so that they see what the other hooks changed.
+        The middlewares for shared memory come last, so that they see the changes of the other hooks.
         """
         shared_memory: list[Middleware] = []
         if self.memory_graph is not None:

@@ -93,8 +93,8 @@ class AgentConfig:
 
     `rules` say before which calls of tools a person is asked; they hold for sub-agents, too.
 
-    `output` is what the answer has to be: a pydantic model, a dataclass, a TypedDict, another type such as
-    `list[int]`, or a JSON Schema as a mapping; None for text. The model is asked for JSON, and once to correct it.
+    `output` is the type of the answer: a pydantic model, a dataclass, a TypedDict, another type such as `list[int]`, or
+    a JSON Schema as a mapping; None for text. The model is asked for JSON, and once to correct it.
 
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 

@@ -26,9 +26,9 @@ class HookError(Internal):
 
 
 class ModelRefused(FailedPrecondition):
-    """The model declined the task or replied nothing, and did so again when it was asked for what it can do.
+    """The model declined the task or replied nothing, and did so again when it was asked to do the part that it can.
 
-    `metadata["partial_answer"]` is the refusal, or else what the agent had found.
+    `metadata["partial_answer"]` is the refusal, or else the agent's findings.
     """
 
     default_kind = REFUSAL
@@ -37,7 +37,7 @@ class ModelRefused(FailedPrecondition):
 class ReplyCut(FailedPrecondition):
     """The model's replies ended at their length limit again and again, before the answer was complete.
 
-    `metadata["partial_answer"]` is what they said together.
+    `metadata["partial_answer"]` is their joined text.
     """
 
     default_kind = MODEL_FORMAT

@@ -175,7 +175,7 @@ class AgentFactory:
         if cls.__init__ is Agent.__init__:
             return cls(**{**given, **place})
         agent = cls.__new__(cls)
-        Agent.__init__(agent, **place)  # what a class that never calls super().__init__ would lack
+        Agent.__init__(agent, **place)  # in case the class never calls super().__init__
         cls.__init__(agent, **given)
         if "memory_graph" in place:
             place.setdefault("agent_id", place["name"])

@@ -18,7 +18,7 @@ class LazyModel:
 
     @property
     def client(self) -> ModelClient:
-        """The client, created if necessary. Raises what `create_model` raises."""
+        """The client, created if necessary. Raises the errors of `create_model`."""
         if not isinstance(self._model, (str, ModelSpec)):
             return self._model
         if self._created is None:

@@ -54,7 +54,7 @@ class PlanAgent(RunningAgent, Protocol):
 
 
 class SpendingMiddleware(Middleware):
-    """Counts the model calls of a subtask, those of sub-agents included."""
+    """Counts the model calls of a subtask and of its sub-agents."""
 
     inherited = True
 
@@ -70,7 +70,7 @@ class SpendingMiddleware(Middleware):
 
 
 class AgentWorker:
-    """Works for one run of an agent: what it does is part of that run, with its hooks, policies, budget and events.
+    """Works for one run of an agent: its work is part of that run, with its hooks, policies, budget and events.
 
     A subtask that thinks, or needs an agent for its tool, runs on a restricted fork of the agent.
     """

@@ -33,7 +33,7 @@ from archon_mesh.planning.planner import Planner
 from archon_mesh.planning.task_outcome import TaskOutcome
 
 MAX_ANSWERS: Final = 3
-"""Answers of which hooks and the goal check may refuse all but the last."""
+"""Number of answers; hooks and the goal check may refuse all but the last."""
 
 _PHASES: Final = {PlanEventKind.REPLANNING: Phase.REPLANNING, PlanEventKind.REPLANNED: Phase.EXECUTING}
 _WITH_PLAN: Final = frozenset(
@@ -56,7 +56,7 @@ class PlannedRun:
     async def answer(
         self, state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage]
     ) -> str:
-        """Finds the answer in place of `run_loop`. Raises what `Agent.run_task` raises."""
+        """Finds the answer in place of `run_loop`. Raises the errors of `Agent.run_task`."""
         started = time.monotonic()
         text, roles = query[-1].content, state.agent.sub_agents
         mode = self._options.get("mode")

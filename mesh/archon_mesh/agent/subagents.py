@@ -38,7 +38,7 @@ PARAMETERS: Mapping[str, Any] = {
 
 @runtime_checkable
 class SubAgent(Protocol):
-    """What can be registered as a sub-agent: an agent of this process, or a remote agent."""
+    """A type that can be registered as a sub-agent: an agent of this process, or a remote agent."""
 
     name: str
     description: str
@@ -104,7 +104,7 @@ class SubAgentTool(Tool):
         return await self.call(kwargs["task"], kwargs["agent_state"])
 
     async def call(self, message: str, caller: AgentState) -> str:
-        """Returns the sub-agent's answer. Raises DeadlineExceeded, and what the sub-agent raises."""
+        """Returns the sub-agent's answer. Raises DeadlineExceeded, and the sub-agent's errors."""
         try:
             async with asyncio.timeout(self._seconds) as limit:
                 async with self._running.taken():
@@ -162,7 +162,7 @@ class SubAgents:
         return fork
 
     def node_ids(self) -> dict[str, str]:
-        """Returns the ids of the sub-agents in the shared memory graph, by key; that of a remote agent is its role."""
+        """Returns the ids of the sub-agents in the shared memory graph, by key; a remote agent's id is its role."""
         return {key: str(getattr(tool.agent, "agent_id", tool.agent.name)) for key, tool in self.by_key.items()}
 
     def warn_of_missing_node(self, key: str) -> None:
@@ -186,7 +186,7 @@ async def call_sub_agent(
     """Calls a sub-agent from a tool or a hook and returns its answer.
 
     `agent_state` is the state of the calling agent, by default the current one. Values of `global_storage` are copied
-    into the run's storage. Raises SubAgentNotFoundError, and what the sub-agent raises.
+    into the run's storage. Raises SubAgentNotFoundError, and the sub-agent's errors.
     """
     state = agent_state or get_context()
     tool = state.agent.sub_agents.get(agent_name)

@@ -20,7 +20,7 @@ CLEAR_EXPRESSION: Final = re.compile(rf"(?<![\w./-]){_NUMBER}{_OPERATOR}{_NUMBER
 """An expression that can be nothing else: no date, range or number of a product."""
 
 EXPRESSION: Final = re.compile(rf"(?<![\w./-]){_NUMBER}(?:(?:{_OPERATOR}|-){_NUMBER})+")
-"""An expression in a text that is to be calculated: `15-3` is one too."""
+"""An expression in a text that must be calculated: `15-3` is one too."""
 
 
 def expression_in(text: str) -> str:

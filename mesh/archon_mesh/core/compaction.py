@@ -44,8 +44,8 @@ def rounds(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
 
 
 def sliding_window(messages: Sequence[ChatMessage], window: int = 2) -> list[ChatMessage]:
-    """Returns the last `window` rounds, preceded by older summaries, by a note that names the files of what is left
-    out, and by the last query if it is older."""
+    """Returns the last `window` rounds, preceded by older summaries, by a note that names the files of the omitted
+    messages, and by the last query if it is older."""
     all_rounds = rounds(messages)
     first_kept = len(all_rounds) - window if window > 0 else len(all_rounds)
     kept = [message for each in all_rounds[max(0, first_kept) :] for message in each]
@@ -117,7 +117,7 @@ def summary(text: str, labels: Sequence[str] = ()) -> ChatMessage:
 
 
 def summary_text(message: ChatMessage) -> str:
-    """Returns the text of a summary without what marks it as one; the content of any other message."""
+    """Returns the text of a summary without its mark; the content of any other message."""
     return (
         message.content.removeprefix(SUMMARY_PREFIX).removesuffix(SUMMARY_SUFFIX)
         if is_summary(message)

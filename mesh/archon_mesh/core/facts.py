@@ -1,4 +1,4 @@
-"""What a summary must keep: names, numbers, dates, URLs and explicit instructions, found by rules."""
+"""The facts that a summary must keep: names, numbers, dates, URLs and explicit instructions, found by rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from archon_mesh.core.messages import ChatMessage
 
 MAX_FACTS = 4_000
-"""Maximum number of characters of what is appended to a summary."""
+"""Maximum number of characters that are appended to a summary."""
 
 MAX_SENTENCE = 160
 """Maximum number of characters of a sentence that is appended; of a longer one, its facts alone are."""
@@ -34,7 +34,7 @@ def facts(messages: Iterable[ChatMessage]) -> list[str]:
 
 
 def instructions(messages: Iterable[ChatMessage]) -> list[str]:
-    """Returns the sentences of the user that say what always, never or from now on is to be done."""
+    """Returns the sentences of the user with instructions for always, never or from now on."""
     return [
         sentence
         for message in messages
@@ -47,7 +47,7 @@ def instructions(messages: Iterable[ChatMessage]) -> list[str]:
 def with_facts(text: str, messages: Iterable[ChatMessage], limit: int = MAX_FACTS) -> str:
     """Returns the summary, followed by the sentences whose facts or instructions it omits, in `limit` characters.
 
-    Instructions come first into this room, then what the user said; of each the latest.
+    Instructions come first into this room, then the user's statements; of each the latest.
     """
     missing: dict[str, int] = {}
     for rank, line in _missing(text, messages):

@@ -53,7 +53,7 @@ class Media:
             raise InvalidArgument(f"invalid URL of a file {self.url[:MAX_NAME]!r}: expected http://, https:// or data:")
 
     def __str__(self) -> str:
-        """Returns what a model reads that does not take the file."""
+        """Returns the text for a model that does not take the file."""
         return self.text if self.text is not None else self.label
 
     @classmethod
@@ -83,7 +83,7 @@ class Media:
 
     @property
     def kind(self) -> Kind:
-        """What a model takes the file for."""
+        """The kind of file that a model takes it for."""
         media_type = self.true_type
         if TEXTUAL.match(media_type):
             return "text"

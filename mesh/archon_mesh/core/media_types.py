@@ -1,4 +1,4 @@
-"""Media types of files, by their first bytes, their names, and what was declared."""
+"""Media types of files, by their first bytes, their names, and the declared types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 UNKNOWN: Final = "application/octet-stream"
-"""The type of a file of which nothing is known."""
+"""The type of a file that is not known."""
 
 TEXTUAL: Final = re.compile(r"text/|application/(json|xml|yaml|x-yaml|javascript)$|.*\+(json|xml)$")
 """Media types whose files are text."""

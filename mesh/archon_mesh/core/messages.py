@@ -14,13 +14,13 @@ from archon_mesh.core.memory_item import MemoryItem
 SHARED_CONTEXT_PREFIX = "Shared context from "
 
 PROVIDER_STATE = "provider_state"
-"""The key of a message's metadata under which the client of its model keeps what it has to send back."""
+"""The key of a message's metadata under which the client of its model keeps the data to send back."""
 
 ORIGIN = "origin"
-"""The key of a message's metadata under which what adds a message names where it comes from, such as `memory`."""
+"""The key of a message's metadata that names the origin of an added message, such as `memory`."""
 
 OF_RESULT = "of_result"
-"""The key of a user's message's metadata that says that its files are those of a tool's result."""
+"""The key of a user's message's metadata that says that its files come from a tool's result."""
 
 EARLIER_RUN = "earlier"
 """The `run_id` of messages from earlier runs of a session, if these runs are not known by name."""
@@ -37,10 +37,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. `metadata` is for the framework and never sent to a model; only what
-    is under PROVIDER_STATE goes back to the provider that it came from. Lone surrogates of the content become question
-    marks. `files` follow the content, in messages of a user and in results of tools; the content of a result has their
-    labels. Raises InvalidArgument if one of them is no Media.
+    """One message of a conversation. `metadata` is for the framework and never sent to a model; only the value of
+    PROVIDER_STATE goes back to the provider that it came from. Lone surrogates of the content become question marks.
+    `files` follow the content, in messages of a user and in results of tools; the content of a result has their labels.
+    Raises InvalidArgument if one of them is no Media.
 
     `run_id` is the run of the agent that added the message, or empty.
     """

@@ -39,7 +39,7 @@ QUESTION: Final = "<question>"
 """The term of a text that asks who, what, when, where or how much."""
 
 SHAPE_WEIGHT: Final = {ARITHMETIC: 4.0, QUESTION: 0.5}
-"""As what part of a word such a term counts: an expression tells much, a question little."""
+"""The fraction of a word that such a term counts as: an expression tells much, a question little."""
 
 _QUESTION: Final = re.compile(
     r"\s{0,9}(?:who|whose|whom|what|when|where|which|how (?:many|much|old|far|long|big|tall))\b", re.I
@@ -123,7 +123,7 @@ def _topic(text: str) -> list[str]:
 
 
 def _shapes(text: str) -> dict[str, str]:
-    """Returns the terms of what a text looks like, each with its name."""
+    """Returns the terms for the kinds that a text looks like, each with its name."""
     shapes = {}
     if CLEAR_EXPRESSION.search(text[:MAX_TEXT]):
         shapes[ARITHMETIC] = "arithmetic"

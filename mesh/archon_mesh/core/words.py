@@ -85,7 +85,7 @@ def stems(text: str) -> set[str]:
 
 
 def topic_stems(text: str) -> set[str]:
-    """Returns the stems of the words that say what a text is about: no function words, no numbers."""
+    """Returns the stems of the words that tell the subject of a text: no function words, no numbers."""
     return {stem(word) for word in words(text) if word not in FUNCTION_WORDS and not word.isdigit()}
 
 

@@ -89,7 +89,7 @@ class _File:
 
 
 class _Loader:
-    """First reads all files and resolves their imports, then calls what they name."""
+    """First reads all files and resolves their imports, then calls the functions that they name."""
 
     def __init__(self, model: ModelClient | str, environment: Mapping[str, str], overrides: ModelOverrides) -> None:
         self._model = model
@@ -242,7 +242,7 @@ class _Loader:
 
 
 def _model_spec(part: ModelPart) -> ModelSpec | str | None:
-    """Returns what `create_model` takes; None if the file names no model."""
+    """Returns the argument for `create_model`; None if the file names no model."""
     first, *others = (name.strip() for name in part.use.split(","))
     spec = ModelSpec(
         first,

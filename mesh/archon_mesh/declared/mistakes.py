@@ -1,4 +1,4 @@
-"""What is wrong with a file, in words of its own: each mistake with its key, and what was probably meant."""
+"""Mistakes in a file, described in words of its own: each with its key, and the word that was probably meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replaces a file's settings of model calls."""
+"""The overrides of a file's settings of model calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from archon_mesh.llm.base import ModelClient
 
 @dataclass(frozen=True, slots=True)
 class ModelOverrides:
-    """Settings that win over those of a file, for all of its agents. None keeps what the file says.
+    """Settings that override a file's, for all of its agents. None keeps the file's value.
 
-    `timeout` is in seconds of one model call; the others are those of an agent.
+    `timeout` is in seconds of one model call; the others are as in an agent's configuration.
     """
 
     model: ModelClient | str | None = None

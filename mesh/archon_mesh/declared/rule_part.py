@@ -11,7 +11,7 @@ from archon_mesh.declared.part import Part
 
 
 class TermsPart(Part):
-    """What all rules have."""
+    """The fields of all rules."""
 
     name: str = Field(
         default="", max_length=100, description="its name in questions and events; by default the trigger"
@@ -27,14 +27,14 @@ class TermsPart(Part):
     )
     on_timeout: Literal["abort", "default", "escalate"] = Field(
         default="abort",
-        description="what follows: the run fails, the default answer counts, the next approver is asked",
+        description="the action: the run fails, the default answer counts, the next approver is asked",
     )
     default: str = Field(
         default="",
         max_length=MAX_DEFAULT,
         description="the default answer: `approve`, `reject`, or for a tool its arguments as one JSON object",
     )
-    message: str = Field(default="", max_length=4_000, description="text of the question; by default what waits")
+    message: str = Field(default="", max_length=4_000, description="text of the question; by default its subject")
 
 
 class ToolRulePart(TermsPart):

@@ -1,4 +1,4 @@
-"""Loads the rules by which people are asked: those of the mesh, and those in an agent's file."""
+"""Loads the rules by which people are asked, of the mesh and of an agent's file."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Imported(OrText):
 
 
 class ModelPart(OrText):
-    """The model of an agent, and what answers in its place."""
+    """The model of an agent, and the models that answer in its place."""
 
     short: ClassVar[str] = "use"
 
@@ -147,7 +147,7 @@ class ToolPolicyPart(Part):
 
 
 class MemoryPart(Part):
-    """The long-term memory of an agent: what is relevant is recalled before each model call, and each run is stored."""
+    """The long-term memory of an agent: relevant entries are recalled before each model call; each run is stored."""
 
     long_term: bool = Field(
         default=True,
@@ -203,7 +203,7 @@ class CapabilityPart(OrText):
         description="the id by which a submit or another role asks for it, such as book.search",
     )
     name: str = Field(default="", description="a name for people")
-    description: str = Field(default="", description="what it does, for callers and their models")
+    description: str = Field(default="", description="its purpose, for callers and their models")
     tags: list[str] = Field(default_factory=list, description="words for a search")
     examples: list[str] = Field(default_factory=list, description="goals that it is meant for")
     input_modes: list[str] = Field(default_factory=list, description="media types that it takes, such as text/plain")
@@ -222,7 +222,7 @@ class EdgePart(OrText):
 
 
 class ProfilePart(Part):
-    """What callers and planners should know about the role, beside its description, tools and capabilities."""
+    """Facts about the role for callers and planners, beside its description, tools and capabilities."""
 
     instructions: str = Field(default="", max_length=4_000, description="how to give work to the role")
     prompt_template: str = Field(
@@ -244,9 +244,7 @@ class RolePart(Part):
     version: str = Field(
         default="0.1.0", pattern=VERSION_PATTERN, description="version of the role, which a submit may require"
     )
-    capabilities: list[CapabilityPart] = Field(
-        default_factory=list, description="what it can do, for others to find it"
-    )
+    capabilities: list[CapabilityPart] = Field(default_factory=list, description="its abilities, for others to find it")
     depends_on: list[EdgePart] = Field(default_factory=list, description="roles whose final answers it receives")
     coordinator: bool = Field(default=False, description="gets the other roles of the mesh as tools")
     stateful: bool = Field(default=False, description="remembers each session, on any instance")
@@ -256,7 +254,7 @@ class RolePart(Part):
     planner: bool = Field(
         default=False, description="makes plans of runs; neither delegations nor steps of plans go to it"
     )
-    profile: ProfilePart | None = Field(default=None, description="what callers and planners should know about it")
+    profile: ProfilePart | None = Field(default=None, description="facts about it for callers and planners")
     max_tasks: int = Field(default=8, ge=1, description="maximum number of concurrent tasks")
     tags: dict[str, str] = Field(default_factory=dict, description="further texts of the registration, by name")
 
@@ -293,10 +291,10 @@ class AgentPart(Part):
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
     output: ImportPath | dict[str, Any] | None = Field(
         default=None,
-        description="what the answer has to be: a JSON Schema, or the import path of a type, such as a pydantic model; "
+        description="the type of the answer: a JSON Schema, or the import path of a type, such as a pydantic model; "
         "by default text",
     )
-    temperature: float | None = Field(default=None, ge=0, le=2, description="by default that of the model")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="by default the model's")
     max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply, in tokens")
     timeout: float = Field(default=CALL_TIMEOUT, gt=0, description="seconds per model call in all")
     idle_timeout: float = Field(

@@ -165,7 +165,7 @@ def encode_inputs(given: Sequence[inp.Input], now: float) -> bytes:
 
 
 def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
-    """What `encode_inputs` was given, without payloads."""
+    """The inputs of `encode_inputs`, without payloads."""
     version, now, packed = json.loads(data)
     if version != VERSION:
         raise ValueError(f"inputs of version {version} cannot be read")
@@ -185,7 +185,7 @@ def _unpack(value: Any) -> Any:
     cls, names = stored
     if len(packed) > len(names):
         raise ValueError(f"an input has more than is known of {name}")
-    # Bytes that were stored before types had versions may end earlier: what came since has its default.
+    # Bytes that were stored before types had versions may end earlier: later fields have their defaults.
     given = {field: _unpack(held) for field, held in zip(names, packed, strict=False)}
     for field, enum in _ENUMS.get(cls, {}).items():
         if field in given:

@@ -1,5 +1,5 @@
-"""Selects the answers that a task receives as context: those of this run from its events, those of the session's
-earlier runs from its submission. Of each role it is the newest that the edge lets through: the answer, or an item."""
+"""Selects the answers that a task receives as context: of this run from its events, of the session's earlier runs from
+its submission. Of each role it is the newest that the edge lets through: the answer, or an item."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def context_of(run: RunState, task: Task) -> tuple[ContextRef, ...]:
 
 
 def updates_of(run: RunState, task: Task) -> list[ContextRef]:
-    """What a live attempt would receive now, and has not received with its task: newer answers of roles that work at
-    the same time. Only a delegated task can have any, since any other starts after its predecessors."""
+    """The context that a live attempt would receive now, and has not received with its task: newer answers of roles
+    that work at the same time. Only a delegated task can have any, since any other starts after its predecessors."""
     if not task.parent:
         return []
     return [ref for ref in _of_child(run, task) if ref not in task.context]

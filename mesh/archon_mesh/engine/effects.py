@@ -1,4 +1,4 @@
-"""Effects: what has to be done for a run, given only its state.
+"""Effects: the actions that a run needs, given only its state.
 
 A step makes `open_effects(after) - open_effects(before)` necessary, a restart `open_effects(loaded)`: the same
 function. `effects_of` gives the first of the two from the step's events, without looking at every task of the run, if
@@ -119,12 +119,12 @@ Effect = Place | Assign | Adopt | CancelAttempt | Answer | UpdateMemory | GiveIn
 
 
 def places(run: RunState) -> list[Place]:
-    """Returns the ready tasks, each of which needs an instance, in the order of their creation."""
+    """Returns the ready tasks, which need an instance each, in the order of their creation."""
     return [place_of(run, task) for task in run.tasks.values() if run.ready(task)] if run.submission is not None else []
 
 
 def place_of(run: RunState, task: Task) -> Place:
-    """Returns what the next attempt of a ready task needs."""
+    """Returns the needs of the next attempt of a ready task."""
     assert run.submission is not None
     return Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before, task.avoid)
 
@@ -164,8 +164,8 @@ def timers(run: RunState) -> set[Timer]:
 
 
 def want_of(submission: Submission, task: Task) -> Requirement:
-    """Returns what an instance must offer for the task: what the run requires of the role, and the capability it was
-    delegated to."""
+    """Returns the requirement for an instance of the task: the run's for the role, and the capability it was delegated
+    to."""
     want = submission.requirement(task.role)
     return Requirement(task.role, task.capability, want.version) if task.capability else want
 
@@ -259,7 +259,7 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
 
 
 def _updates(run: RunState, events: Sequence[ev.Event]) -> Iterator[UpdateMemory]:
-    """What attempts at delegated tasks have to receive of the answers and items among the last events."""
+    """The answers and items among the last events that attempts at delegated tasks must receive."""
     assert run.submission is not None
     published = {event.role for event in events if isinstance(event, (ev.ResultReceived, ev.ItemPublished))}
     if not any(edge.upstream in published for edge in run.submission.edges):

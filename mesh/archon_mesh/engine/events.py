@@ -64,7 +64,7 @@ class Planned:
     """The plan of the run changed: the planner's task `task_id` made it, or `identity` edited it by the edit `edit_id`.
 
     Steps that have completed, and those in progress whose ids the plan has, keep their tasks; the other tasks of the
-    plan before were ended by the events before this one, and the events after it create those of the new steps.
+    plan before were ended by the events before this one, and the events after it create the tasks of the new steps.
     `changes` are the repairs that the plan needed. With `expansion`, the planner completed the plan as far as it could,
     which is no replan: steps that wait as before keep their tasks too. `reason` says why a plan that was asked whether
     it still leads to the goal was replaced.
@@ -183,9 +183,9 @@ class InputRequested:
 
 @value
 class ApprovalRequested:
-    """A person is asked for approval, because a rule of the run says so. The attempt has ended, and what follows from
-    its result waits: with `plan` the plan that the result holds (`changes` are the repairs that it needed), with
-    `failure` the next attempt, else the result itself. `publish` and `items` as in ResultReceived."""
+    """A person is asked for approval, because a rule of the run says so. The attempt has ended, and its continuation
+    waits: with `plan` the plan that the result holds (`changes` are the repairs that it needed), with `failure` the
+    next attempt, else the result itself. `publish` and `items` as in ResultReceived."""
 
     task_id: str
     attempt: int
@@ -208,7 +208,7 @@ class ApprovalRequested:
 @value
 class QuestionTimedOut:
     """No answer to a question came in time, and `policy` is applied; `level` is the number of the approver who is asked
-    now, if it is to escalate. The events after it hold what follows."""
+    now, if it is `escalate`. The events after it hold the consequences."""
 
     task_id: str
     input_id: str
@@ -219,8 +219,8 @@ class QuestionTimedOut:
 
 @value
 class InputGiven:
-    """A person answered, or the default answer counts (`identity` is empty): the task can be dispatched again, or what
-    waited for approval goes on. `digest` identifies the answer."""
+    """A person answered, or the default answer counts (`identity` is empty): the task can be dispatched again, or the
+    result that waited for approval counts. `digest` identifies the answer."""
 
     task_id: str
     input_id: str
@@ -269,7 +269,7 @@ class Resumed:
 
 @value
 class Discarded:
-    """A result was discarded: its attempt is superseded, or it came too late. `payload` says what it has spent."""
+    """A result was discarded: its attempt is superseded, or it came too late. `payload` has its spending."""
 
     task_id: str
     attempt: int
@@ -334,8 +334,8 @@ class TaskEnded:
 
 @value
 class CancelRequested:
-    """The run is to end, for `cause`: on request, because it timed out, or because a limit was exceeded. `failure` is
-    what it ends with; None if a caller cancelled it, and in journals of earlier revisions."""
+    """The run must end, for `cause`: on request, because it timed out, or because a limit was exceeded. `failure` is
+    the run's final failure; None if a caller cancelled it, and in journals of earlier revisions."""
 
     identity: str
     reason: str

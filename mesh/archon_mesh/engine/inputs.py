@@ -45,9 +45,9 @@ class ReusedPlan:
 
 @value
 class ReusedInput:
-    """What a person answered to a task that is executed anew, by its role, and its step if the run has a plan.
-    `input_id` is the agent's id of the question, `payload` the question, and `result` the answer; the other fields as
-    in InputRequested and InputGiven."""
+    """A person's answer to a task that is executed anew, by its role, and its step if the run has a plan. `input_id` is
+    the agent's id of the question, `payload` the question, and `result` the answer; the other fields as in
+    InputRequested and InputGiven."""
 
     role: str
     step_id: str
@@ -64,8 +64,8 @@ class ReusedInput:
 
 @value
 class Submit:
-    """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed, and those of
-    `answered` questions ask them no more. With a `plan`, the run begins with it."""
+    """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed, and the
+    tasks of `answered` questions ask them no more. With a `plan`, the run begins with it."""
 
     submission: Submission
     owner: str
@@ -128,7 +128,7 @@ class ResultIn:
     version_conflict: bool = False
     """True if the journal refused the turn: another one was stored first."""
     items: tuple[Item, ...] = ()
-    """What the task publishes right after its answer."""
+    """The items that the task publishes right after its answer."""
     confidence: float = 1.0
     """In the result, from 0 to 1, of a step of a plan."""
 
@@ -136,9 +136,9 @@ class ResultIn:
 @value
 class PlanIn(ResultIn):
     """The result of the planner's task: with the plan in its text, or, if there is no plan, with the faults of the
-    text, each a pair of the step (empty: the whole) and a description. `changes` is what the planner says that it has
-    repaired itself. A planner that was asked whether the plan still leads to the goal gives no plan if it does, and
-    the `reason` with another plan."""
+    text, each a pair of the step (empty: the whole) and a description. `changes` are the repairs that the planner
+    reports. A planner that was asked whether the plan still leads to the goal gives no plan if it does, and the
+    `reason` with another plan."""
 
     plan: Plan | None = None
     faults: tuple[tuple[str, str], ...] = ()
@@ -240,7 +240,7 @@ class BudgetRequestIn:
 
 @value
 class UsageIn:
-    """An attempt reports what it has spent so far."""
+    """An attempt reports its spending so far."""
 
     task_id: str
     attempt: int

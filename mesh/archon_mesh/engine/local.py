@@ -1,8 +1,8 @@
 """A run in this process: the host of the engine that needs no service.
 
-What the orchestrator does for a run of the mesh, this host does for one run: it decides inputs one after the other,
-folds their events, and executes the effects that are open then. Attempts are coroutines of the caller's; there is no
-journal, unless `observe` keeps the events.
+This host does the orchestrator's work for one run: it decides inputs one after the other, folds their events, and
+executes the effects that are open then. Attempts are coroutines of the caller's; there is no journal, unless `observe`
+keeps the events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INSTANCE: Final = "local"
 _CANCELLED: Final = Failure("CANCELLED", "CANCELLED", "the attempt was cancelled")
 
 Execute = Callable[[RunState, Task], Awaitable[inp.ResultIn]]
-"""Executes the current attempt of a task. What it raises ends the run."""
+"""Executes the current attempt of a task. Its errors end the run."""
 
 Observe = Callable[[RunState, ev.Event], None]
 """Is called with each event and the state after it."""
@@ -93,8 +93,8 @@ class LocalRun:
         self._changed.set()
 
     async def run(self) -> RunState:
-        """Returns the state in which the run has ended. Raises what an attempt raised, or what `stop` was given; then
-        the state is that of a run under way."""
+        """Returns the state in which the run has ended. Raises the error of an attempt, or the one given to `stop`;
+        then the run is still under way."""
         try:
             for given in self._inputs:
                 self.give(given)
@@ -120,7 +120,7 @@ class LocalRun:
         return list(self._attempts.values())
 
     def _dispatch(self) -> None:
-        """Starts what is ready, as far as it may start now. What becomes ready by that starts in the next turn."""
+        """Starts the ready tasks, as far as they may start now. Tasks made ready by that start in the next turn."""
         if self._error is not None:
             return
         now = self._now()
@@ -190,7 +190,7 @@ class LocalRun:
         return self._clock() + self._slept
 
     async def _cancel_all(self) -> None:
-        """Cancels what is being executed, and waits for its end."""
+        """Cancels the running attempts, and waits for their end."""
         if self._timer is not None:
             self._timer.cancel()
         for attempt in self._attempts:

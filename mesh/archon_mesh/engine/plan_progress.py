@@ -1,4 +1,4 @@
-"""How far the plan of a run has come: the statuses of its steps, what failed, and whether the run has its answer."""
+"""How far the plan of a run has come: the statuses of its steps, the failures, and whether the run has its answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def due_expansions(run: RunState, ended: Mapping[str, TaskState] | None = None) 
 def due_places(
     steps: Mapping[str, SubTask], states: Mapping[str, TaskState], handled: Collection[str]
 ) -> tuple[str, ...]:
-    """Returns the ids of the steps in whose place the planner has to plan now. `states` are those of the steps' tasks;
+    """Returns the ids of the steps in whose place the planner has to plan now. `states` come from the steps' tasks;
     steps without a task wait."""
 
     def with_state(step: SubTask) -> SubTask:
@@ -91,7 +91,7 @@ def due_places(
 
 
 def waits_for_expansion(run: RunState, task: Task) -> bool:
-    """True if the step of this task failed and the planner has yet to plan what takes its place."""
+    """True if the step of this task failed and the planner has yet to plan its replacement."""
     plan = run.plan
     if plan is None or not plan.places or not plan.in_force(task):
         return False
@@ -120,7 +120,7 @@ def plan_failure(run: RunState, message: str, further: Iterable[str] = (), kind:
 
 
 def is_over(run: RunState) -> bool:
-    """True if the run has its answer: that of the synthesis, or that of the plan's only sink."""
+    """True if the run has its answer: from the synthesis, or from the plan's only sink."""
     plan = run.plan
     assert plan is not None
     if plan.synthesis:
@@ -132,7 +132,7 @@ def is_over(run: RunState) -> bool:
 
 
 def answer_task(run: RunState, decided: Sequence[ev.Event]) -> Task:
-    """Returns the task whose answer is that of a run that completes with the decided events."""
+    """Returns the task with the answer of a run that completes with the decided events."""
     plan = run.plan
     assert plan is not None
     sinks = next((sinks_of(event.plan) for event in decided if isinstance(event, ev.Planned)), plan.sinks)

@@ -1,4 +1,4 @@
-"""The plan of a run: its steps, their tasks, and what a replan is decided by. Only the fold changes it."""
+"""The plan of a run: its steps, their tasks, and the counters that a replan is decided by. Only the fold changes it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PlanState:
     rules: PlanRules = PLAN_RULES
 
     def is_place(self, task: Task) -> bool:
-        """True if the task is never dispatched, because the planner plans what takes the place of its step."""
+        """True if the task is never dispatched, because the planner plans the replacement of its step."""
         return bool(self.places) and self.in_force(task) and self.steps[task.step_id].expand
 
     def in_force(self, task: Task) -> bool:
@@ -89,9 +89,8 @@ def handled_after(plan: PlanState, tasks: Mapping[str, Task]) -> frozenset[str]:
 
 
 def kept_by_expansion(plan: PlanState, steps: Mapping[str, SubTask], tasks: Mapping[str, Task]) -> dict[str, str]:
-    """Returns the tasks that steps keep when the plan is expanded, by the steps' ids: of all steps that have begun
-    or failed, and of those that wait as before for the same tasks. `steps` are those of the new plan, `tasks` all of
-    the run."""
+    """Returns the tasks that steps keep when the plan is expanded, by the steps' ids: of all steps that have begun or
+    failed, and of steps that wait as before for the same tasks. `steps` are the new plan's, `tasks` all of the run."""
     handled = handled_after(plan, tasks)
     kept: dict[str, str] = {}
     pending = [id_ for id_ in steps if id_ in plan.tasks]
@@ -108,7 +107,7 @@ def kept_by_expansion(plan: PlanState, steps: Mapping[str, SubTask], tasks: Mapp
         and handled.isdisjoint(steps[id_].dependencies)
         and not tasks[plan.tasks[id_]].stopping
     }
-    # In the order of execution: what waits for a step that is replaced is replaced itself.
+    # In the order of execution: steps that wait for a replaced one are replaced too.
     order = Plan("", "", "", tuple(steps.values()))
     for id_ in topological_order(order.subtasks, dependants(order)):
         if id_ in waiting and all(each in kept for each in steps[id_].dependencies):

@@ -26,7 +26,7 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str) -> Plan:
-    """Decodes what `plan_to_json` returned; fields that it does not know are left out. Raises ValueError, KeyError or
+    """Decodes the text of `plan_to_json`; fields that it does not know are left out. Raises ValueError, KeyError or
     TypeError if it is something else."""
     whole: dict[str, Any] = json.loads(text)
     steps = tuple(SubTask(**{name: step[name] for name in _STEP if name in step}) for step in whole["subtasks"])

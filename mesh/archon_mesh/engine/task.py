@@ -78,7 +78,7 @@ class Task:
     abandoned: tuple[tuple[int, str], ...] = ()
     """Attempts that no longer count but may still be running, with their instances."""
     faults: tuple[str, ...] = ()
-    """What was wrong with the plan that an earlier attempt replied."""
+    """The faults of the plan that an earlier attempt replied."""
     conversation_version: int | None = None
     """The version of the role's conversation that the attempt received; None if it received none."""
     version_conflicts: int = 0
@@ -89,8 +89,8 @@ class Task:
     returns: int = 0
     """How many attempts were rejected or given back by an instance that was stopping on purpose."""
     failures: tuple[Payload, ...] = field(default=(), compare=False)
-    """The results of attempts that do not count, in order: of those that were retried, those that a person replaced or
-    did not decide about, and those that were discarded."""
+    """The results of attempts that do not count, in order: retried ones, ones that a person replaced or did not decide
+    about, and discarded ones."""
     discarded: tuple[int, ...] = ()
     """The attempts whose discarded results are among them."""
     retries: int = 0
@@ -100,7 +100,7 @@ class Task:
     children: dict[str, str] = field(default_factory=dict)
     delegations: dict[str, Delegation] = field(default_factory=dict)
     requests: dict[str, Amount | Failure | None] = field(default_factory=dict)
-    """What was reserved on each request; the failure if too little was left (None in journals of earlier versions)."""
+    """The amount reserved on each request; the failure if too little was left (None in earlier journals)."""
     answers: dict[str, Payload] = field(default_factory=dict, compare=False)
     """The answers of people to questions that the current attempt asked while it continued, by the questions' ids."""
     applied: int = 0
@@ -111,7 +111,7 @@ class Task:
     asking: OpenQuestion | None = None
     """The open question; None if there is none."""
     held: ApprovalRequested | None = None
-    """What waits for a person's approval; None if nothing does."""
+    """The result that waits for a person's approval; None if there is none."""
     questions: tuple[Payload, ...] = field(default=(), compare=False)
     """All questions to people, in order; None for one that a rule asked."""
     inputs: tuple[Payload, ...] = field(default=(), compare=False)
@@ -129,7 +129,7 @@ class Task:
 
     @property
     def label(self) -> str:
-        """What people read for the task: its role, and its step if it has one."""
+        """The task's name for people: its role, and its step if it has one."""
         return f"{self.role} ({self.step_id})" if self.step_id else self.role
 
     @property
@@ -159,7 +159,7 @@ class Task:
         self.live, self.state = False, TaskState.INPUT_REQUIRED if self.question else TaskState.SUBMITTED
 
     def begin_attempt(self) -> None:
-        """Drops what the previous attempt delegated and requested; the children stay."""
+        """Drops the delegations and requests of the previous attempt; the children stay."""
         self.applied = 0
         if self.delegations or self.requests or self.answers:
             self.delegations, self.requests, self.answers = {}, {}, {}

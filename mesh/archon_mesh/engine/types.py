@@ -49,7 +49,7 @@ class Failure:
 
     `code` is the name of a gRPC status code, `reason` machine-readable, `message` for people, `retry_delay` in seconds
     (None if there is no advice). `kind` names a kind in `archon.failure_kinds`; kind, class, severity and retry that
-    are not given are those of the reason. `violations` are pairs of field and description.
+    are not given follow from the reason. `violations` are pairs of field and description.
     """
 
     code: str
@@ -102,7 +102,7 @@ class Edge:
 
 @value
 class Item:
-    """What a task publishes for edges whose policy is `policy`, a number as in Edge, or wider."""
+    """An item that a task publishes for edges whose policy is `policy`, a number as in Edge, or wider."""
 
     policy: int
     payload: Payload = field(compare=False)
@@ -110,7 +110,7 @@ class Item:
 
 @value
 class Requirement:
-    """Which instances can take a task: those of the role with the capability (empty: any) and the version (empty: any;
+    """The instances that can take a task: all of the role with the capability (empty: any) and the version (empty: any;
     a version that ends in `.*` matches by prefix)."""
 
     role: str
@@ -149,8 +149,8 @@ class Target:
 
 @value
 class PlanTarget(Target):
-    """A role that the steps of a plan may go to, with the ids of its capabilities, the names of its tools, and what a
-    task of it takes: seconds, and millionths of a US dollar; 0 if unknown."""
+    """A role that the steps of a plan may go to, with the ids of its capabilities, the names of its tools, and the time
+    and cost of a task: seconds, and millionths of a US dollar; 0 if unknown."""
 
     capabilities: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -202,10 +202,10 @@ RESULT_REFUSED = "RESULT_REFUSED"
 """The failure reason of a run whose plan cannot be completed, and of a reply of its planner that is no plan."""
 
 APPROVAL_REJECTED = "APPROVAL_REJECTED"
-"""The failure reason of a run in which a person rejected what a rule had them asked about."""
+"""The failure reason of a run in which a person rejected an approval that a rule asked for."""
 
 QUESTION_TIMED_OUT = "QUESTION_TIMED_OUT"
-"""The failure reason of a run with a question that was not answered in time, and whose policy is to abort."""
+"""The failure reason of a run with a question that was not answered in time, and whose policy is `abort`."""
 
 PLAN = "plan"
 """The strategy of a run whose planner makes a plan."""

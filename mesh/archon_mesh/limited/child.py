@@ -1,8 +1,8 @@
 """The process that answers the requests of a `LimitedProcesses`, started by its path with `python -I -S`.
 
 A request and its reply are JSON behind a length of four bytes. Timers whose signals end the process hold its limits of
-time, also within a function of the C library; RLIMIT_AS holds that of memory. If the parent ends while a request is
-worked on, the closed pipe ends this process by SIGIO.
+time, also within a function of the C library; RLIMIT_AS holds the limit of memory. If the parent ends while a request
+is worked on, the closed pipe ends this process by SIGIO.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     sys.path[:] = config["paths"]
     _add_packages(config["packages"], config["module"])
     answer: Callable[[Any], Any] = importlib.import_module(config["module"]).answer
-    sys.dont_write_bytecode = True  # what is imported later would be compiled into a file, which is above the limit
+    sys.dont_write_bytecode = True  # later imports would be compiled into a file, which is above the limit
     for limit, value in ((resource.RLIMIT_AS, config["memory_bytes"]), (resource.RLIMIT_FSIZE, config["file_bytes"])):
         try:
             resource.setrlimit(limit, (value, value))
@@ -57,11 +57,11 @@ def main() -> None:
         fcntl.fcntl(STDIN, fcntl.F_SETFL, flags)
         _write(len(reply).to_bytes(HEADER) + reply)
         if reply == _OUT_OF_MEMORY:
-            return  # what is left of the memory is too little for the next one
+            return  # the rest of the memory is too little for the next one
 
 
 def _add_packages(packages: dict[str, list[str]], module: str) -> None:
-    """Makes the packages of a module importable without what their `__init__` imports, which takes a second."""
+    """Makes the packages of a module importable without the imports of their `__init__`, which take a second."""
     names = {*packages, *(module.rsplit(".", number)[0] for number in range(1, module.count(".") + 1))}
     for name in sorted(names, key=len):
         package = types.ModuleType(name)

@@ -42,7 +42,7 @@ class AnthropicModel(EndpointModel[EndpointHttp]):
     `base_url` defaults to ANTHROPIC_BASE_URL, then to Anthropic; `api_key` defaults to ANTHROPIC_API_KEY, which is
     optional for other servers. `thinking` is sent as it is, None leaves it to the model's default. Thinking is
     streamed, and sent back with its signature, as the API requires between a tool call and its result. `server` are
-    keys of MediaProfile that replace those of MEDIA.
+    keys of MediaProfile that replace the ones of MEDIA.
 
     Raises Unauthenticated if the endpoint is Anthropic and there is no key, or if the key has characters that an HTTP
     header cannot carry, and InvalidArgument for an invalid base URL or an unknown key.
@@ -75,7 +75,7 @@ class AnthropicModel(EndpointModel[EndpointHttp]):
         """Starts the stream. If the API refuses the thinking of earlier replies, it is left out.
 
         Newer models accept their thinking only if nothing before it has changed, but hooks, shared memory and
-        compaction change what an agent has said before.
+        compaction change an agent's earlier messages.
         """
         try:
             return await self._post(call, request, thinking=True)

@@ -1,8 +1,8 @@
 """Reads replies of Anthropic's Messages API, as streams or whole, in the forms that its servers give them.
 
-What is read beside Anthropic's own form: blocks that come whole, or without their start; arguments as an object in the
-start of a block; ids that are missing, numbers, or repeat; a stream that ends without the reason. What can't be read is
-an error with the server's words.
+The forms that are read beside Anthropic's own: blocks that come whole, or without their start; arguments as an object
+in the start of a block; ids that are missing, numbers, or repeat; a stream that ends without the reason. Anything else
+is an error with the server's words.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Block:
 
     type: str
     number: int = 0
-    """Of a tool call: its index among those of the reply."""
+    """Of a tool call: its index among the reply's calls."""
     id: str = ""
     name: str = ""
     data: str = ""
@@ -71,7 +71,7 @@ class _Block:
         return "".join(self.pieces)
 
     def state(self) -> dict[str, Any]:
-        """Returns what is kept to send the block back; of a tool call the id, because the message has the rest."""
+        """Returns the data to send the block back; of a tool call the id, because the message has the rest."""
         match self.type:
             case "thinking":
                 return {"type": _THINKING, "thinking": self.text, "signature": self.signature}
@@ -86,7 +86,7 @@ class MessageReply:
     """One reply: `add` takes its events, or the whole of it."""
 
     def __init__(self, names: ToolNames, key: str = "") -> None:
-        """`key` is removed from what a server says in an error."""
+        """`key` is removed from a server's error messages."""
         self._names = names
         self._key = key
         self._blocks: dict[object, _Block] = {}
@@ -97,8 +97,8 @@ class MessageReply:
         self._explanation = ""
 
     def add(self, event: Received) -> Iterator[ModelChunk]:
-        """Takes an event, or a whole reply. Raises what the server reports in its place, and UnknownFailure if it is
-        neither."""
+        """Takes an event, or a whole reply. Raises the error that the server reports in its place, and UnknownFailure
+        if it is neither."""
         data = event.data
         if data is None:
             return
@@ -126,7 +126,7 @@ class MessageReply:
                 self._has_stopped = True
 
     def rest(self) -> Iterator[ModelChunk]:
-        """Ends the texts. Yields what was held back because a tag or a character seemed to begin there."""
+        """Ends the texts. Yields the text held back because a tag or a character seemed to begin there."""
         for block in self._blocks.values():
             if block.type == _TEXT:
                 yield from _split(block, *block.splitter.end())

@@ -23,7 +23,7 @@ MAX_TITLE: Final = 200
 """Characters of the title of a document."""
 
 _CONTINUE: Final = "Continue."
-"""What the user says where the API requires the user to say something."""
+"""The user's text where the API requires the user to say something."""
 
 _REJECTED_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 Block = dict[str, Any]
@@ -51,9 +51,10 @@ def request_to_wire(request: ModelRequest, *, thinking: bool) -> dict[str, Any]:
 
 
 def _mark_for_cache(arguments: dict[str, Any]) -> None:
-    """Marks what the API keeps for the next request of a run (https://docs.claude.com/en/docs/build-with-claude/prompt-caching):
-    tools and own prompt, shared context, and the conversation up to the last result of a tool. Notes of the loop come
-    behind it. A request without tools has no next one, and writing to the cache costs a quarter more."""
+    """Marks the parts that the API caches for the next request of a run
+    (https://docs.claude.com/en/docs/build-with-claude/prompt-caching): tools and own prompt, shared context, and the
+    conversation up to the last result of a tool. Notes of the loop come behind it. A request without tools has no next
+    one, and writing to the cache costs a quarter more."""
     system = arguments.get("system", [])
     marked = [system[0], system[-1]] if system else [arguments["tools"][-1]]
     last = arguments["messages"][-1]["content"]
@@ -109,7 +110,7 @@ def _file_to_wire(file: Media) -> Block:
 def _assistant_blocks(message: ChatMessage, *, thinking: bool) -> list[Block]:
     calls = {call.id: _call_to_wire(call) for call in message.tool_calls}
     content = _state_content(message) if thinking else []
-    # The blocks go back in their order, unless a hook has changed what the model said.
+    # The blocks go back in their order, unless a hook has changed the model's text.
     said = "".join(block["text"] for block in content if block["type"] == "text")
     called = [block["id"] for block in content if block["type"] == "tool_use"]
     if content and said == message.content and called == list(calls):

@@ -50,7 +50,7 @@ class ModelRequest:
 
     `temperature` and `max_tokens` (of the reply) are the model's defaults if None. With `is_json` the messages ask for
     one JSON object, which a provider that can enforces; with `output_schema` the final answer has to be JSON of this
-    schema, which is that of an object. The messages ask for it in words, too: a client need not know the field.
+    schema, which describes an object. The messages ask for it in words, too: a client need not know the field.
     """
 
     messages: Sequence[ChatMessage]
@@ -167,8 +167,8 @@ def estimate_tokens(text: str) -> int:
 
 
 def estimate_file(kind: Kind, size: int) -> int:
-    """Estimates the tokens of a file of `size` bytes: those of a text count as text, an image counts IMAGE_TOKENS, and
-    of any other file every 50 bytes are a token, within FILE_TOKENS."""
+    """Estimates the tokens of a file of `size` bytes: a text counts as text, an image counts IMAGE_TOKENS, and of any
+    other file every 50 bytes are a token, within FILE_TOKENS."""
     if kind == "text":
         return -(-size // 4)
     lowest, highest = FILE_TOKENS

@@ -14,8 +14,8 @@ DIGITS: Final = 32
 
 
 def cache_key(request: ModelRequest) -> str:
-    """Returns the same key for all requests that begin with the same prompt and tools: those of an agent, in all its
-    runs."""
+    """Returns the same key for all requests that begin with the same prompt and tools: all requests of an agent, in all
+    its runs."""
     prompt = request.messages[0].content if request.messages and request.messages[0].role == "system" else ""
     parts = [prompt, *(tool.name for tool in request.tools)]
     return sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:DIGITS]

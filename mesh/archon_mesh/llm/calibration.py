@@ -1,4 +1,4 @@
-"""Corrects the estimates of tokens by what providers report, model by model.
+"""Corrects the estimates of tokens by the usage that providers report, model by model.
 
 The rule of thumb of four characters per token is off by a factor that depends on the model and on the language of the
 texts. The factor is the median of reported over estimated input tokens in the last calls, together with one 1.0 that
@@ -18,7 +18,7 @@ WINDOW: Final = 15
 """Calls of a model that count, the newest."""
 
 MIN_TOKENS: Final = 100
-"""Estimated tokens below which a call does not count: what providers add to every request would weigh too much."""
+"""Estimated tokens below which a call does not count: tokens added by the provider would weigh too much."""
 
 LOWEST: Final = 0.25
 HIGHEST: Final = 4.0
@@ -32,8 +32,8 @@ class Calibration:
         self._ratios: deque[float] = deque(maxlen=WINDOW)
 
     def observe(self, request: ModelRequest, reply: ModelReply) -> None:
-        """Takes in the usage that a provider reported; usage that is itself an estimate does not count, nor that of a
-        request with files, whose tokens say nothing about those of texts."""
+        """Takes in the usage that a provider reported; usage that is itself an estimate does not count, nor does the
+        usage of a request with files, whose tokens say nothing about texts."""
         if any(message.files for message in request.messages):
             return
         estimated = estimate_input(request)

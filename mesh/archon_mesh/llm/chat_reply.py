@@ -1,9 +1,9 @@
 """Reads replies of the chat completions API, whole or in chunks, in the forms that its many servers give them.
 
-What is read beside OpenAI's own form: a choice without `delta`, or with `message` in a stream; content as a list of
-parts; thinking in a field, in parts or in tags; tool calls without an index, with the same index for all, without ids,
-with ids that are numbers or that repeat; arguments as an object; the older `function_call`; usage in other places; an
-error in place of a reply. What can't be read is an error with the server's words.
+The forms that are read beside OpenAI's own: a choice without `delta`, or with `message` in a stream; content as a list
+of parts; thinking in a field, in parts or in tags; tool calls without an index, with the same index for all, without
+ids, with ids that are numbers or that repeat; arguments as an object; the older `function_call`; usage in other places;
+an error in place of a reply. Anything else is an error with the server's words.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ChatReply:
     """One reply: `add` takes its chunks, or the whole of it."""
 
     def __init__(self, names: ToolNames, key: str = "") -> None:
-        """`key` is removed from what a server says in an error."""
+        """`key` is removed from a server's error messages."""
         self._names = names
         self._key = key
         self._text: list[str] = []
@@ -74,8 +74,8 @@ class ChatReply:
         self._has_choice = False
 
     def add(self, data: object) -> Iterator[ModelChunk]:
-        """Takes a decoded chunk, or a whole reply. Raises what the server reports in its place, and UnknownFailure if
-        it is neither."""
+        """Takes a decoded chunk, or a whole reply. Raises the error that the server reports in its place, and
+        UnknownFailure if it is neither."""
         if isinstance(data, list) and len(data) == 1:
             data = data[0]  # Gemini's errors
         if data is None:
@@ -95,7 +95,7 @@ class ChatReply:
                 yield from self._choice(choice)
 
     def rest(self) -> Iterator[ModelChunk]:
-        """Ends the text. Yields what was held back because a tag or a character seemed to begin there."""
+        """Ends the text. Yields the text held back because a tag or a character seemed to begin there."""
         yield from self._split(*self._reply_text.end())
 
     def finish(self, request: ModelRequest, model: str, *, is_ended: bool) -> ModelReply:

@@ -30,7 +30,7 @@ async def stream_reply(reply: ModelReply) -> AsyncIterator[ModelChunk]:
 
 
 async def noted(chunks: AsyncGenerator[ModelChunk], written: list[str]) -> AsyncGenerator[ModelChunk]:
-    """Passes a stream on, and adds what the model writes to `written`: text, thinking, names and arguments of calls."""
+    """Passes a stream on, and adds the model's output to `written`: text, thinking, names and arguments of calls."""
     async with aclosing(chunks):
         async for chunk in chunks:
             if chunk.text_delta or chunk.thinking_delta:

@@ -37,9 +37,9 @@ async def generate(model: ModelClient, request: ModelRequest) -> ModelReply:
 async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
     """Yields the reply in chunks. The time between chunks belongs to the consumer and is not counted.
 
-    Raises what the model raises, DeadlineExceeded after the `timeout`, the `first_token_timeout` or the `idle_timeout`
-    of the request, and ResourceExhausted if too many clients of ended calls still run. Files are nothing that a client
-    without `media` knows: those of results are replaced by their labels, those of the user raise InvalidArgument.
+    Raises the model's errors, DeadlineExceeded after the `timeout`, the `first_token_timeout` or the `idle_timeout` of
+    the request, and ResourceExhausted if too many clients of ended calls still run. Files are nothing that a client
+    without `media` knows: files of results are replaced by their labels, files of the user raise InvalidArgument.
     """
     if media_of(model) is None:
         request = fitted(request, NOTHING, model.model)
@@ -126,6 +126,6 @@ def _ended(client: asyncio.Task[None]) -> None:
     error = None if client.cancelled() else client.exception()  # marks it as retrieved, also if a timeout came first
     if client in _ending:
         _ending.discard(client)
-        # The caller has its error already; what a cancelled client raises is of interest to its author only.
+        # The caller has its error already; the error of a cancelled client is of interest to its author only.
         if error is not None:
             _log.debug("a cancelled model call ended with %s", type(error).__name__)

@@ -1,4 +1,4 @@
-"""What the clients of model endpoints share: address and key, the deadline of a call, and errors of one kind."""
+"""The common parts of clients of model endpoints: address, key, the deadline of a call, and errors of one kind."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EndpointCall:
         self._deadline = asyncio.get_running_loop().time() + request.timeout
 
     async def step(self, step: Awaitable[T]) -> T:
-        """Awaits a step. Raises DeadlineExceeded after the deadline, and what a step raises as errors of Archon."""
+        """Awaits a step. Raises DeadlineExceeded after the deadline, and the step's errors as errors of Archon."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 return await step
@@ -80,7 +80,7 @@ class EndpointCall:
             raise self._convert(error, self._key) from None
 
     def read(self, read: Callable[[E], Iterable[T]], event: E) -> list[T]:
-        """Returns what `read` makes of an event. Raises Unavailable if it is malformed."""
+        """Returns the value that `read` makes of an event. Raises Unavailable if it is malformed."""
         try:
             return list(read(event))
         except ArchonError:

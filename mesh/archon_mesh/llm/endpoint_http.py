@@ -77,7 +77,7 @@ class EndpointHttp:
         """Sends a request and returns the response, whose content the caller reads and closes. `timeout` is in seconds,
         between the parts of the response too.
 
-        Raises the error of a status that is not one of success, and what httpx2 raises.
+        Raises the error of a status that is not one of success, and the errors of httpx2.
         """
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
         limits = httpx2.Timeout(timeout, connect=min(CONNECT, timeout))

@@ -1,4 +1,4 @@
-"""What clients of models behind an API have in common: price, calibration, files, connections of each event loop."""
+"""The common parts of clients of models behind an API: price, calibration, files, connections of each event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class EndpointModel(ABC, Generic[T]):
-    """A model client, of which a subclass sends the requests and reads the replies."""
+    """A model client, whose subclass sends the requests and reads the replies."""
 
     def __init__(self, provider: str, model: str, media: MediaProfile, connect: Callable[[], T]) -> None:
         """`media` has the files that the model takes; `connect` makes the connections of one event loop."""

@@ -1,4 +1,4 @@
-"""What a model client in fact sends for a request that it rewrites, and what it gets: for the records of calls."""
+"""The requests that a model client sends for one that it rewrites, and their replies: for the records of calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archon_mesh.llm.base import ModelReply, ModelRequest, Usage
 @dataclass(slots=True)
 class Exchange:
     """A request as it was sent, and its reply as it was received; None if there was none. `refusal` says why the client
-    could not read the reply, and `text` is what had been received of one that broke off."""
+    could not read the reply, and `text` is the received part of one that broke off."""
 
     request: ModelRequest
     started: float = field(default_factory=time.time)
@@ -22,7 +22,7 @@ class Exchange:
     refusal: str = ""
     text: str = ""
     usage: Usage | None = None
-    """That of the reply, or an estimate if it broke off; None if there was none."""
+    """The reply's usage, or an estimate if it broke off; None if there was none."""
     seconds: float = 0.0
     _began: float = field(default_factory=time.monotonic)
 
@@ -46,7 +46,7 @@ def noting(exchanges: list[Exchange]) -> Iterator[None]:
 
 
 def begin(request: ModelRequest) -> Exchange:
-    """Notes what is sent, if there is a list for it, and returns the exchange."""
+    """Notes a request, if there is a list for it, and returns the exchange."""
     exchange = Exchange(request)
     if (exchanges := _noting.get()) is not None:
         exchanges.append(exchange)

@@ -9,7 +9,7 @@ from archon.errors import FailedPrecondition
 
 
 def import_extra(package: str, extra: str) -> ModuleType:
-    """Imports a package of an extra. Raises FailedPrecondition, with what to install, if it is missing."""
+    """Imports a package of an extra. Raises FailedPrecondition, with the package to install, if it is missing."""
     try:
         return import_module(package)
     except ImportError:

@@ -28,7 +28,7 @@ _PIECES: Final = ("text", "summary", "data")
 
 
 class KeptThinking:
-    """What is kept of one reply: `add` takes its messages, or the deltas of a stream."""
+    """The kept thinking of one reply: `add` takes its messages, or the deltas of a stream."""
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}
@@ -66,7 +66,7 @@ class KeptThinking:
         return without_surrogates("".join(next(iter(self._texts.values()), [])))
 
     def state(self, extra: list[object]) -> dict[str, Any] | None:
-        """Returns what goes back with the calls, whose `extra_content` are given; None if there is nothing."""
+        """Returns the fields that go back with the calls, whose `extra_content` are given; None if there is nothing."""
         state: dict[str, Any] = {name: without_surrogates("".join(texts)) for name, texts in self._texts.items()}
         if self._details:
             state[DETAILS] = self._details
@@ -76,7 +76,7 @@ class KeptThinking:
 
 
 def thinking_to_wire(message: ChatMessage, wire: dict[str, Any], profile: ServerProfile, fields: Set[str]) -> None:
-    """Adds to a message with tool calls what a server of this family has given with them, of these fields."""
+    """Adds to a message with tool calls the data of these fields that a server of this family has given with them."""
     state = message.metadata.get(PROVIDER_STATE)
     state = state if isinstance(state, Mapping) and state.get(SERVER, profile.family) == profile.family else {}
     for name in (*TEXTS, DETAILS):

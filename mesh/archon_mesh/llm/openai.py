@@ -42,13 +42,13 @@ OPTIONAL: Final = ("stream_options", "temperature", RESPONSE_FORMAT, FIELD, *TEX
 _UNKNOWN = re.compile(
     r"(?i)unsupported|(?:not|n't) support|unrecogni|unknown|unexpected|not permitted|not allowed|extra (?:input|field)"
 )
-"""What servers say of a field that they do not take at all."""
+"""The messages of servers about a field that they do not take at all."""
 
 _REFUSED_SCHEMA = re.compile(r"(?i)response[_ ]format|(?:json|response)[_ ]?schema|structured|guided|grammar")
-"""What servers say if they cannot enforce a schema, or any at all."""
+"""The messages of servers that cannot enforce a schema, or any at all."""
 
 _NO_JSON = re.compile(r"(?i)failed to \w+ json|json_validate_failed")
-"""What Groq says if the model did not keep to the response format: a reply without one may be read."""
+"""The message of Groq if the model did not keep to the response format: a reply without one may be read."""
 
 VARIABLE: Final = "OPENAI_SERVER"
 """The variable with the family of servers that the endpoint belongs to."""
@@ -69,8 +69,8 @@ class OpenAIModel(EndpointModel[EndpointHttp]):
 
     `base_url` defaults to OPENAI_BASE_URL, then to OpenAI; `api_key` defaults to OPENAI_API_KEY, which is optional for
     other servers. `server` is the family of servers that the endpoint belongs to, or single keys of its profile
-    (`archon_mesh.llm.servers`); it defaults to OPENAI_SERVER, its `media` to OPENAI_MEDIA, and what it leaves out
-    follows from URL and model.
+    (`archon_mesh.llm.servers`); it defaults to OPENAI_SERVER, its `media` to OPENAI_MEDIA, and omitted keys follow from
+    URL and model.
 
     Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
     header cannot carry, and InvalidArgument for an unknown family or key.

@@ -1,4 +1,4 @@
-"""What servers say if a request is too long for their model: data, by family of servers."""
+"""The messages of servers about a request that is too long for their model: data, by family of servers."""
 
 from __future__ import annotations
 

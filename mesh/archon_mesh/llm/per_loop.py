@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """Clients that `create` makes. The first one is made at once, which imports what it needs."""
+    """Clients that `create` makes. The first one is made at once, which imports its packages."""
 
     def __init__(self, create: Callable[[], T]) -> None:
         self._create = create

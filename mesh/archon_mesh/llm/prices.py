@@ -1,4 +1,4 @@
-"""What model calls cost: prices per token from `prices.json`, and from the file that ARCHON_PRICES names."""
+"""The cost of model calls: prices per token from `prices.json`, and from the file that ARCHON_PRICES names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WINDOW: Final = "window"
 _LONG: Final = "long"
 _ABOVE: Final = "above"
 _REGION: Final = re.compile(r"^bedrock/(?:[a-z]{2,6}(?:-gov)?\.(?=\w+\.))?")
-"""What Bedrock's names of models begin with: the region that answers, or `global`."""
+"""The beginnings of Bedrock's names of models: the region that answers, or `global`."""
 
 _DATED: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 class Price:
     """US dollars per million tokens, which is millionths of a dollar per token.
 
-    `cached_input` is the price of input read from the provider's cache, `cache_write` that of input written to it.
+    `cached_input` is the price of input read from the provider's cache, `cache_write` the price of input written to it.
     `long` are other prices for all tokens of a call whose input exceeds a number of tokens, in ascending order of it.
     `window` is not a price, but the model's context window in tokens; 0 if it is unknown.
     """

@@ -1,4 +1,4 @@
-"""Converts what providers report to errors of `archon.errors`. No message ever contains the key."""
+"""Converts the errors of providers to `archon.errors`. No message ever contains the key."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _unreachable(error: Exception) -> ArchonError:
 
 
 def _address(error: Exception) -> str:
-    """Returns the address that a call went to, without what may be secret in its URL."""
+    """Returns the address that a call went to, without possible secrets in its URL."""
     try:
         url = getattr(error, "request").url  # noqa: B009 - raises RuntimeError if there is none
         return f" {url.scheme}://{url.netloc.decode().rpartition('@')[2]}"
@@ -141,7 +141,7 @@ def _of_status(status: int, headers: Mapping[str, str], body: object, code: obje
 
 
 def _kind_of_failure(error: type[ArchonError], text: str) -> str:
-    """Returns the kind of a failure that the endpoint reported; empty if it is that of the error's class."""
+    """Returns the kind of a failure that the endpoint reported; empty if it is the default of the error's class."""
     if error is Unavailable or error is DeadlineExceeded:
         return PROVIDER
     return CONTEXT_OVERFLOW if error in (InvalidArgument, MessageTooLarge) and is_overflow(text) else ""

@@ -1,4 +1,4 @@
-"""What a model endpoint answers, decoded: a whole reply, or the events of a stream."""
+"""The answer of a model endpoint, decoded: a whole reply, or the events of a stream."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reader(Protocol):
     """Reads one reply."""
 
     def rest(self) -> Iterator[ModelChunk]:
-        """Yields what was held back."""
+        """Yields the text that was held back."""
         ...
 
     def finish(self, request: ModelRequest, model: str, *, is_ended: bool) -> ModelReply:
@@ -53,11 +53,11 @@ class ReplyStream:
         """Whether the server said that the reply ends here."""
 
     async def chunks(self, add: Callable[[Received], Iterable[ModelChunk]]) -> AsyncGenerator[ModelChunk]:
-        """Yields what `add` makes of the events, or of a whole reply. Bytes that complete no event are an empty chunk:
-        a comment shows that a server is alive.
+        """Yields the chunks that `add` makes of the events, or of a whole reply. Bytes that complete no event are an
+        empty chunk: a comment shows that a server is alive.
 
         Raises UnknownFailure for a whole reply that is no JSON, Unavailable for such an event, MessageTooLarge above
-        MAX_REPLY or MAX_STREAM, and what `add` and `EndpointCall.step` raise.
+        MAX_REPLY or MAX_STREAM, and the errors of `add` and `EndpointCall.step`.
         """
         call, response = self._call, self._response
         try:
@@ -87,8 +87,8 @@ class ReplyStream:
     async def read(
         self, reader: Reader, add: Callable[[Received], Iterable[ModelChunk]], request: ModelRequest, model: str
     ) -> AsyncGenerator[ModelChunk]:
-        """Yields the chunks of a reply; the last one has the whole reply, as `reader` has read it. Raises what `chunks`
-        and `finish` raise."""
+        """Yields the chunks of a reply; the last one has the whole reply, as `reader` has read it. Raises the errors of
+        `chunks` and `finish`."""
         async with aclosing(self.chunks(add)) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -107,7 +107,7 @@ class ReplyStream:
 
 
 def decoded(data: str | bytes, what: str, error: type[ArchonError] = UnknownFailure) -> object:
-    """Decodes what an endpoint sent. Raises `error` with its beginning if it is no JSON."""
+    """Decodes a body from an endpoint. Raises `error` with its beginning if it is no JSON."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

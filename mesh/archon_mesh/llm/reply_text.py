@@ -14,14 +14,14 @@ class ReplyText:
         self._half = ""
 
     def feed(self, piece: str) -> Split:
-        """Takes the next piece. What may be a part of a tag, or is half of a character, is held back."""
+        """Takes the next piece. Text that may be a part of a tag, or half of a character, is held back."""
         text, self._half = self._half + piece, ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._half = text[:-1], text[-1]
         return self._tags.feed(without_surrogates(text)) if text else Split("", "")
 
     def end(self) -> Split:
-        """Ends the text. Returns what was held back."""
+        """Ends the text. Returns the text that was held back."""
         half, self._half = self._half, ""
         feeding, ending = self._tags.feed(without_surrogates(half)), self._tags.end()
         return Split(feeding.thinking + ending.thinking, feeding.answer + ending.answer)

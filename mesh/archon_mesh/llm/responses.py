@@ -31,7 +31,7 @@ MEDIA: Final = MediaProfile(media=("image", "file"), media_urls=("image", "file"
 """The files that models behind the API take."""
 
 _REFUSED: Final = re.compile(r"(?i)text\.format|json_schema|response_format")
-"""What the API says of a schema that it does not take."""
+"""The messages of the API about a schema that it does not take."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 class ResponsesModel(EndpointModel[EndpointHttp]):
     """A model behind the responses API, which stores nothing: each request has the whole history.
 
-    Address and key are those of OpenAIModel. `reasoning` is sent as it is, such as `{"summary": "auto"}` for summaries,
+    Address and key are as in OpenAIModel. `reasoning` is sent as it is, such as `{"summary": "auto"}` for summaries,
     which are streamed as thinking; None leaves it to the model's default. Reasoning is sent back encrypted, as it came.
-    `server` are keys of MediaProfile that replace those of MEDIA.
+    `server` are keys of MediaProfile that replace the ones of MEDIA.
 
     Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
     header cannot carry, and InvalidArgument for an unknown key.

@@ -1,8 +1,8 @@
 """Reads replies of OpenAI's responses API, as streams or whole, in the forms that its servers give them.
 
-What is read beside OpenAI's own form: items that come whole, or only in the last event; events without the index of
-their item, or before the item was added; arguments as an object; ids that are missing, numbers, or repeat; thinking in
-tags; `[DONE]` in place of the last event. What can't be read is an error with the server's words.
+The forms that are read beside OpenAI's own: items that come whole, or only in the last event; events without the index
+of their item, or before the item was added; arguments as an object; ids that are missing, numbers, or repeat; thinking
+in tags; `[DONE]` in place of the last event. Anything else is an error with the server's words.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Output:
 
     type: str
     number: int = 0
-    """Of a tool call: its index among those of the reply."""
+    """Of a tool call: its index among the reply's calls."""
     call_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class _Output:
         return "".join(self.pieces)
 
     def state(self) -> Item | None:
-        """Returns what is kept to send the item back; of a tool call the id, because the message has the rest."""
+        """Returns the data to send the item back; of a tool call the id, because the message has the rest."""
         match self.type:
             case "reasoning":
                 return self.reasoning
@@ -78,7 +78,7 @@ class ResponseReply:
     """One reply: `add` takes its events, or the whole of it."""
 
     def __init__(self, names: ToolNames, key: str = "") -> None:
-        """`key` is removed from what a server says in an error."""
+        """`key` is removed from a server's error messages."""
         self._names = names
         self._key = key
         self._outputs: dict[object, _Output] = {}
@@ -86,8 +86,8 @@ class ResponseReply:
         self._refused = False
 
     def add(self, event: Received) -> Iterator[ModelChunk]:
-        """Takes an event, or a whole reply. Raises what the server reports in its place, and UnknownFailure if it is
-        neither."""
+        """Takes an event, or a whole reply. Raises the error that the server reports in its place, and UnknownFailure
+        if it is neither."""
         data = event.data
         if data is None:
             return
@@ -118,7 +118,7 @@ class ResponseReply:
             yield from self._item(data, is_done=kind.endswith("done"))
 
     def rest(self) -> Iterator[ModelChunk]:
-        """Ends the texts. Yields what was held back because a tag or a character seemed to begin there."""
+        """Ends the texts. Yields the text held back because a tag or a character seemed to begin there."""
         for output in self._outputs.values():
             if output.type == MESSAGE:
                 yield from _split(output, *output.splitter.end())
@@ -187,7 +187,7 @@ class ResponseReply:
         item = event["item"]
         kind = text_of(item.get("type"))
         if kind not in (MESSAGE, CALL, REASONING):
-            return  # what the provider did by itself
+            return  # work that the provider did by itself
         output = self._output({"item_id": item.get("id"), **event}, kind, is_new=not is_done)
         output.is_done = is_done
         match kind:

@@ -43,7 +43,7 @@ def _items(message: ChatMessage, *, reasoning: bool) -> list[Item]:
         for call in message.tool_calls
     }
     kept = _state_items(message)
-    # The items go back in their order, unless a hook has changed what the model said.
+    # The items go back in their order, unless a hook has changed the model's text.
     said = "".join(item["content"] for item in kept if item["type"] == "message")
     called = [item["call_id"] for item in kept if item["type"] == "function_call"]
     if kept and said == message.content and called == list(calls):

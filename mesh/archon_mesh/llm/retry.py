@@ -33,6 +33,6 @@ def is_transient(error: BaseException) -> bool:
 
 
 def pause_before(retry: int, error: ArchonError, uniform: Callable[[float, float], float] = random.uniform) -> float:
-    """Seconds to wait before a retry, counted from 1: at least what the provider asked for (Retry-After)."""
+    """Seconds to wait before a retry, counted from 1: at least the provider's delay (Retry-After)."""
     longest = min(MAX_PAUSE, BASE * 2 ** (retry - 1))
     return (error.retry_delay or 0.0) + uniform(0.0, longest)

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Final
 
 LONGEST: Final = 86_400.0
-"""Seconds. What is further away is no pause, but a date in another unit."""
+"""Seconds. A longer time is no pause, but a date in another unit."""
 
 _LIMITS: Final = ("", "-requests", "-tokens", "-input-tokens", "-output-tokens")
 _PREFIXES: Final = ("x-ratelimit", "ratelimit", "anthropic-ratelimit")
@@ -25,9 +25,9 @@ _DEPTH: Final = 5
 def retry_delay(headers: Mapping[str, str], body: object) -> float | None:
     """Returns the seconds after which a provider takes a call again; None if it does not say.
 
-    Read are `retry-after-ms`, `retry-after` (RFC 9110, 10.2.3), the reset of each limit of which nothing remains
-    (`x-ratelimit-reset-tokens: 6m0s`, a date, or seconds), `RetryInfo` in the body (google.rpc), and
-    "try again in 20s".
+    Read are `retry-after-ms`, `retry-after` (RFC 9110, 10.2.3), the reset of each exhausted limit
+    (`x-ratelimit-reset-tokens: 6m0s`, a date, or seconds), `RetryInfo` in the body (google.rpc), and "try again in
+    20s".
     """
     for value in (_number(headers.get("retry-after-ms", ""), 0.001), _seconds(headers.get("retry-after", ""))):
         if value is not None:

@@ -28,7 +28,7 @@ class ThinkTags:
         self._strips = False
 
     def feed(self, piece: str) -> Split:
-        """Takes the next piece. What may be a part of a tag is held back."""
+        """Takes the next piece. Text that may be a part of a tag is held back."""
         if self._closing is None:
             return Split("", self._answer(piece))
         self._held += piece
@@ -44,7 +44,7 @@ class ThinkTags:
         return Split("", self._rest())
 
     def end(self) -> Split:
-        """Ends the text. Returns what was held back; a tag that never ends leaves thinking alone."""
+        """Ends the text. Returns the text that was held back; a tag that never ends leaves thinking alone."""
         if self._closing:
             thinking, self._held = self._held, ""
             return Split(thinking, "")

@@ -27,7 +27,7 @@ class ToolNames:
     """Maps names to accepted ones and back, one to one. The same set of names always gives the same map.
 
     Accepted names stay as they are. In others `_` replaces each character that is rejected; a name that is too long, or
-    would be that of another tool, ends with a hash of the original.
+    would equal another tool's, ends with a hash of the original.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

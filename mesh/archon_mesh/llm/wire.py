@@ -13,7 +13,7 @@ from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import ToolSpec
 
 _AUDIO: Final = {"mpeg": "mp3"}
-"""Formats whose name in the API is not that of the media type."""
+"""Formats whose name in the API differs from the media type."""
 
 
 def message_to_wire(message: ChatMessage) -> dict[str, Any]:
@@ -71,8 +71,8 @@ def call_to_wire(call: ToolCall) -> dict[str, Any]:
 
 
 def sendable(call: ToolCall) -> ToolCall:
-    """Returns a call whose arguments are a JSON object, as servers require of what they get back: arguments that the
-    model wrote otherwise are its value `invalid_json`, none are an empty object."""
+    """Returns a call whose arguments are a JSON object, as servers require: arguments that the model wrote otherwise
+    are its value `invalid_json`, none are an empty object."""
     if not call.arguments_json.strip():
         return replace(call, arguments_json="{}")
     if json_object(call.arguments_json) is not None:

@@ -30,8 +30,8 @@ def usage_to_proto(usage: Usage) -> common_pb2.Usage:
 
 
 def request_json(model: str, request: ModelRequest, origins: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the request as it was sent, plus what is never sent: the `origins` of the messages, one for each, and
-    their `metadata`. Without contents in the mode REDACTED."""
+    """Returns the request as it was sent, plus data that is never sent: the `origins` of the messages, one for each,
+    and their `metadata`. Without contents in the mode REDACTED."""
     data: dict[str, Any] = {
         "model": model,
         "messages": [_message_json(message) for message in request.messages],

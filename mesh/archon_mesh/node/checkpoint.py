@@ -27,8 +27,8 @@ _FORMAT: Final = "archon-conversation/1"
 def encode_checkpoint(messages: Sequence[ChatMessage]) -> bytes:
     """Encodes model replies and tool results; the tool calls of the last reply are not executed yet.
 
-    If the result would exceed MAX_CHECKPOINT, labels stand for the files of results, then what clients of models keep
-    with a message is left out; without it, too, the result is empty if it is larger.
+    If the result would exceed MAX_CHECKPOINT, labels stand for the files of results, then the data that clients of
+    models keep with a message is left out; without it, too, the result is empty if it is larger.
     """
     for with_files, with_state in _forms(messages):
         checkpoint = _encode(messages, with_files=with_files, with_state=with_state)
@@ -92,9 +92,8 @@ def _decode_message(entry: Mapping[str, Any]) -> ChatMessage:
 
 @dataclass(slots=True)
 class OpenCalls:
-    """What an attempt that asked a person left of the tool calls of its last reply, each by its index: the `results` of
-    those that had ended, and the ids of the questions `asked` by the others. `count` is the number of questions so
-    far."""
+    """The tool calls in the last reply of an attempt that asked a person, each by its index: the `results` of those
+    that had ended, and the ids of the questions `asked` by the others. `count` is the number of questions so far."""
 
     count: int = 0
     results: Mapping[int, ToolResult] = field(default_factory=dict)

@@ -116,8 +116,8 @@ def agent_handler(
 
 
 def _output_of(task: TaskContext, agent: Agent) -> TypedOutput | None:
-    """Returns what the answer to a task has to be: what its step says, or else the output of the agent, unless it works
-    as the planner or calls the tool of a step. Raises InvalidArgument if the schema of the step is invalid."""
+    """Returns the output type of a task's answer: of its step, or else the output of the agent, unless it works as the
+    planner or calls the tool of a step. Raises InvalidArgument if the schema of the step is invalid."""
     if task.output_schema_json:
         return _step_output(task.output_schema_json)
     return None if task.allowed_tools or task.plan_request is not None else agent.output
@@ -132,14 +132,14 @@ def _step_output(schema_json: str) -> TypedOutput | None:
 
 
 def _loop(task: TaskContext) -> Loop:
-    """Returns what finds the answer to a task that is no call of a tool."""
+    """Returns the loop that finds the answer to a task that is no call of a tool."""
     if task.plan_request is not None:
         return PlanRequestRun(task, task.plan_request).answer
     return run_loop
 
 
 def _tool_step(task: TaskContext) -> ToolStepRun | None:
-    """Returns what calls the tool of a step, None for any other task."""
+    """Returns the run that calls the tool of a step, None for any other task."""
     is_step = task.plan_request is None and len(task.allowed_tools) == 1 and (task.tool_args_json or task.exact)
     return ToolStepRun(task) if is_step else None
 

@@ -10,18 +10,18 @@ from archon_mesh.core.messages import ORIGIN, ChatMessage
 
 
 class Origin(StrEnum):
-    """What a message of a request is."""
+    """The origin of a message of a request."""
 
     SYSTEM_PROMPT = "system_prompt"
     """The agent's own system prompt."""
     AWARENESS = "awareness"
     """The dependencies among the roles that the agent can delegate to."""
     SHARED_CONTEXT = "shared_context"
-    """The answer of another role; recorded with `role` and `version`, and with `step` if it is that of a step."""
+    """The answer of another role; recorded with `role` and `version`, and with `step` if a step gave it."""
     SESSION_HISTORY = "session_history"
     """A message of an earlier run of the session."""
     SUMMARY = "summary"
-    """What compaction has put in place of older messages."""
+    """The summary that compaction has put in place of older messages."""
     MEMORY = "memory"
     """Retrieved from a memory."""
     INPUT = "input"
@@ -31,9 +31,9 @@ class Origin(StrEnum):
     TOOL_RESULT = "tool_result"
     """The result of a tool or a sub-agent in this run; recorded with `tool`."""
     NOTE = "note"
-    """What the loop tells the model beside the history, such as that this is its last step."""
+    """A note of the loop to the model beside the history, such as that this is its last step."""
     OUTPUT = "output"
-    """What asks the model for JSON of the schema of its answer."""
+    """The request for JSON of the schema of the answer."""
     HOOK = "hook"
     """Added by a hook that did not say more."""
 
@@ -42,9 +42,9 @@ _NAMED: Final = {origin.value for origin in Origin}
 
 
 def message_origins(messages: Sequence[ChatMessage], system_prompt: str, run_id: str) -> list[dict[str, Any]]:
-    """Returns one JSON object per message: its `kind`, an Origin, and what that kind is recorded with.
+    """Returns one JSON object per message: its `kind`, an Origin, and the fields recorded with that kind.
 
-    `system_prompt` and `run_id` are those of the agent that makes the request.
+    `system_prompt` and `run_id` belong to the agent that makes the request.
     """
     tools: dict[str, str] = {}
     origins: list[dict[str, Any]] = []

@@ -15,8 +15,7 @@ from archon_mesh.tools.result import ToolResult
 
 @dataclass(slots=True)
 class TaskDesk:
-    """The way from one attempt to people. `open_calls` is what an earlier attempt left of the calls of its last
-    reply."""
+    """The way from one attempt to people. `open_calls` are the calls of an earlier attempt's last reply."""
 
     task: TaskContext
     open_calls: OpenCalls = field(default_factory=OpenCalls)

@@ -1,5 +1,5 @@
-"""Answers what a run asks its planner for: a plan over the roles of the mesh, whether it still leads to the goal, or
-one answer of all results.
+"""Answers the requests of a run to its planner: for a plan over the roles of the mesh, for a check that it still leads
+to the goal, or for one answer of all results.
 
 The plan is made by the Planner of `archon_mesh.planning`, with the model, the hooks and the budget of the agent's run.
 """
@@ -79,7 +79,7 @@ class PlanRequestRun:
         self, state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage]
     ) -> str:
         """Finds the answer in place of `run_loop`: a plan as JSON, that the plan in force is aligned, or the text that
-        answers the query. Raises what `Planner.create_plan` raises."""
+        answers the query. Raises the errors of `Planner.create_plan`."""
         outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
         if outcome.decision is HookDecision.STOP:
             return str(outcome.value)
@@ -131,7 +131,7 @@ class PlanRequestRun:
         else:
             task = await planner.create_plan(goal, tools, known, faults=request.faults)
         new = [each for each in task.subtasks if not each.has_ended]
-        if request.expand:  # what the expansion leaves as it is needs no repetition
+        if request.expand:  # subtasks that the expansion leaves as they are need no repetition
             new = [each for each in new if each not in self._previous(goal).subtasks]
         left = [{name: getattr(each, name) for name in _KEYS} for each in new]
         reply: dict[str, Any] = {"goal": task.goal, "subtasks": left}

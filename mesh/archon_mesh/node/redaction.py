@@ -1,10 +1,9 @@
 """Records without their contents, for ARCHON_RECORDS=redacted.
 
-What stays: models, tools and roles by name, types and sizes of files, the roles and the origins of messages, ids of
-calls, parameters, statuses, usage, and, in place of each text, its length, an estimate of its tokens and a hash. What
-goes: the texts of messages and replies, names of files, arguments and results of tools, messages of errors,
-descriptions and schemas of tools, and the metadata of messages, which holds the thinking that goes back to the
-provider.
+Kept: models, tools and roles by name, types and sizes of files, the roles and the origins of messages, ids of calls,
+parameters, statuses, usage, and, in place of each text, its length, an estimate of its tokens and a hash. Removed: the
+texts of messages and replies, names of files, arguments and results of tools, messages of errors, descriptions and
+schemas of tools, and the metadata of messages, which holds the thinking that goes back to the provider.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _file(file: dict[str, Any]) -> dict[str, Any]:
-    """Keeps type and size. The hash of a file could be compared with those of known files."""
+    """Keeps type and size. The hash of a file could be compared with the hashes of known files."""
     kept = {key: file[key] for key in ("media_type", "bytes") if key in file}
     return kept | {key: redacted_text(file[key]) for key in ("name", "url", "hash") if key in file}
 

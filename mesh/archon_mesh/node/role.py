@@ -17,13 +17,13 @@ class Role:
     """One role of the mesh.
 
     `capabilities` are ids such as `design.components`, or whole Capabilities. `depends_on` names the roles whose
-    answers this role receives, with `all_ancestors` also those of all their ancestors. A `coordinator` gets the other
-    roles as tools, and the dependencies among them. A `stateful` role remembers each session: the mesh stores its
+    answers this role receives, with `all_ancestors` also the answers of all their ancestors. A `coordinator` gets the
+    other roles as tools, and the dependencies among them. A `stateful` role remembers each session: the mesh stores its
     history, and sends it to whichever instance gets the next task. With `asks_credentials`, a person who follows the
     run is asked for credentials that the tools lack. A `planner` makes plans: neither delegations nor steps of plans go
-    to it. `profile` has what callers and planners should know about the role. `max_tasks` is the number of tasks that
-    one process works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None;
-    `timeout` limits one model call, in seconds; `retries`, `fallback_model` and `output` are those of an agent.
+    to it. `profile` has facts about the role for callers and planners. `max_tasks` is the number of tasks that one
+    process works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None;
+    `timeout` limits one model call, in seconds; `retries`, `fallback_model` and `output` are as in an agent.
 
     Raises InvalidArgument if the name is invalid, the prompt is empty, or the role depends on itself.
     """

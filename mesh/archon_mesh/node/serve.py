@@ -37,8 +37,8 @@ def agent_server(
     """Returns an AgentServer, not started, that serves the role with an agent. The caller closes the agent after it.
 
     `memory` (host:port) is the memory service through which the agents of a run share their storage, as in
-    `agent_handler`. `settings` None reads the environment. Raises InvalidArgument if a variable is invalid, and what
-    creating the agent's model raises.
+    `agent_handler`. `settings` None reads the environment. Raises InvalidArgument if a variable is invalid, and the
+    errors of creating the agent's model.
     """
     model = agent.model  # reports an unusable model now, instead of with the first task
     return AgentServer(
@@ -68,8 +68,8 @@ def serve(role: Role, agent: Agent | None = None) -> int:
     """Serves the role until SIGTERM or SIGINT, then drains. Returns the exit code of the process.
 
     The exit code is 2 if the environment is invalid, and 1 if the server could not start. `agent` defaults to one built
-    from the role. The environment is that of AgentSettings, plus ARCHON_MEMORY and ARCHON_MODEL: `offline` (the
-    default, whatever keys are set), or another spec for `create_model`.
+    from the role. The environment has the variables of AgentSettings, plus ARCHON_MEMORY and ARCHON_MODEL: `offline`
+    (the default, whatever keys are set), or another spec for `create_model`.
     """
     open_standard_streams()
     clean_environment()

@@ -44,7 +44,7 @@ class TurnRecorder:
         self._added += messages
 
     def replaced(self, key: str, run_id: str, messages: list[ChatMessage]) -> None:
-        pass  # compaction shortens what the model sees, not what the session stores
+        pass  # compaction shortens the model's input, not the stored session
 
     def undone(self, key: str, run_id: str) -> None:
         self._added = [message for message in self._added if message.run_id != run_id]

@@ -31,7 +31,7 @@ from archon_mesh.agent.state.global_storage import GlobalStorage
 _log = logging.getLogger(__name__)
 
 READ_TIMEOUT: Final = 1.0
-"""Seconds that a task waits for the run's values; after that it continues with what it has."""
+"""Seconds that a task waits for the run's values; after that it continues with its own."""
 
 FLUSH_TIMEOUT: Final = 2.0
 """Seconds that a result waits for the task's writes."""
@@ -58,8 +58,8 @@ class Connection:
 class SharedStorage(GlobalStorage):
     """A GlobalStorage whose JSON values are shared with all agents of a run. The last write of a key wins.
 
-    A value that is not JSON stays in this process, and is not replaced by what others write under its key. If the
-    service is unreachable, values stay in this process, and the log says so once; the only cost is the timeouts.
+    A value that is not JSON stays in this process, and is not replaced by writes of others to its key. If the service
+    is unreachable, values stay in this process, and the log says so once; the only cost is the timeouts.
     """
 
     def __init__(self, client: WorkingMemoryClient, task_id: str, connection: Connection | None = None) -> None:
@@ -84,7 +84,7 @@ class SharedStorage(GlobalStorage):
         self._writer.start()
 
     async def refresh(self) -> None:
-        """Merges what others have written. Never raises."""
+        """Merges the writes of others. Never raises."""
         if self._is_down:
             return
         versions_before = dict(self._remote_versions)
@@ -170,7 +170,7 @@ class SharedStorage(GlobalStorage):
                 self._is_merging = False
 
     async def _write_pending(self) -> None:
-        with self._lock:  # what an unexpected exception has interrupted
+        with self._lock:  # writes that an unexpected exception has interrupted
             self._pending = {**self._in_flight, **self._pending}
             self._pending_size = sum(len(value_json or "") for value_json in self._pending.values())
             self._in_flight = {}

@@ -88,7 +88,7 @@ class TaskMiddleware(Middleware):
         self._awareness = task.awareness if coordinates else ""
         self._failed: ModelTry | None = None
         self.items: list[Item] = []
-        """What the role publishes beside its answer, once the run has ended: for edges with a wider policy."""
+        """The items that the role publishes beside its answer at the run's end: for edges with a wider policy."""
         self._tool_starts: dict[str, tuple[float, float]] = {}
         self._written: dict[int, tuple[str, str]] = {}
         """Ids and names of the tool calls that the model writes now, by their number in its reply."""
@@ -125,7 +125,7 @@ class TaskMiddleware(Middleware):
                 self._task.settle()
 
     def _record(self, made: ModelTry, *, retried: bool) -> None:
-        """Records a try: what was in fact sent and received, if the client has rewritten the request."""
+        """Records a try: the actual exchange, if the client has rewritten the request."""
         exchanges, last = list(made.exchanges), None
         if exchanges and _ends(exchanges[-1], made):
             last = exchanges.pop()
@@ -174,7 +174,7 @@ class TaskMiddleware(Middleware):
         if chunk.tool_call_delta is not None:
             self._tell_arguments(chunk.tool_call_delta)
         if chunk and params.tries and params.tries[-1].text and self._failed is not params.tries[-1]:
-            self._failed = params.tries[-1]  # its text is not the answer: separate it from what follows
+            self._failed = params.tries[-1]  # its text is not the answer: separate it from the next text
             self._task.write("\n\n")
         self._task.write(chunk)
 
@@ -189,7 +189,7 @@ class TaskMiddleware(Middleware):
 
     @override
     def after_model(self, hook: HookContext) -> None:
-        # A reply with tool calls is not the answer: separate its text from what follows.
+        # A reply with tool calls is not the answer: separate its text from the next.
         assert hook.message is not None
         if hook.message.tool_calls:
             if hook.message.content:
@@ -215,7 +215,7 @@ class TaskMiddleware(Middleware):
 
 
 def _ends(exchange: Exchange, made: ModelTry) -> bool:
-    """Whether the try ended with this exchange, and not with another client, as that of a fallback."""
+    """Whether the try ended with this exchange, and not with another client, such as a fallback's."""
     return made.reply is None or (exchange.reply is not None and exchange.reply.model == made.reply.model)
 
 

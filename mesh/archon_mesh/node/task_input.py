@@ -11,7 +11,7 @@ from archon_mesh.core.messages import ChatMessage
 
 
 def query_of(task: TaskContext) -> ChatMessage:
-    """Returns the input of a task, with what is expected of the answer, and why an earlier one was refused.
+    """Returns the input of a task, with the expected output, and why an earlier answer was refused.
 
     Files of text and JSON values are part of the text, URLs of no known type are named in it. Images, audio and other
     files are files of the message, by their bytes or their URL. Raises InvalidArgument for a file whose URL is neither

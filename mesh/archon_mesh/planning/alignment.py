@@ -1,4 +1,4 @@
-"""Checks, while a plan is being executed, whether it still leads to what its query asks for.
+"""Checks, while a plan is being executed, whether it still serves its query.
 
 A check is asked after a subtask has completed, beside everything else: subtasks start and end meanwhile. Whatever goes
 wrong with a check, the plan counts as aligned.
@@ -32,7 +32,7 @@ class Alignment:
 
 
 AlignmentCheck = Callable[[Task], Awaitable[Alignment]]
-"""Checks whether a plan, with its results so far, still leads to what `original_query` asks for."""
+"""Checks whether a plan, with its results so far, still serves `original_query`."""
 
 
 def align_by_model(model: ModelClient) -> AlignmentCheck:

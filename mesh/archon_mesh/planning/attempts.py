@@ -1,4 +1,4 @@
-"""One attempt at a subtask: how it is executed, and what its result is."""
+"""One attempt at a subtask: its execution and its result."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FINAL: Final = (ArgumentsTooLarge, NotFound, PermissionDenied, Unauthenticated)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a subtask took, beside its estimates: seconds, cost in millionths of a US dollar, and attempts."""
+    """The measurements of a subtask, beside its estimates: seconds, cost in millionths of a US dollar, and attempts."""
 
     seconds: float = 0.0
     estimated_seconds: float = 0.0
@@ -52,8 +52,8 @@ class Measured:
 
 @dataclass(slots=True)
 class SubTaskRun:
-    """The attempts at a subtask so far. `problem` is what was wrong with the last one; empty before it, and after a
-    success. `started` is a time of the executor's clock."""
+    """The attempts at a subtask so far. `problem` is the fault of the last one; empty before it, and after a success.
+    `started` is a time of the executor's clock."""
 
     subtask: SubTask
     number: int
@@ -64,7 +64,7 @@ class SubTaskRun:
     spending: Spending = field(default_factory=Spending)
 
     def measured(self, now: float) -> Measured:
-        """What the subtask has taken until now."""
+        """The measurements of the subtask until now."""
         return Measured(
             now - self.started,
             self.subtask.estimated_seconds,
@@ -109,7 +109,7 @@ class Attempts:
                 raise
             raise AttemptFailed("it was cancelled", is_final=not self._may_repeat(subtask)) from error
         except TimeoutError as error:
-            # A deadline of the mesh, which is a TimeoutError too, says itself what took too long.
+            # A deadline of the mesh, which is a TimeoutError too, names the slow part.
             text = str(error) if isinstance(error, DeadlineExceeded) else f"no result within {self._timeout:g} s"
             raise AttemptFailed(text, is_final=not self._may_repeat(subtask), may_pass=True) from error
         except ArchonError as error:

@@ -14,7 +14,7 @@ AvailableTools = ToolRegistry | Iterable[Tool | ToolSpec | Callable[..., Any] | 
 
 
 def specs_of(tools: AvailableTools) -> tuple[ToolSpec, ...]:
-    """Returns the tools as a model sees them. Raises InvalidArgument for what is no tool."""
+    """Returns the tools as a model sees them. Raises InvalidArgument for a value that is no tool."""
     if isinstance(tools, ToolRegistry):
         return tools.specs
     return tuple(_spec_of(tool) for tool in tools)

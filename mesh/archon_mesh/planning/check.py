@@ -42,7 +42,7 @@ _PROMPT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedResult:
-    """The outcome of a check: what is wrong, or an empty text, and the confidence in the result from 0 to 1."""
+    """The outcome of a check: the problem, or an empty text, and the confidence in the result from 0 to 1."""
 
     problem: str = ""
     confidence: float = 1.0
@@ -53,9 +53,9 @@ ResultCheck = Callable[[SubTask, Any], Awaitable[CheckedResult]]
 
 
 def check_by_rules(subtask: SubTask, result: Any) -> str:
-    """Returns what is wrong with a result, or an empty text: it is too large, does not match the `output_schema`, is
-    empty, the text of an error, or does not match `expected_output` if that is a JSON schema. That of an exact step
-    may be anything."""
+    """Returns the problem of a result, or an empty text: it is too large, does not match the `output_schema`, is empty,
+    the text of an error, or does not match `expected_output` if that is a JSON schema. The result of an exact step may
+    be anything."""
     text = as_text(result) if result is not None else ""
     if len(text) > MAX_RESULT:
         return f"the result has {len(text):,} characters; at most {MAX_RESULT:,} are kept"
@@ -130,7 +130,7 @@ def _mismatch(schema: Mapping[str, Any], result: Any) -> str:
 
 
 def _value_of(schema: Mapping[str, Any], result: Any) -> Any:
-    """Returns a result as a JSON value; a text that is no JSON as itself if the schema is that of a text."""
+    """Returns a result as a JSON value; a text that is no JSON as itself if the schema describes a text."""
     if not isinstance(result, str):
         return result
     value = json_or(result, _NO_JSON)
@@ -139,8 +139,8 @@ def _value_of(schema: Mapping[str, Any], result: Any) -> Any:
 
 
 def _bounded(schema: Any) -> Any:
-    """Leaves out what may take for ever in a schema that a model wrote: regular expressions, and comparisons of all
-    items of a list."""
+    """Leaves out keywords that may take for ever in a schema that a model wrote: regular expressions, and comparisons
+    of all items of a list."""
     if isinstance(schema, Mapping):
         return {
             key: _bounded(value)

@@ -44,8 +44,8 @@ class Decision:
 def decide(query: str, roles: Collection[str] = (), tools: Mapping[str, str] | None = None) -> Decision:
     """Returns how a query is answered: directly if it is one step, otherwise by a plan, for the roles if there are any.
 
-    A query is several steps if its text says so, or if an "and" or a comma joins what different `tools`, given with
-    their descriptions, are for.
+    A query is several steps if its text says so, or if an "and" or a comma joins the purposes of different `tools`,
+    given with their descriptions.
     """
     steps = split_query(query)
     if len(steps) > 1:
@@ -71,7 +71,7 @@ def decided_by(task: Task, decision: Decision) -> Decision:
 
 
 def _two_tools(query: str, tools: Mapping[str, str]) -> tuple[str, str] | None:
-    """Returns the first two tools of which one is named only before, and one only behind, an "and" or a comma."""
+    """Returns the first two tools, one named only before, and one only behind, an "and" or a comma."""
     by_name = {name: topic_stems(f"{name} {description}"[:_MAX_TEXT]) for name, description in tools.items()}
     counts = Counter(stem for stems in by_name.values() for stem in stems)
     for match in islice(_BETWEEN.finditer(query), _MAX_JOINS):

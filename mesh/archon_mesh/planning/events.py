@@ -1,4 +1,4 @@
-"""What the execution of a plan reports."""
+"""The events of the execution of a plan."""
 
 from __future__ import annotations
 

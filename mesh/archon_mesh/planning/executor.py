@@ -48,22 +48,22 @@ PLANNER: Final = "planner"
 """The role of the tasks that make plans. No agent is called by it."""
 
 PLANNER_FAILED: Final = "PLANNER_FAILED"
-"""The reason of a run's failure without another plan, or without what takes the place of a subtask."""
+"""The reason of a run's failure without another plan, or without the replacement of a subtask."""
 
 
 class PlanExecutor:
     """Executes plans, one at a time, and has them made anew by the planner, as ReplanPolicy says.
 
-    `worker` has the tools, the model and the agents. Without a `planner` there are no replans: what depends on a failed
-    subtask is skipped, and a failed critical subtask fails the plan. `check` is asked about each result after the rules
-    (`check_by_rules`). `alignment` is asked after a subtask has completed, while others have not begun, whether the
-    plan still serves the query: if it does not, the plan is made anew, as far as replans are left. `timeout` is in
-    seconds, for each of `max_attempts` attempts at a subtask. `on_event` receives every PlanEvent. The planner is also
-    asked for what takes the place of subtasks with `expand`, and of those with `expand_on_failure` that failed; that is
-    no replan. Whatever the planner is asked, subtasks that can start do so meanwhile.
+    `worker` has the tools, the model and the agents. Without a `planner` there are no replans: the dependants of a
+    failed subtask are skipped, and a failed critical subtask fails the plan. `check` is asked about each result after
+    the rules (`check_by_rules`). `alignment` is asked after a subtask has completed, while others have not begun,
+    whether the plan still serves the query: if it does not, the plan is made anew, as far as replans are left.
+    `timeout` is in seconds, for each of `max_attempts` attempts at a subtask. `on_event` receives every PlanEvent. The
+    planner is also asked for the replacement of subtasks with `expand`, and of failed ones with `expand_on_failure`;
+    that is no replan. Whatever the planner is asked, subtasks that can start do so meanwhile.
 
-    `task` is the plan as it is now, at any time; `plans` has those that were given up; `measured` says what each
-    subtask took.
+    `task` is the plan as it is now, at any time; `plans` has those that were given up; `measured` has the measurements
+    of each subtask.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class PlanExecutor:
 
     @property
     def measured(self) -> dict[str, Measured]:
-        """What each subtask took that has ended, by its id."""
+        """The measurements of each ended subtask, by its id."""
         return self._progress.measured if self._progress is not None else {}
 
     @property
@@ -142,10 +142,10 @@ class PlanExecutor:
             self._give(inp.Resume(""))
 
     def edit(self, task: Task) -> None:
-        """Replaces what has not begun by the subtasks of `task`, which has those that have begun as they are. Subtasks
-        start while the plan is thought about, unless it is paused.
+        """Replaces the subtasks that have not begun by the ones of `task`, which has those that have begun as they are.
+        Subtasks start while the plan is thought about, unless it is paused.
 
-        Raises what `Plan.of` raises, and FailedPrecondition if no plan is being executed, or the edit changes a
+        Raises the errors of `Plan.of`, and FailedPrecondition if no plan is being executed, or the edit changes a
         subtask that has begun, or builds on one that failed.
         """
         run = self._run
@@ -167,9 +167,9 @@ class PlanExecutor:
             self._run.give(command)
 
     async def execute(self, task: Task) -> Task:
-        """Returns the task when all its subtasks have ended: those of the last plan, if there were replans.
+        """Returns the task when all its subtasks have ended: in the last plan, if there were replans.
 
-        Subtasks that have completed already are not executed. Raises what `Plan.of` raises, PlanFailed,
+        Subtasks that have completed already are not executed. Raises the errors of `Plan.of`, PlanFailed,
         PlanNotApproved, OperationCancelled after `cancel`, BudgetExhausted, and FailedPrecondition if a plan is being
         executed already.
         """
@@ -261,7 +261,7 @@ class PlanExecutor:
     # The planner -----------------------------------------------------------------------------------------------------
 
     async def _plan_again(self, run: RunState, task: RunTask) -> inp.ResultIn:
-        """Asks the planner for what takes the place of subtasks, or for another plan."""
+        """Asks the planner for the replacement of subtasks, or for another plan."""
         plan, progress = run.plan, self._current()
         assert plan is not None
         places, reason = plan.expanding, plan.reason
@@ -288,7 +288,7 @@ class PlanExecutor:
                 self._cause = error
                 return _no_plan(task, f"{reason}, and there is no new plan: {error}")
             _log.warning("task %s: no new plan: %s", progress.task.id, error)
-            new = progress.kept()  # a doubt is no reason to give up what may still succeed
+            new = progress.kept()  # a doubt is no reason to give up steps that may still succeed
         return inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None, plan=_open(new))
 
     async def _replan(self, reason: str, counters: ReplanCounters) -> Task:
@@ -354,8 +354,7 @@ _WITHOUT_PLANNER: Final = ReplanPolicy(int(UNLIMITED), int(UNLIMITED), 0.0, 0, 0
 
 
 def _why(counters: ReplanCounters, policy: ReplanPolicy) -> str | None:
-    """Returns the failures for which a plan is to be made anew, whether or not a replan is left; None if there are
-    none."""
+    """Returns the failures that require another plan, whether or not a replan is left; None if there are none."""
     return replan_reason(replace(counters.without_doubts(), replans=0), replace(policy, max_replans=1))
 
 

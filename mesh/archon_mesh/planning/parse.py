@@ -62,9 +62,9 @@ def parse_plan(text: str, query: str, task_id: str) -> Task:
 
 
 def parse_alignment(text: str, query: str, task_id: str) -> tuple[Task | None, str, tuple[str, ...]]:
-    """Returns the plan with which a planner replaces one that no longer leads to the goal, the reason for it, and what
-    the planner has repaired in it; no plan if the reply says that the one in force is aligned. Raises MalformedPlan if
-    it says neither."""
+    """Returns the plan with which a planner replaces one that no longer leads to the goal, the reason for it, and the
+    planner's repairs of it; no plan if the reply says that the one in force is aligned. Raises MalformedPlan if it says
+    neither."""
     for value, complete in _values(without_thinking(text[:MAX_REPLY])):
         if isinstance(value, dict) and complete and value.get("aligned") is True:
             return None, "", ()
@@ -82,7 +82,7 @@ def parse_question(text: str) -> str:
 
 
 def parse_changes(text: str) -> tuple[str, ...]:
-    """Returns what a planner says that it has repaired in its plan: at most MAX_CHANGES lines."""
+    """Returns the repairs that a planner reports of its plan: at most MAX_CHANGES lines."""
     try:
         changes = read_reply(text).get("changes")
     except MalformedPlan:
@@ -136,7 +136,7 @@ def _values(text: str) -> Iterator[tuple[Any, bool]]:
         except NotJson as error:
             if error.cut:
                 yield None, False
-            # What comes behind may be a plan; what is within a broken value is only a part of one.
+            # Text behind it may be a plan; text within a broken value is only a part of one.
             position = max(error.position, min(starts) + 1)
             continue
         inner = value.values() if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""The interface between the execution of plans and what makes them: a model, or a workflow."""
+"""The interface between the execution of plans and their maker: a model, or a workflow."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class PlanSource(Protocol):
     async def replan(
         self, task: Task, reason: str, available_tools: AvailableTools = (), *, split: Sequence[str] = ()
     ) -> Task:
-        """Returns a plan for what is left of a task, with its completed subtasks. Raises ArchonError if there is
-        none."""
+        """Returns a plan for the rest of a task, with its completed subtasks. Raises ArchonError if there is none."""
         ...
 
     async def expand(self, task: Task, places: Sequence[str], available_tools: AvailableTools = ()) -> Task:

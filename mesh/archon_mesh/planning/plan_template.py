@@ -28,11 +28,11 @@ class TemplatePlan(Protocol):
     """The plan of a template with its arguments."""
 
     async def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
-        """Returns what is known of the plan before anything is executed. Raises InvalidArgument."""
+        """Returns the known part of the plan before anything is executed. Raises InvalidArgument."""
         ...
 
     async def expand(self, task: Task, places: Sequence[str]) -> Task:
-        """Returns the task with what its results have made known. Raises InvalidArgument."""
+        """Returns the task with the subtasks that its results have made known. Raises InvalidArgument."""
         ...
 
     def answer(self, task: Task) -> str | None:
@@ -55,7 +55,7 @@ class PlanTemplate(Protocol):
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Its purpose."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The planner: asks a model for a plan, has it corrected once, and repairs what is still wrong."""
+"""The planner: asks a model for a plan, has it corrected once, and repairs the remaining faults."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from archon_mesh.planning.plan_template import ARGUMENTS_KEY, TEMPLATE_KEY, Plan
 _log = logging.getLogger(__name__)
 
 TEMPERATURE: Final = 0.1
-"""Of the model's calls: plans are to be the same for the same query."""
+"""Of the model's calls: plans should be the same for the same query."""
 
 MAX_QUOTED: Final = 20_000
 """Characters of a reply that its model sees again."""
@@ -56,7 +56,7 @@ Clarify = Callable[[str], Awaitable[str]]
 """Answers a planner's question."""
 
 GoalCheck = Callable[[Task], Awaitable[str]]
-"""Says what is wrong with the goal of a plan, or returns an empty text."""
+"""Returns the fault of a plan's goal, or an empty text."""
 
 _NO_ANSWER: Final = (
     "There is no answer to questions. Assume what is most likely, and reply with the plan, as one JSON object and "
@@ -66,7 +66,7 @@ _NO_ANSWER: Final = (
 
 @dataclass(slots=True)
 class _Conversation:
-    """The messages with the model about one plan, and what it may still do."""
+    """The messages with the model about one plan, and its remaining options."""
 
     messages: list[ChatMessage]
     may_ask: bool
@@ -83,9 +83,9 @@ class _Conversation:
 class Planner:
     """Makes plans with a model.
 
-    `roles` are the agents that subtasks may go to, with their descriptions by name, and `profiles` what else is known
-    about them; `capabilities` is what they may be chosen by. `approve` is called with each plan before it is returned.
-    `clarify` answers the model's question, of which a plan may have one. `goal_check` finds a goal that misses the
+    `roles` are the agents that subtasks may go to, with their descriptions by name, and `profiles` the other facts
+    about them; `capabilities` are names that they may be chosen by. `approve` is called with each plan before it is
+    returned. `clarify` answers the model's question, at most one per plan. `goal_check` finds a goal that misses the
     query, beside the rule of `find_faults`. `timeout` is in seconds, for each call of the model.
 
     The model may answer with one of the `templates` and arguments, in place of a plan of its own; a query that clearly
@@ -128,7 +128,7 @@ class Planner:
         """Of all calls so far."""
 
         self.changes: tuple[str, ...] = ()
-        """What was repaired in the last plan."""
+        """The repairs of the last plan."""
 
     async def create_plan(
         self,
@@ -141,12 +141,12 @@ class Planner:
         """Returns a plan for a goal, which is the query of the task.
 
         `available_tools` are tools, functions, or a registry of them; `initial_context` has values that the plan may
-        use; `faults` says what was wrong with a plan that others have refused before. Raises MalformedPlan, EmptyPlan,
-        PlanNotApproved, and what the model, `approve` and `clarify` raise.
+        use; `faults` are the faults of a plan that others have refused before. Raises MalformedPlan, EmptyPlan,
+        PlanNotApproved, and the errors of the model, `approve` and `clarify`.
         """
         tools, context = specs_of(available_tools), dict(initial_context or {})
         task_id, self._chosen = self._new_id(), None
-        # What others have refused is not tried again.
+        # A plan that others have refused is not tried again.
         templates = () if faults else self._templates
         if (fitting := fitting_template(goal, templates)) is not None:
             template = fitting.template
@@ -181,7 +181,7 @@ class Planner:
         split: Sequence[str] = (),
         faults: Sequence[str] = (),
     ) -> Task:
-        """Returns a plan for what is left of a task, with its completed subtasks and their results.
+        """Returns a plan for the rest of a task, with its completed subtasks and their results.
 
         `reason` says why a new plan is needed; `split` has the ids of subtasks that are too large; `faults` is as in
         `create_plan`. Raises as `create_plan` does.
@@ -347,7 +347,7 @@ class Planner:
         reply = await deadline.generate(self._model, request)
         self.usage += reply.usage
         if not reply.text.strip() and reply.tool_calls:
-            # Some models call what they were asked to write.
+            # Some models reply with a call in place of a text.
             return reply.tool_calls[0].arguments_json
         return reply.text
 

@@ -1,4 +1,4 @@
-"""A plan as it is now, and what is reported about it: folded from the events of the run that executes it."""
+"""A plan as it is now, and the events reported about it: folded from the events of the run that executes it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from archon_mesh.planning.events import PlanEvent, PlanEventKind
 
 
 class PlanProgress:
-    """The progress of one execution, which begins with the plan `given`. `measured_of` tells what a subtask took, by
-    the id of its task.
+    """The progress of one execution, which begins with the plan `given`. `measured_of` returns the measurements of a
+    subtask by the id of its task.
 
-    `task` is the plan as it is now, `plans` has those that were given up, `measured` what each subtask took.
+    `task` is the plan as it is now, `plans` has those that were given up, `measured` the measurements of each subtask.
     """
 
     def __init__(self, given: Task, measured_of: Callable[[str], Measured | None]) -> None:
@@ -26,14 +26,14 @@ class PlanProgress:
         self.plans: list[Task] = []
         self.measured: dict[str, Measured] = {}
         self._given = {subtask.id: subtask for subtask in given.subtasks if subtask.has_ended}
-        """What had ended before, and has not been given to the run yet."""
+        """The subtasks that had ended before, and have not been given to the run yet."""
 
         self._measured_of = measured_of
         self._numbers: dict[str, int] = {}
         self._events: list[PlanEvent] = []
         self._is_kept = False
         self._reason = ""
-        """Why the planner was asked last, and in place of which subtasks."""
+        """The reason for the last request to the planner, and the subtasks to replace."""
         self._places: tuple[str, ...] = ()
 
     def is_given(self, id_: str) -> bool:
@@ -62,11 +62,11 @@ class PlanProgress:
         return self.task
 
     def stopped(self) -> None:
-        """The execution has ended: what was executing waits again."""
+        """The execution has ended: executing subtasks wait again."""
         self.task = _without_executing(self.task)
 
     def take_events(self) -> list[PlanEvent]:
-        """Returns what is to be reported, in order, once."""
+        """Returns the events to report, in order, once."""
         events, self._events = self._events, []
         return events
 
@@ -153,7 +153,7 @@ class PlanProgress:
 
 
 def _without_executing(task: Task) -> Task:
-    """Returns the task in which what was executing waits again: it was stopped."""
+    """Returns the task in which executing subtasks wait again: it was stopped."""
     subtasks = tuple(
         subtask.with_status(SubTaskStatus.PENDING) if subtask.status is SubTaskStatus.EXECUTING else subtask
         for subtask in task.subtasks

@@ -1,4 +1,4 @@
-"""What the model or the agent of one subtask is asked."""
+"""The message to the model or the agent of one subtask."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_RESULTS_SHOWN: Final = 100_000
 
 
 def subtask_message(task: Task, subtask: SubTask, problem: str = "") -> str:
-    """Returns the message for a subtask: what is to be done, what is expected, and the results that it builds on.
+    """Returns the message for a subtask: its work, its expected output, and the results that it builds on.
 
-    `problem` is what was wrong with the last attempt.
+    `problem` is the fault of the last attempt.
     """
     parts = [subtask.description or f"Use the tool {subtask.tool_name} for this goal: {task.goal}"]
     if subtask.expected_output:

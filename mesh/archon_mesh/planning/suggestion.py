@@ -11,7 +11,7 @@ MAX_SUGGESTION: Final = 500
 
 
 def simpler_goal(task: Task) -> str:
-    """Returns what of a failed plan worked, or else its first subtask alone; empty if that is the whole plan."""
+    """Returns the completed part of a failed plan, or else its first failed subtask; empty if that is all of it."""
     completed = [each.description for each in task.subtasks if each.status is SubTaskStatus.COMPLETED]
     failed = [each.description for each in task.subtasks if each.status is SubTaskStatus.FAILED]
     parts = completed or (failed[:1] if len(task.subtasks) > 1 else [])

@@ -14,8 +14,8 @@ from archon_mesh.planning.decide import TaskMode
 class TaskOutcome:
     """How a query was answered: `mode`, and the `reason` for it.
 
-    `task` is the last plan, None if there was none; `plans` are those that were given up before it. `measured` says
-    what each subtask took, beside its estimates; `seconds` is the time in all.
+    `task` is the last plan, None if there was none; `plans` are those that were given up before it. `measured` has the
+    measurements of each subtask, beside its estimates; `seconds` is the time in all.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""The interface between a plan and what carries it out: tools, a model, and other agents."""
+"""The interface between a plan and its workers: tools, a model, and other agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archon_mesh.tools.result import ToolOutcome
 
 @dataclass(slots=True)
 class Spending:
-    """What a subtask has spent so far: model calls, and their cost in millionths of a US dollar. Calls of roles in
+    """The spending of a subtask so far: model calls, and their cost in millionths of a US dollar. Calls of roles in
     other processes are not counted."""
 
     model_calls: int = 0
@@ -50,5 +50,5 @@ class Worker(Protocol):
         output: Mapping[str, Any] | None = None,
     ) -> str:
         """Returns the answer of a model that may use these tools only; with the JSON Schema `output` it is JSON that
-        matches it. Raises what the model raises."""
+        matches it. Raises the model's errors."""
         ...

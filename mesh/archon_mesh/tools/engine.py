@@ -52,7 +52,7 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class _ToolState:
-    """What the engine knows of a tool beyond one call. Computed once, so that a call only reads it."""
+    """The engine's state of a tool beyond one call. Computed once, so that a call only reads it."""
 
     def __init__(self, registration: Registration, timeout: float, clock: Clock) -> None:
         self.name, self.tool = registration.name, registration.tool
@@ -74,7 +74,7 @@ class _ToolState:
 
 @dataclass(slots=True)
 class _Call:
-    """One call, and what is measured of it."""
+    """One call, and its measurements."""
 
     state: _ToolState
     arguments: Mapping[str, Any] | str | None
@@ -378,7 +378,7 @@ def _log_call(call: _Call, seconds: float, outcome: str, metadata: Mapping[str, 
 
 
 def _described(outcome: ToolOutcome, call: _Call) -> ToolOutcome:
-    """Adds to the metadata of the result which tool answered, and what it took."""
+    """Adds to the metadata of the result which tool answered, and its times and attempts."""
     answered = call.alternative or call
     metadata: dict[str, Any] = {
         "tool_name": answered.state.name,

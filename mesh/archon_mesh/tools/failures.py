@@ -1,4 +1,4 @@
-"""What the exception of a tool means: code, reason and kind of the failure, and whether a retry may succeed."""
+"""The meaning of a tool's exception: code, reason and kind of the failure, and whether a retry may succeed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ToolFailure:
 
 
 def failure_of(error: BaseException) -> ToolFailure:
-    """Returns what an exception means, also one of a library: by its type, or by the HTTP status that it carries."""
+    """Returns the meaning of an exception, also one of a library: by its type, or by its HTTP status."""
     if isinstance(error, ArchonError):
         may_pass = error.retry is not RetryAdvice.NEVER
         return ToolFailure(error.code, error.reason, error.kind, may_pass, error.retry_delay)

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 STATE = "agent_state"
 
 MAX_THREADS: Final = 200
-"""Threads of one plain function, of which some may be left from calls that timed out."""
+"""Threads of one plain function, including threads left by calls that timed out."""
 
 
 class FunctionTool(Tool):
@@ -154,7 +154,7 @@ def tool(
 
 
 def _result_schema(function: Callable[..., Any]) -> Mapping[str, Any] | None:
-    """Returns the JSON Schema of what a function says that it returns; None if it does not, or if that is not JSON."""
+    """Returns the JSON Schema of a function's declared result; None if it declares none, or if that is not JSON."""
     try:
         annotation = get_type_hints(function).get("return")
         if annotation is None or any(issubclass(each, (ToolResult, Media)) for each in _classes(annotation)):

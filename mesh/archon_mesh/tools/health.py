@@ -1,4 +1,4 @@
-"""What is known of a tool's calls: how many, how many failed, how long they took, and whether it is slow."""
+"""The record of a tool's calls: how many, how many failed, how long they took, and whether it is slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Media types of what goes into a tool and comes out of it."""
+"""Media types of a tool's input and output."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ MAX_ITEMS: Final = 10_000
 
 
 def to_plain(value: Any) -> Any:
-    """Returns models, dataclasses, enums, sets, times, bytes (as base64 where they are no text) and what a generator
-    yields as plain values, within lists and mappings too. What has no such form stays as it is.
+    """Returns models, dataclasses, enums, sets, times, bytes (as base64 where they are no text) and the values of a
+    generator as plain values, within lists and mappings too. Other values stay as they are.
 
     Raises ResourceExhausted if a generator yields more than MAX_ITEMS values."""
     if type(value) in _AS_THEY_ARE or isinstance(value, (ToolResult, Media)):
@@ -47,7 +47,7 @@ def to_plain(value: Any) -> Any:
 
 
 async def collected(items: AsyncIterator[Any]) -> list[Any]:
-    """Returns what an asynchronous generator yields. Raises ResourceExhausted above MAX_ITEMS."""
+    """Returns the values of an asynchronous generator. Raises ResourceExhausted above MAX_ITEMS."""
     found: list[Any] = []
     async for each in items:
         found.append(each)

@@ -49,7 +49,7 @@ class CallWindow:
 
 
 class EngineQuota:
-    """Calls per minute of all tools. Calls wait in order, those of critical tools before all others."""
+    """Calls per minute of all tools. Calls wait in order, calls of critical tools before all others."""
 
     def __init__(
         self, rate: int, clock: Callable[[], float], sleep: Callable[[float], Awaitable[object]] = asyncio.sleep

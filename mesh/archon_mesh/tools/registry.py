@@ -20,7 +20,7 @@ SEPARATOR: Final = "."
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Registration:
-    """A tool under the name with its namespace; `spec` is what a model client gets."""
+    """A tool under the name with its namespace; `spec` is its description for model clients."""
 
     name: str
     tool: Tool

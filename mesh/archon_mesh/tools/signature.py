@@ -26,8 +26,8 @@ class Signature:
         by a schema."""
         self._tool_name = tool_name
         self._names: dict[str, str] = {}
-        """The names of parameters by those of the model's fields: a model takes no name that begins with `_`, nor one
-        of its own attributes."""
+        """The names of parameters by the names of the model's fields: a model takes no name that begins with `_`, nor
+        one of its own attributes."""
         self._filled: set[str] = set()
         """Parameters whose default is written as a pydantic Field: the function itself does not know the value."""
         self._model = self._made(function, hidden)
@@ -71,7 +71,7 @@ class Signature:
 
 
 def _hints(function: Callable[..., Any], tool_name: str, parameters: Collection[str]) -> dict[str, Any]:
-    """Returns the types of parameters; an annotation of another one may name what exists for type checkers only."""
+    """Returns the types of parameters; an annotation of another one may exist for type checkers only."""
     written = _written(function)
     try:
         return get_type_hints(written, include_extras=True)

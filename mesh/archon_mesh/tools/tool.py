@@ -1,4 +1,4 @@
-"""The base class of tools, and what a tool declares."""
+"""The base class of tools, and the declarations of a tool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_RETRIES: Final = 10
 
 
 class ToolFields(TypedDict, total=False):
-    """What a tool declares, as keyword arguments of `@tool`."""
+    """The declarations of a tool, as keyword arguments of `@tool`."""
 
     version: str
     timeout: float | None

@@ -40,7 +40,7 @@ def approval_question(arguments: Mapping[str, Any]) -> PersonQuestion:
 
 
 def terms_of(arguments: Mapping[str, Any]) -> QuestionTerms:
-    """Returns who may answer, in what time, and what follows if no answer comes."""
+    """Returns the approvers, the timeout, and the policy if no answer comes."""
     return QuestionTerms(
         "",
         tuple(arguments.get("approvers") or ()),
@@ -51,7 +51,7 @@ def terms_of(arguments: Mapping[str, Any]) -> QuestionTerms:
 
 
 def approved(question: PersonQuestion, answer: PersonAnswer) -> str:
-    """Returns the result of an approval: `approved`, or what the person gave instead. Raises ApprovalRejected."""
+    """Returns the result of an approval: `approved`, or the person's modification. Raises ApprovalRejected."""
     if answer.decision is Decision.REJECT:
         raise rejection(question.text, answer)
     return answer.text if answer.decision is Decision.MODIFY else APPROVED

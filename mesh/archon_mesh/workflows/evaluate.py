@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MAX_RENDERED: Final = 1024 * 1024
-"""Characters of what a template gives."""
+"""Characters of a template's result."""
 
 MAX_SHOWN: Final = 60
 """Characters of a text in an error."""
@@ -46,7 +46,7 @@ _TESTS: Final = (
 
 TRUE_TEXTS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_TEXTS: Final = frozenset({"false", "no", "off", "0", "none", ""})
-"""What texts mean in a condition, without blanks around them and in any case."""
+"""The meaning of texts in a condition, without blanks around them and in any case."""
 
 
 def answer(text: str) -> str:
@@ -233,7 +233,7 @@ def _to_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as JSON has it, with lists in place of what is read only once."""
+    """Returns a value as JSON has it, with lists in place of iterators."""
     from jinja2 import Undefined
 
     if isinstance(value, Undefined):
@@ -254,7 +254,7 @@ def _plain(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Returns a value as it stands in a text: nothing for none, JSON for what is no text."""
+    """Returns a value as it stands in a text: nothing for none, JSON for a value that is no text."""
     if isinstance(value, str):
         return value
     plain = _plain(value)

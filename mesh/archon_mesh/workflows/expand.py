@@ -1,7 +1,8 @@
 """Expands a workflow: makes the subtasks that can be known, given the results so far.
 
 A pure function of the workflow, its arguments and the results: called again with more results, it returns the same
-subtasks and further ones. What reads a result that is not there yet is a subtask with `expand`, which depends on it.
+subtasks and further ones. A step that reads a result before it is there is a subtask with `expand`, which depends on
+it.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _BRACE: Final = re.compile(r"[{}]")
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How a step ended: with a result, or with the message of an error. The value of an `exact` step has its type;
-    of any other one it is what a model wrote."""
+    """How a step ended: with a result, or with the message of an error. The value of an `exact` step has its type; of
+    any other one it is a model's text."""
 
     value: Any = None
     error: str | None = None
@@ -53,7 +54,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What is known of a workflow: its subtasks, and the value of its last step, which may be Later."""
+    """The known part of a workflow: its subtasks, and the value of its last step, which may be Later."""
 
     subtasks: tuple[SubTask, ...]
     value: Any
@@ -124,7 +125,7 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """What follows a step: the steps that the next one depends on, the value, and the names that it made known."""
+    """The state after a step: the steps that the next one depends on, the value, and the names that it made known."""
 
     after: tuple[str, ...]
     value: Any = None
@@ -187,7 +188,7 @@ class _Run:
         return self._leaf(scope, step, name, after)
 
     def _place(self, step: StepPart, id_: str, dependencies: tuple[str, ...]) -> _Flow:
-        """A step that reads what is not known yet: the planner is asked for it later."""
+        """A step that reads a value that is not known yet: the planner is asked for it later."""
         place = SubTask(id_, _described(step), "", step.tool or "", dependencies=dependencies, expand=True)
         self._add(replace(place, role=step.role or "", capability=step.capability or ""))
         later = Later((id_,))
@@ -230,7 +231,7 @@ class _Run:
         return replace(self.block(inner, called.steps, after), names={})
 
     def _leaf(self, scope: _Scope, step: StepPart, name: str, after: tuple[str, ...]) -> _Flow:
-        """A step that is executed itself: its first attempt, and what follows attempts that failed."""
+        """A step that is executed itself: its first attempt, and the steps after failed attempts."""
         on_error = step.on_error or ErrorPart()
         goes_on = on_error.then == "continue" or on_error.steps is not None
         first = scope.prefix + name
@@ -304,7 +305,7 @@ def escaped(value: Any) -> Any:
 
 
 def _read_by(step: StepPart) -> Iterator[str]:
-    """Yields the names that a step itself reads, those of the steps within it left out."""
+    """Yields the names that a step itself reads, without the names of the steps within it."""
     for value in (step.task, step.expected_output, step.approve, step.args, step.if_, step.for_each):
         for each in templates_of(value):
             yield from each.names
@@ -336,7 +337,7 @@ def _filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _joined(flows: Sequence[_Flow], otherwise: tuple[str, ...]) -> tuple[str, ...]:
-    """What a step behind several depends on."""
+    """The dependencies of a step behind several."""
     return tuple(dict.fromkeys(id_ for flow in flows for id_ in flow.after)) or otherwise
 
 
@@ -347,7 +348,7 @@ def _collected(values: list[Any]) -> Any:
 
 
 def _described(step: StepPart) -> str:
-    """What is to be done, with its templates: it is not known better yet."""
+    """The work of a step, with its templates: it is not known better yet."""
     if step.kind == "for_each":
         text = f"For each of {step.for_each}"
     elif step.kind == "if":

@@ -35,7 +35,7 @@ class Broken:
 
 
 class WorkflowFolder:
-    """Finds workflows in folders, of which some may not exist. Files are read anew by each call."""
+    """Finds workflows in folders, which may be missing. Files are read anew by each call."""
 
     def __init__(self, *folders: Path | str) -> None:
         try:
@@ -86,7 +86,7 @@ class WorkflowFolder:
             raise NotFound(f"there is no version {version} of the workflow {name}; there are {listed}")
         for path in self._files():
             if path.stem == name or _is_named(path, name):
-                load_workflow(path, self.find)  # raises what is wrong with it
+                load_workflow(path, self.find)  # raises its error
         raise NotFound(f"there is no workflow {name} in {shown}", metadata={"workflow": name})
 
     def _index(self) -> dict[tuple[str, int], Path]:

@@ -36,7 +36,7 @@ _IS: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def value_fault(parameter: ParameterPart, value: Any) -> str:
-    """Returns what is wrong with a value of a parameter, or an empty text."""
+    """Returns the fault of a parameter's value, or an empty text."""
     if not _IS[parameter.type](value):
         return f"must be {_NOUNS[parameter.type]}"
     # By type as well, because True equals 1.

@@ -1,4 +1,4 @@
-"""A workflow as what makes plans: for an agent that executes it in this process."""
+"""A workflow as the maker of plans, for an agent that executes it in this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WorkflowPlanner:
     async def create_plan(
         self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None
     ) -> Task:
-        """Returns what is known of the plan before anything is executed. Raises InvalidArgument."""
+        """Returns the known part of the plan before anything is executed. Raises InvalidArgument."""
         return await self.plan(goal, uuid4().hex, initial_context)
 
     async def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
@@ -49,7 +49,7 @@ class WorkflowPlanner:
         raise FailedPrecondition(f"workflow {self.workflow.reference}: {failure_of(task) or reason}")
 
     async def expand(self, task: Task, places: Sequence[str], available_tools: AvailableTools = ()) -> Task:
-        """Returns the task with what its results have made known. Raises InvalidArgument if a template fails."""
+        """Returns the task with the subtasks made known by its results. Raises InvalidArgument if a template fails."""
         subtasks = await self._subtasks(results_of(task))
         return expanded(task, Task(task.id, task.original_query, task.goal, subtasks), places)
 
@@ -86,7 +86,7 @@ class WorkflowTemplate:
         return json_schema(self.workflow.parameters)
 
     def planner(self, arguments: Mapping[str, Any]) -> WorkflowPlanner:
-        """Returns what makes the plan with these arguments. Raises InvalidArgument."""
+        """Returns the planner for these arguments. Raises InvalidArgument."""
         return WorkflowPlanner(self.workflow, arguments)
 
 

@@ -33,8 +33,8 @@ _WORD: Final = re.compile(r"\W+")
 
 @dataclass(slots=True)
 class Recording:
-    """A recorded workflow. `content` is what its file has; `parameters` says of each parameter where its value stood,
-    for people."""
+    """A recorded workflow. `content` is the content of its file; `parameters` says of each parameter where its value
+    stood, for people."""
 
     content: dict[str, Any]
     parameters: dict[str, str] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class _Writer:
         return "".join(self._pieces(value))
 
     def _pieces(self, value: str) -> Iterator[str]:
-        """The pieces of an argument, with the templates of the plan as those of a workflow."""
+        """The pieces of an argument, with the templates of the plan as templates of a workflow."""
         position, opened = 0, 0
         for match in _TOKEN.finditer(value):
             yield self.text(value[position : match.start()])

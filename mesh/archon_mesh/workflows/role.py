@@ -156,5 +156,5 @@ def _failure(plan: plan_pb2.Plan) -> str:
 
 
 def _to_json(subtask: SubTask) -> dict[str, Any]:
-    """A subtask as a planner replies it, without what is empty."""
+    """A subtask as a planner replies it, without empty fields."""
     return {name: value for name in _FIELDS if (value := getattr(subtask, name))}

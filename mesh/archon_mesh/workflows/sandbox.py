@@ -48,7 +48,7 @@ MAX_REMEMBERED: Final = 16 * 1024 * 1024
 
 _PLAIN: Final = "Template Output TemplateData If Name Const CondExpr Getattr Getitem Compare Operand And Or Not"
 _PLAIN_NODES: Final = frozenset(_PLAIN.split())
-"""What costs no more than the values that it reads; of comparisons and items those with constants."""
+"""Nodes that cost no more than the values that they read; comparisons and items only with constants."""
 
 _OTHERS: Final = "For Tuple List Dict Pair Keyword Filter Test Call Slice Add Sub Mul Div FloorDiv Mod Pow Neg Pos"
 _NODES: Final = _PLAIN_NODES | frozenset(_OTHERS.split())
@@ -91,8 +91,8 @@ class Template:
     is_plain: bool
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """Returns the text. Raises InvalidArgument if a value is missing, or a limit is exceeded; and what
-        LimitedProcesses raises. May block for seconds unless it is plain."""
+        """Returns the text. Raises InvalidArgument if a value is missing, or a limit is exceeded; and the errors of
+        LimitedProcesses. May block for seconds unless it is plain."""
         return str(self._result(None, values))
 
     def value(self, values: Mapping[str, Any]) -> Any:
@@ -199,8 +199,8 @@ def template(source: str) -> Template:
 
 
 def _checked(tree: Any) -> tuple[set[str], bool]:
-    """Returns the names that a template reads, and whether it only reads values. Raises TemplateSyntaxError for what a
-    template may not have."""
+    """Returns the names that a template reads, and whether it only reads values. Raises TemplateSyntaxError for
+    forbidden nodes."""
     from jinja2 import TemplateSyntaxError
 
     names: set[str] = set()

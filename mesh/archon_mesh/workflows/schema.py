@@ -15,14 +15,14 @@ MAX_RETRIES: Final = 10
 """How often a step may be tried again."""
 
 MAX_NESTING: Final = 16
-"""Blocks of steps within each other, those of called workflows included."""
+"""Blocks of steps within each other, including called workflows."""
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=60)]
 VariableName = Annotated[str, Field(pattern=KEY_PATTERN, max_length=60)]
 Text = Annotated[str, Field(min_length=1)]
 
 KINDS: Final = ("tool", "role", "capability", "workflow", "approve", "if", "for_each", "parallel")
-"""The keys of which a step has one. A step with `task` alone is for any role, or thinks."""
+"""Keys; a step has one of them. A step with `task` alone is for any role, or thinks."""
 
 
 class Part(BaseModel):
@@ -37,7 +37,7 @@ class ParameterPart(Part):
     type: Literal["string", "integer", "number", "boolean", "list", "object"] = Field(
         default="string", description="the type of the value"
     )
-    description: str = Field(default="", description="what the value is for")
+    description: str = Field(default="", description="the purpose of the value")
     default: Any = Field(default=None, description="the value if none is given; without it the parameter is required")
     enum: list[Any] | None = Field(default=None, description="the values that are allowed", min_length=1)
 
@@ -48,7 +48,7 @@ class ParameterPart(Part):
 
 
 class ErrorPart(Part):
-    """What happens if a step fails: it is tried again, then `then` or `steps`."""
+    """The handling of a failed step: it is tried again, then `then` or `steps`."""
 
     retry: int = Field(default=0, ge=0, le=MAX_RETRIES, description="how often the step is tried again")
     then: Literal["abort", "continue"] = Field(
@@ -84,17 +84,17 @@ class StepPart(Part):
     approvers: list[Text] | None = Field(default=None, description="who may answer; by default anyone")
     timeout: float | None = Field(default=None, description="seconds for the answer, 0 for no limit; by default 300")
     on_timeout: Literal["abort", "default", "escalate"] | None = Field(
-        default=None, description="what follows without an answer in time; by default abort"
+        default=None, description="the action without an answer in time; by default abort"
     )
     default: Text | None = Field(default=None, description="the answer if none comes in time")
-    task: Text | None = Field(default=None, description="what is to be done")
-    expected_output: str | None = Field(default=None, description="what a good answer is")
+    task: Text | None = Field(default=None, description="the work of the step")
+    expected_output: str | None = Field(default=None, description="a description of a good answer")
     output: dict[str, Any] | None = Field(
         default=None, description="the JSON Schema of the result, which later steps read as a value"
     )
     args: dict[str, Any] | None = Field(default=None, description="the arguments of the tool or workflow")
     save_as: VariableName | None = Field(default=None, description="the name under which later steps read the result")
-    on_error: ErrorPart | None = Field(default=None, description="what happens if the step fails; by default abort")
+    on_error: ErrorPart | None = Field(default=None, description="the handling of a failure; by default abort")
     if_: Any = Field(default=None, alias="if", description="a condition")
     then: list[StepPart] | None = Field(default=None, description="the steps if the condition is true")
     else_: list[StepPart] | None = Field(default=None, alias="else", description="the steps if it is not")
@@ -149,7 +149,7 @@ class WorkflowFile(Part):
 
     name: Name = Field(description="the workflow's name")
     version: int = Field(default=1, ge=1, le=999_999_999, description="its version; the highest is run by default")
-    description: str = Field(default="", description="what it is for; planners choose workflows by it")
+    description: str = Field(default="", description="its purpose; planners choose workflows by it")
     parameters: dict[VariableName, ParameterPart] = Field(default_factory=dict, description="its parameters by name")
     steps: list[StepPart] = Field(description="the steps, executed one after the other", min_length=1)
 

@@ -19,7 +19,7 @@ SEPARATOR: Final = "@"
 @dataclass(frozen=True, slots=True)
 class Workflow:
     """A workflow that was checked. `calls` has the workflows that its steps name, by the text with which they do, and
-    `content` what the file has. `source` is the file; None for one that was read from a run."""
+    `content` the file's content. `source` is the file; None for one that was read from a run."""
 
     name: str
     version: int
@@ -57,7 +57,7 @@ class Workflow:
 
     @classmethod
     def from_json_value(cls, value: Any) -> Workflow:
-        """Returns what `to_json_value` was called on. Raises InvalidArgument if it is something else."""
+        """Returns the workflow of a value from `to_json_value`. Raises InvalidArgument if it is something else."""
         try:
             content = value["content"]
             calls = {name: cls.from_json_value(called) for name, called in value["calls"].items()}

@@ -46,9 +46,9 @@ class BackgroundLoop:
     """Runs `body` in a task of its own until it returns or the loop is closed.
 
     If `body` raises, it is called again after a delay: `backoff_min` seconds, doubled with each failure in a row up to
-    `backoff_max`, of which a random part of up to a half is left out. A failure is in a row with the one before unless
-    `body` called `report_progress` or ran longer than `backoff_max` in between. Exceptions of the `expected` types are
-    logged as one line, the first in a row as a warning; any other is logged with its stack.
+    `backoff_max`, minus a random part of up to a half. A failure is in a row with the one before unless `body` called
+    `report_progress` or ran longer than `backoff_max` in between. Exceptions of the `expected` types are logged as one
+    line, the first in a row as a warning; any other is logged with its stack.
     """
 
     def __init__(

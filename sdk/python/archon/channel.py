@@ -23,7 +23,7 @@ MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 `archon.wire.MAX_CHECKED_BYTES`, which is refused with a typed error."""
 
 MAX_AGENT_BYTES: Final = 64 * 1024 * 1024
-"""The largest message that is taken from an agent: what is larger than a frame may be fails its task alone."""
+"""The largest message that is taken from an agent: one above the limit of a frame fails its task alone."""
 
 Option = tuple[str, int | str]
 

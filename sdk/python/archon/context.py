@@ -18,7 +18,7 @@ DEFAULT_TENANT = "default"
 class CallContext:
     """The call being served. `deadline` is in seconds on the monotonic clock of this process, or None.
 
-    `run_id`, `task_id`, `attempt` and `role` are those of the attempt that an agent works on; empty and 0 otherwise.
+    `run_id`, `task_id`, `attempt` and `role` belong to the attempt that an agent works on; empty and 0 otherwise.
     """
 
     deadline: float | None = None
@@ -46,7 +46,7 @@ def current() -> CallContext:
 
 
 def trace() -> tuple[str, str]:
-    """The W3C `traceparent` and `tracestate` of calls made now: those of the current OpenTelemetry span, or else of the
+    """The W3C `traceparent` and `tracestate` of calls made now: from the current OpenTelemetry span, or else from the
     call being served; empty texts if there is neither."""
     span_context = _current_span_context()
     if span_context is not None and span_context.is_valid:
@@ -64,7 +64,7 @@ def _current_span_context() -> Any:
 
 
 def timeout(default: float) -> float:
-    """The timeout of a call made now: `default` seconds, or what the call being served has left if that is less."""
+    """The timeout of a call made now: `default` seconds, or the rest of the call being served if that is less."""
     left = current().remaining()
     return default if left is None else min(default, left)
 

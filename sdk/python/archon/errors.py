@@ -79,7 +79,7 @@ class ArchonError(Exception):
     (google.rpc.ErrorInfo.reason); `metadata` names the objects involved; `retry_delay` is the seconds to wait before
     trying again, or None if there is no advice; `causes` are the errors that led to this one, outermost first.
 
-    `kind` is the name of a kind in `archon.failure_kinds`, `severity` and `retry` are those of the kind unless they are
+    `kind` is the name of a kind in `archon.failure_kinds`, `severity` and `retry` follow from the kind unless they are
     given. `failure_class` is the class of the kind, or the one that a peer sent with a kind unknown to this version.
     """
 
@@ -257,7 +257,7 @@ class IterationLimit(ResourceExhausted):
 
     @property
     def partial_answer(self) -> str:
-        """What the agent had found; empty if it had found nothing."""
+        """The agent's findings; empty if there are none."""
         return self.metadata.get("partial_answer", "")
 
 
@@ -322,7 +322,7 @@ class PlanFailed(FailedPrecondition):
 
 
 class ResultRefused(FailedPrecondition):
-    """The result of a step is not what its plan expects; `field_violations` says why."""
+    """The result of a step does not match its plan; `field_violations` says why."""
 
     default_reason = "RESULT_REFUSED"
 
@@ -347,8 +347,8 @@ class OutputMismatch(FailedPrecondition):
 
 
 class ApprovalRejected(FailedPrecondition):
-    """A person rejected what a rule or a tool had them asked about. `metadata["rule"]` and `metadata["identity"]` say
-    which rule, and who."""
+    """A person rejected an approval that a rule or a tool asked for. `metadata["rule"]` and `metadata["identity"]` name
+    the rule and the person."""
 
     default_reason = "APPROVAL_REJECTED"
 

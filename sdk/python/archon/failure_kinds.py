@@ -106,7 +106,7 @@ CATALOGUE: Final = {
         FailureKind("input.timeout", _MEDIUM, _NEVER),
     )
 }
-"""All kinds by name, in the order of docs/failures.md, which says how each is noticed and what is done about it."""
+"""All kinds by name, in the order of docs/failures.md, which says how each is noticed and handled."""
 
 OUT_OF_MEMORY: Final = "infrastructure.out_of_memory"
 STORAGE: Final = "infrastructure.storage"

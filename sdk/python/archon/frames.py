@@ -36,7 +36,7 @@ FEATURES: Final = (
     "update_memory",
     "input",
 )
-"""What both ends can do beyond the smallest member."""
+"""The features of both ends that the smallest member lacks."""
 
 MAX_FRAMES: Final = 10_000
 """Frames of a message. More of them would hold up the other streams of the process."""
@@ -94,7 +94,7 @@ def orchestrator_content(arm: str, message: Message) -> bytes:
 
 
 class Verdict(Enum):
-    """What to do with a frame that came in."""
+    """The action for a received frame."""
 
     APPLY = "apply"
     DUPLICATE = "duplicate"

@@ -17,7 +17,7 @@ _MAX_SHOWN: Final = 80
 
 
 def role_fault(name: str) -> str:
-    """Returns what is wrong with the name of a role; empty if nothing is."""
+    """Returns the fault of a role's name; empty if it is valid."""
     if ROLE.fullmatch(name):
         return ""
     similar = suggested_role(name)
@@ -29,7 +29,7 @@ def role_fault(name: str) -> str:
 
 
 def capability_fault(name: str) -> str:
-    """Returns what is wrong with the id of a capability; empty if nothing is."""
+    """Returns the fault of a capability's id; empty if it is valid."""
     if CAPABILITY.fullmatch(name):
         return ""
     return (
@@ -39,7 +39,7 @@ def capability_fault(name: str) -> str:
 
 
 def version_fault(version: str) -> str:
-    """Returns what is wrong with the version of a role; empty if nothing is."""
+    """Returns the fault of a role's version; empty if it is valid."""
     if VERSION.fullmatch(version):
         return ""
     return f"invalid version {version[:_MAX_SHOWN]!r}: use dotted numbers, such as 1.2.0"

@@ -22,7 +22,7 @@ _LONGEST: Final = 100
 
 
 def socket_of(port: int) -> Path | None:
-    """Returns the socket of the server with this port; None if there are to be no sockets, or its path is too long."""
+    """Returns the socket of the server with this port; None if sockets are not wanted, or its path is too long."""
     folder = os.environ.get(FOLDER, "")
     if not folder:
         return None

@@ -1,4 +1,4 @@
-"""Whether a process has room in memory: what its control group uses, against the limit of the group."""
+"""Whether a process has room in memory: the use of its control group, against the limit of the group."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class MemoryRoom:
         self._short_until = self._monotonic() + SHORTAGE
 
     def check(self, subject: str) -> None:
-        """Raises ResourceExhausted, of the kind `infrastructure.out_of_memory`, if memory is short. `subject` names
-        what refuses, such as "the orchestrator"."""
+        """Raises ResourceExhausted, of the kind `infrastructure.out_of_memory`, if memory is short. `subject` names the
+        refusing part, such as "the orchestrator"."""
         if self.short:
             raise ResourceExhausted(f"{subject} is short of memory", kind=OUT_OF_MEMORY, retry_delay=1.0)
 

@@ -1,4 +1,4 @@
-"""The id of the mesh to which a process belongs (`ARCHON_MESH`, set by `archon up` for what it starts).
+"""The id of the mesh to which a process belongs (`ARCHON_MESH`, set by `archon up` for its processes).
 
 Two meshes on one machine use the same default ports: after a restart, the address of one may lead to the other.
 Registrations, watches of the registry and sessions carry the id as metadata; a server refuses another one than its own.

@@ -165,7 +165,7 @@ def _checked_validator(schema: dict[str, Any], references: _References) -> Any:
 
 
 def _assertions(schema: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the references and patterns of a schema, but not those of schemas with an `$id` of their own."""
+    """Yields the references and patterns of a schema, but not of schemas with an `$id` of their own."""
     if isinstance(schema, list):
         for each in schema:
             yield from _assertions(each)

@@ -53,7 +53,7 @@ def fault_of(path: Path) -> str:
 
 
 def faults_within(folder: Path) -> Iterator[str]:
-    """Yields what in a folder leads elsewhere or belongs to another user, such as "it contains the link state.json"."""
+    """Yields the links in a folder, and entries of another user, such as "it contains the link state.json"."""
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             entry = os.lstat(path := Path(parent, name))

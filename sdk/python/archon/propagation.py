@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class PropagationPolicy(StrEnum):
-    """The kind of content of an item, and what an edge lets through. Each level includes those listed before it."""
+    """The kind of an item's content, and the widest that an edge lets through. Each includes the levels before it."""
 
     FINAL_RESPONSE_ONLY = "final_response_only"
     TOOL_RESULTS = "tool_results"

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def _client_is_there(record: logging.LogRecord) -> bool:
-    """Drops what gRPC logs, with a stack, if a client goes away while a message is written to it: no fault of ours."""
+    """Drops gRPC's log record with a stack if a client goes away while a message is written to it: no fault of ours."""
     error = record.exc_info[1] if record.exc_info else None
     return type(error).__name__ != "ExecuteBatchError"
 
@@ -142,7 +142,7 @@ def announce(ready_file: Path | None, address: str) -> None:
 
 
 def withdraw(ready_file: Path | None) -> None:
-    """Removes the ready file, if there is one: the process serves no more, and only exports what is left."""
+    """Removes the ready file, if there is one: the process serves no more, and only exports the remaining telemetry."""
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
 

@@ -31,13 +31,13 @@ REASON_KEY: Final = "archon.dev/reason"
 """The metadata key of a reason that is not in the contract."""
 
 KIND_KEY: Final = "archon.dev/kind"
-"""The metadata key of a kind that is not that of the reason, in an RPC's ErrorInfo."""
+"""The metadata key of a kind that differs from the reason's, in an RPC's ErrorInfo."""
 
 MAX_CAUSES: Final = 16
 """Causes of a failure; further ones are left out."""
 
 _TOO_LARGE: Final = re.compile(r"(larger than max|exceeds maximum size)\b")
-"""What gRPC's libraries say of a message above the limit of a channel or server: they send no details."""
+"""The texts of gRPC's libraries about a message above the limit of a channel or server: they send no details."""
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ Outcome = tuple[object, BaseException | None]
 
 
 def on_thread(function: Callable[[], object], name: str) -> asyncio.Future[Outcome]:
-    """Runs a function with the caller's context variables; the future's result is what it returned and what it raised.
+    """Runs a function with the caller's context variables; the future's result is its return value and its error.
 
     Each call has a daemon thread of its own, not one of a pool: a function that never ends must delay neither other
     functions nor the end of the process. Cancelling the future does not stop the function."""

@@ -113,7 +113,7 @@ def _media_type(part: common_pb2.Part) -> str:
 
 
 def described(parts: Iterable[common_pb2.Part]) -> str:
-    """What `text_of` returns, with a label in the place of each file, such as `[a.png, image/png, 1,234 bytes]`."""
+    """The text of `text_of`, with a label in the place of each file, such as `[a.png, image/png, 1,234 bytes]`."""
     pieces = (part.text or part.data_json if is_text(part) else _label(part) for part in parts)
     return "\n\n".join(filter(None, pieces))
 

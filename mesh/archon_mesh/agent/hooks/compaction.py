@@ -144,7 +144,7 @@ class ContextCompactionMiddleware(Middleware):
         agent.history.replace_all(await self._compacted(list(agent.history), agent, 0))
 
     async def _compacted(self, messages: list[ChatMessage], agent: RunningAgent, tokens: int) -> list[ChatMessage]:
-        """`tokens` are those of the request, 0 to shorten the history as far as the strategy can."""
+        """`tokens` is the size of the request, 0 to shorten the history as far as the strategy can."""
         model = agent.model
         compacted = await self._apply_strategy(messages, agent, tokens)
         if problem := broken_pairing(compacted):

@@ -1,4 +1,4 @@
-"""What a hook sees of the run, and the model request that hooks may change."""
+"""A hook's view of the run, and the model request that hooks may change."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from archon_mesh.tools.result import ToolResult
 class ModelTry:
     """One try of a model call. `started` is in seconds since the Unix epoch, `seconds` its duration.
 
-    A try that succeeded has a reply; one that failed has an error, and in `text` what the model had streamed by then.
-    `usage` is that of the reply, or an estimate if the model had begun to reply; None if it had not. `exchanges` are
-    what a client that rewrites requests has in fact sent and received; the last one has ended as the try.
+    A try that succeeded has a reply; one that failed has an error, and in `text` the part that was streamed. `usage` is
+    the reply's, or an estimate if the model had begun to reply; None if it had not. `exchanges` are the requests and
+    replies of a client that rewrites requests; the last one has ended as the try.
     """
 
     model: str
@@ -40,9 +40,9 @@ class ModelTry:
 class ModelParams:
     """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
 
-    `timeout`, `idle_timeout` and `first_token_timeout` are those of the request. `retries` is how often the call is
-    made again after an error that may pass. `is_json` and `output_schema` are those of the request. `tries` are
-    the tries that were made, in order.
+    `timeout`, `idle_timeout` and `first_token_timeout` are as in the request. `retries` is how often the call is made
+    again after an error that may pass. `is_json` and `output_schema` are as in the request. `tries` are the tries that
+    were made, in order.
     """
 
     messages: list[ChatMessage]

@@ -1,4 +1,4 @@
-"""Middlewares that limit what an agent may spend and which tools it may call."""
+"""Middlewares that limit an agent's spending and the tools that it may call."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class BudgetMiddleware(Middleware):
     """Limits the tokens (input and output), the model calls and the cost of a whole run, and the time of its agent.
 
     Sub-agents that have a middleware of this class share the budget, but for the time: each has its own. A call that
-    might exceed the budget raises BudgetExhausted before it is made; the end of the time stops what is in progress. In
-    the mesh the time is that of an attempt, which the wait for a person ends.
+    might exceed the budget raises BudgetExhausted before it is made; the end of the time stops the work in progress. In
+    the mesh the time counts per attempt, which the wait for a person ends.
     """
 
     def __init__(

@@ -96,7 +96,7 @@ class Middleware:
         """
 
     async def close(self) -> None:
-        """Releases what the middleware has opened, when its agent is closed. It can be used again. Idempotent."""
+        """Releases the middleware's resources, when its agent is closed. It can be used again. Idempotent."""
 
 
 @dataclass(frozen=True, slots=True)

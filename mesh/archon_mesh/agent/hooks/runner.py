@@ -1,4 +1,4 @@
-"""Runs the registered hooks in order and checks what they return."""
+"""Runs the registered hooks in order and checks their results."""
 
 from __future__ import annotations
 

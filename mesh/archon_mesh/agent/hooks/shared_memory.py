@@ -22,8 +22,8 @@ class SharedMemoryMiddleware(Middleware):
     If an edge to another agent has the policy `tool_results`, it also publishes the results of the run's tool calls,
     and if one has `full_history`, its history, each together with the answer as an item of that policy.
 
-    `graph` is a SharedMemoryGraph or a client with the same methods, awaited. The answers are those of the direct
-    predecessors, or with `all_ancestors` those of all ancestors, both in dependency order.
+    `graph` is a SharedMemoryGraph or a client with the same methods, awaited. The answers come from the direct
+    predecessors, or with `all_ancestors` from all ancestors, both in dependency order.
     """
 
     def __init__(self, graph: Any, agent_id: str, *, all_ancestors: bool = False) -> None:
@@ -106,7 +106,7 @@ class AwarenessMiddleware(Middleware):
 
 
 def wider_items(hook: HookContext, policies: Collection[PropagationPolicy]) -> Iterator[tuple[PropagationPolicy, str]]:
-    """Yields what these policies let through beyond the answer at the end of a run, the narrower policy first."""
+    """Yields the items beside the answer that these policies let through after a run, the narrower policy first."""
     history = hook.state.history
     results = tool_results([message for message in history if message.run_id == hook.state.run_id])
     if results and PropagationPolicy.TOOL_RESULTS in policies:

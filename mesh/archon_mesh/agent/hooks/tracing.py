@@ -38,7 +38,7 @@ class TracingMiddleware(Middleware):
     span propagate it, to the memory service and to remote agents.
 
     With `content`, messages, arguments and results are recorded as attributes; they may be secret, and large. None
-    does what the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says.
+    leaves it to the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT.
     """
 
     inherited = True
@@ -67,7 +67,7 @@ class TracingMiddleware(Middleware):
             names.TASK_ID: context.current().task_id,
         }
         served = spans.task_span()
-        if served is not None and trace.get_current_span() is served:  # the span of the task is that of its agent
+        if served is not None and trace.get_current_span() is served:  # the task's span is its agent's
             served.set_attributes(_present(attributes))
             return await self._query(served, state, message, call)
         with self._span(f"{names.INVOKE_AGENT} {state.agent_name}", SpanKind.INTERNAL, attributes) as span:

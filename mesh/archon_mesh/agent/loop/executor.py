@@ -61,7 +61,7 @@ async def run_loop(
 
     `resume_from` are the messages that an earlier attempt at the same query produced; the tool calls of the last one
     are not executed yet, and the loop continues with them. A typed answer is returned as JSON. Raises IterationLimit,
-    ModelRefused, OutputMismatch, what the model raises, and the errors of hooks that fail the run.
+    ModelRefused, OutputMismatch, the model's errors, and the errors of hooks that fail the run.
     """
     outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
     if outcome.decision is HookDecision.STOP:
@@ -211,8 +211,8 @@ class _Loop:
         return message if is_new else whole
 
     def _without_cut_call(self, message: ChatMessage) -> ChatMessage:
-        """Returns a reply that was cut without its last call, which may not be whole: what there is of its arguments
-        may be valid, and mean something else. Raises ReplyCut if the model's calls are cut again and again."""
+        """Returns a reply that was cut without its last call, which may not be whole: a part of its arguments may be
+        valid, and mean something else. Raises ReplyCut if the model's calls are cut again and again."""
         self._cut_calls += 1
         if self._cut_calls > MAX_CUT:
             raise ReplyCut(
@@ -268,7 +268,7 @@ class _Loop:
         self._note = repair_note(mismatch.field_violations)
 
     def _found(self, text: str = "") -> dict[str, str]:
-        """Metadata of an error that ends the run: the text, or else what the agent has found so far."""
+        """Metadata of an error that ends the run: the text, or else the agent's findings so far."""
         return {"partial_answer": (text.strip() or _partial_answer(self._state.history))[-MAX_PARTIAL_ANSWER:]}
 
     def _no_answer(self) -> IterationLimit:
@@ -281,7 +281,7 @@ class _Loop:
 
 
 def repair_note(violations: Sequence[FieldViolation]) -> str:
-    """Returns what tells a model how its answer does not match."""
+    """Returns a message that tells a model how its answer does not match."""
     lines = [f"- {violation.field}: {violation.description}" for violation in violations]
     return "\n".join([f"{MISMATCH}:", *lines, CORRECT_IT])
 
@@ -294,7 +294,7 @@ async def wait_until_resumed(state: AgentState) -> None:
 
 
 async def is_goal_reached(state: AgentState, answer: str | None) -> Verdict:
-    """Returns what the goal check says of an answer, or of the state without one; True if there is no check."""
+    """Returns the verdict of the goal check on an answer, or of the state without one; True if there is no check."""
     check = state.agent.goal_check
     return True if check is None else cast(Verdict, await maybe_await(check(state, answer)))
 

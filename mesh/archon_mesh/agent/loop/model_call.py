@@ -52,7 +52,7 @@ class ModelCaller:
         self._hooks = hooks
 
     async def call(self, params: ModelParams) -> ModelTurn:
-        """Calls the model. Raises what the model raises, HookError, and the errors of hooks that fail the run."""
+        """Calls the model. Raises the model's errors, HookError, and the errors of hooks that fail the run."""
         state, hooks = self._state, self._hooks
         if HookEvent.BEFORE_MODEL in hooks:
             outcome = await hooks.run(HookContext(HookEvent.BEFORE_MODEL, state.agent, state, params=params))
@@ -101,7 +101,7 @@ class ModelCaller:
         return await self._noted(model, params)
 
     async def _noted(self, model: ModelClient, params: ModelParams) -> ModelReply:
-        """Calls the model once, and adds the try to those of the call."""
+        """Calls the model once, and adds the try to the call's tries."""
         request, text, written = params.request(), list[str](), list[str]()
         started, started_monotonic = time.time(), time.monotonic()
         exchanges: list[Exchange] = []
@@ -186,7 +186,7 @@ class ModelCaller:
 def _usage_of_failed(
     model: ModelClient, request: ModelRequest, written: str, exchanges: list[Exchange]
 ) -> Usage | None:
-    """Estimates the usage of a try that failed: of the exchange that broke off, and with it what the others took."""
+    """Estimates the usage of a try that failed: of the exchange that broke off, plus the usage of the others."""
     if not exchanges:
         return usage_of_failed(model, request, written)
     last = exchanges[-1]

@@ -10,8 +10,8 @@ from archon_mesh.llm.base import ToolSpec
 
 
 def build_params(state: AgentState, *, is_last: bool, note: str = "") -> ModelParams:
-    """Returns the system prompt, what asks for a typed answer, the history, a note if there is one, and the tools that
-    the policy permits.
+    """Returns the system prompt, the request for a typed answer, the history, a note if there is one, and the tools
+    that the policy permits.
 
     In the last of several iterations the model gets no tools, and is asked for its final answer.
     """

@@ -1,4 +1,4 @@
-"""What the loop tells the model beside the history: texts that are part of one request only."""
+"""The loop's notes to the model beside the history: texts that are part of one request only."""
 
 from __future__ import annotations
 

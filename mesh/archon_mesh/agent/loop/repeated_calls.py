@@ -25,7 +25,7 @@ class RepeatedCall(FailedPrecondition):
 
 
 def key_of(tool_name: str, arguments: Mapping[str, Any]) -> CallKey:
-    """Returns what makes two calls the same."""
+    """Returns a key that equal calls share."""
     return tool_name, json.dumps(arguments, sort_keys=True, default=str)
 
 

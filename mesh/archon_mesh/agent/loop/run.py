@@ -156,8 +156,8 @@ async def _run(
 
 
 def _inherited_middlewares(state: AgentState) -> list[Middleware]:
-    """Returns the inherited middlewares of the calling agents, nearest caller first, one per class, and what holds
-    their rules."""
+    """Returns the inherited middlewares of the calling agents, nearest caller first, one per class, and the one that
+    holds their rules."""
     if state.parent is None:
         return []
     classes = {type(item) for item in state.agent.registered}

@@ -38,7 +38,7 @@ class _CallOutcome:
     """The answer with which a hook ended the run."""
 
     key: CallKey | None = None
-    """What was called; None if no tool was."""
+    """The call; None if no tool was called."""
 
     error: BaseException | None = None
     """The exception behind the result, if the tool raised one."""
@@ -54,7 +54,7 @@ class ToolCaller:
 
     async def run(self, calls: Sequence[ToolCall], *, resumed: bool = False) -> str | None:
         """Executes the calls and appends one message per call to the history, in the order of the calls. Calls that are
-        `resumed` are those of an earlier attempt: the ones that had ended there are not executed again.
+        `resumed` come from an earlier attempt: the ones that had ended there are not executed again.
 
         Returns the run's answer if a hook ended the run or a tool of `exit_on_success` succeeded. If this method is
         cancelled or fails, unfinished calls are cancelled, and the history says so. Raises QuestionAsked, with the
@@ -202,7 +202,7 @@ class ToolCaller:
 
 
 def _fingerprint(result: ToolResult) -> str:
-    """Returns what equal results have in common: two images of one size have the same text."""
+    """Returns a key that equal results share: two images of one size have the same text."""
     return "\0".join([result.text, *(file.digest for file in files_of(result.content))])
 
 

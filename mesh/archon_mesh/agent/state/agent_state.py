@@ -44,10 +44,10 @@ class AgentState:
     thread_id: str = ""
     """The session id, under AG-UI's name for it."""
     output: TypedOutput | None = field(default=None, repr=False, compare=False)
-    """What the answer has to be; None for any text."""
+    """The type of the answer; None for any text."""
 
     def lineage(self) -> Iterator[AgentState]:
-        """Yields this state and those of all callers, innermost first."""
+        """Yields this state and the callers' states, innermost first."""
         state: AgentState | None = self
         while state is not None:
             yield state

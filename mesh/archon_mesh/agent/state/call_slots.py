@@ -48,7 +48,7 @@ class CallSlots:
     """At most `limit` calls at a time in each event loop; others wait in the order of their arrival.
 
     A call holds its slot while it makes further calls. A wait that only calls could end that wait for it themselves is
-    refused, whatever chain of agents leads there. `name` says in the error what is in use.
+    refused, whatever chain of agents leads there. `name` names the resource in the error.
     """
 
     def __init__(self, name: str, limit: int = 1) -> None:

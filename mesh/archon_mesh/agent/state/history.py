@@ -107,7 +107,7 @@ class HistoryList(list[ChatMessage]):
         self.agent_name = agent_name or self.agent_name
 
     def flush(self) -> Awaitable[None]:
-        """Starts to save all changes. Await the result to return when they are saved; it raises what saving raises.
+        """Starts to save all changes. Await the result to return when they are saved; it raises the errors of saving.
 
         If the result is not awaited, changes that cannot be saved stay pending, and the end of the run saves them or
         raises. Where no event loop runs, such as in a tool that is a plain function, the loop of the run saves them.

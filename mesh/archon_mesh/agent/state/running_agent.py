@@ -18,7 +18,7 @@ from archon_mesh.tools.tool import Tool
 
 
 class Phase(StrEnum):
-    """What an agent is doing; THINKING, ACTING and OBSERVING are the steps of its loop."""
+    """An agent's phase; THINKING, ACTING and OBSERVING are the steps of its loop."""
 
     IDLE = "idle"
     PLANNING = "planning"
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 
 class RunningAgent(Protocol):
-    """What hooks, tools and the loop may use of an agent; `Agent` implements it."""
+    """The part of an agent that hooks, tools and the loop may use; `Agent` implements it."""
 
     name: str
     identity: object
@@ -87,7 +87,7 @@ class RunningAgent(Protocol):
 
     @property
     def phase(self) -> Phase:
-        """What the agent is doing now."""
+        """The agent's current phase."""
         ...
 
     @property

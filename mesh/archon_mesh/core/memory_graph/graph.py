@@ -24,9 +24,9 @@ def _system_clock() -> float:
 class SharedMemoryGraph:
     """Roles, their dependencies, and the last item of each role, policy and task. Thread-safe.
 
-    Of each role an edge delivers the newest item that its policy lets through: what a role publishes for wider edges
-    does not hide its last final answer from the others. Items of different tasks of a role stay side by side, and do
-    not share metadata.
+    Of each role an edge delivers the newest item that its policy lets through: an item that a role publishes for wider
+    edges does not hide its last final answer from the others. Items of different tasks of a role stay side by side, and
+    do not share metadata.
 
     `clock` returns seconds since the Unix epoch; it sets the timestamps of items and decides which have expired.
     """

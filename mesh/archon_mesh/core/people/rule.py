@@ -40,7 +40,7 @@ class Condition:
 
     `role`, `tool`, `tenant` and `step` are patterns, as in a shell. `confidence_below` is compared with the confidence
     of the planner in the least certain step of a plan, `severity_at_least` with a failure's severity. `cost_above` is
-    in US dollars: of a plan the planner's estimate, else what the attempt has spent.
+    in US dollars: of a plan the planner's estimate, else the attempt's spending.
     """
 
     role: str = ""
@@ -57,8 +57,8 @@ ANY: Final = Condition()
 
 @value
 class Situation:
-    """What a rule is matched with. `cost` is in US dollars; `marked` says that a tool is dangerous, or that a step is a
-    checkpoint of its plan."""
+    """The values that a rule is matched with. `cost` is in US dollars; `marked` says that a tool is dangerous, or that
+    a step is a checkpoint of its plan."""
 
     trigger: Trigger
     role: str = ""
@@ -77,8 +77,8 @@ class InterceptionRule:
 
     Of several rules that match, the one with the highest `priority` asks, of equals the first. A rule for tools without
     `condition.tool` applies to dangerous tools; a rule for checkpoints without `condition.step` and `condition.role` to
-    the steps that their plan marks. `timeout` is in seconds, for each approver if the policy is to escalate. `message`
-    is the text of the question; by default it is made of what waits.
+    the steps that their plan marks. `timeout` is in seconds, for each approver under an escalating policy. `message` is
+    the text of the question; by default it describes the subject.
 
     Raises InvalidArgument if a field is out of range or has no meaning for the trigger.
     """
@@ -130,7 +130,7 @@ class InterceptionRule:
         return condition.cost_above is None or situation.cost > condition.cost_above
 
     def _is_meant(self, situation: Situation) -> bool:
-        """Whether the rule names what waits, or needs no name because it is marked."""
+        """Whether the rule names the subject, or needs no name because it is marked."""
         if self.trigger is Trigger.TOOL:
             return bool(self.condition.tool) or situation.marked
         if self.trigger is Trigger.CHECKPOINT:

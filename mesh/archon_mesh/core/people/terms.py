@@ -1,4 +1,4 @@
-"""What a question to a person is about, who may answer it, in what time, and what follows if no answer comes."""
+"""The terms of a question to a person: its subject, its approvers, its timeout, and the policy if no answer comes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REJECT: Final = "reject"
 
 
 class QuestionKind(IntEnum):
-    """What a question expects, with the numbers of the contract's QuestionKind."""
+    """The kind of answer that a question expects, with the numbers of the contract's QuestionKind."""
 
     UNSPECIFIED = 0
     INPUT = 1
@@ -40,7 +40,7 @@ class Decision(IntEnum):
 
 
 class TimeoutPolicy(IntEnum):
-    """What follows if no answer comes in time, with the numbers of the contract's TimeoutPolicy."""
+    """The policy if no answer comes in time, with the numbers of the contract's TimeoutPolicy."""
 
     UNSPECIFIED = 0
     ABORT = 1
@@ -73,9 +73,9 @@ class Trigger(IntEnum):
 
 @value
 class QuestionTerms:
-    """Who may answer (`approvers` are identities; empty: any), within `timeout` seconds (0: no limit), and what follows
+    """Who may answer (`approvers` are identities; empty: any), within `timeout` seconds (0: no limit), and the policy
     if no answer comes. `default` is `approve`, `reject` or the text of an answer. `rule` is the name of the rule that
-    has the question asked, and `trigger` its trigger; empty and 0 if an agent asks by itself."""
+    causes the question, and `trigger` its trigger; empty and 0 if an agent asks by itself."""
 
     rule: str = ""
     approvers: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class QuestionTerms:
         return self.approvers[: level + 1]
 
     def policy_after(self, level: int) -> TimeoutPolicy:
-        """Returns what follows when the time of the approver `level`, from 0, has passed."""
+        """Returns the policy for when the time of the approver `level`, from 0, has passed."""
         if self.on_timeout != TimeoutPolicy.ESCALATE:
             return TimeoutPolicy.DEFAULT if self.on_timeout == TimeoutPolicy.DEFAULT else TimeoutPolicy.ABORT
         if level + 1 < len(self.approvers):
@@ -104,7 +104,7 @@ NO_TERMS: Final = QuestionTerms()
 
 @value
 class DefaultAnswer:
-    """The content of a default answer, where that of a person is a message of the contract."""
+    """The content of a default answer, where a person's is a message of the contract."""
 
     input_id: str
     text: str
@@ -120,7 +120,7 @@ def decision_of(text: str) -> Decision:
 
 
 def terms_mistakes(terms: QuestionTerms) -> list[tuple[str, str]]:
-    """Returns what is wrong with terms, each mistake with its field."""
+    """Returns the mistakes in terms, each with its field."""
     mistakes = []
     if not 0 <= terms.timeout <= MAX_TIMEOUT:
         mistakes.append(("timeout", f"must be 0 to {MAX_TIMEOUT:,.0f} seconds"))

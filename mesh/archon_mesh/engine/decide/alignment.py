@@ -16,8 +16,8 @@ _STOPPED = Failure("CANCELLED", "CANCELLED", "the plan that was to be checked is
 
 
 def is_check_due(run: RunState, completed: Task | None) -> bool:
-    """Tells whether the planner is to be asked about the plan, now that a step has `completed`, or, with None, that the
-    check before has ended. It is if it has nothing else to do, and another plan could still change what is done."""
+    """Tells whether the planner must be asked about the plan, now that a step has `completed`, or, with None, that the
+    check before has ended. It is if it has nothing else to do, and another plan could still change the work."""
     plan, submission = run.plan, run.submission
     if plan is None or submission is None or not submission.check_alignment:
         return False

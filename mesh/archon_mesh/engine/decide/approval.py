@@ -1,4 +1,5 @@
-"""Decides about approvals: which result waits for a person because of a rule, and what follows from the decision."""
+"""Decides about approvals: which result waits for a person because of a rule, and the events that follow the
+decision."""
 
 from __future__ import annotations
 
@@ -124,7 +125,7 @@ def _text(
 
 
 def modified_by_plan(run: RunState, task: Task) -> bool:
-    """Returns whether a modification of what waits is a plan: a plan waits, or the planner's failure to make one."""
+    """Returns whether a modification of the held result is a plan: it is a plan, or the failure to make one."""
     return task.held is not None and _makes_plan(run, task)
 
 
@@ -148,8 +149,8 @@ def modification_refusal(run: RunState, task: Task, plan: Plan | None) -> Failur
 def decided(
     run: RunState, task: Task, before: Sequence[ev.Event], given: ev.InputGiven, plan: Plan | None, result: Payload
 ) -> list[ev.Event]:
-    """Returns the events `before`, the answer, and what follows from it. `plan` or `result` replaces what waits, if the
-    decision is to modify."""
+    """Returns the events `before`, the answer, and the events that follow from it. `plan` or `result` replaces the held
+    result, if the decision is to modify."""
     held, events = task.held, [*before, given]
     if held is None:
         return events

@@ -11,8 +11,8 @@ from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import NOTHING, Amount, Budget, Failure, TaskState
 
 SLICES = 8
-"""An attempt starts with 1/SLICES of its budget, but at most half of what is left, so that any number of attempts can
-start together. It requests more when it needs more."""
+"""An attempt starts with 1/SLICES of its budget, but at most half of the rest, so that any number of attempts can start
+together. It requests more when it needs more."""
 
 SMALLEST = Amount(1, 1, 1)
 """The least that an attempt needs to start."""
@@ -38,8 +38,8 @@ def limits(run: RunState, task: Task) -> tuple[bool, bool, bool]:
 
 
 def left(run: RunState, task: Task) -> Amount:
-    """What the task can still reserve within the budgets of the run, of its ancestors and its own. A kind without a
-    limit reads as 0."""
+    """The amount that the task can still reserve within the budgets of the run, of its ancestors and its own. A kind
+    without a limit reads as 0."""
     bounds = _bounds(run, task)
     tokens = min((budget.tokens - used.tokens for _, budget, used in bounds if budget.tokens), default=0)
     cost = min((budget.cost - used.cost for _, budget, used in bounds if budget.cost), default=0)
@@ -48,8 +48,8 @@ def left(run: RunState, task: Task) -> Amount:
 
 
 def _bounds(run: RunState, task: Task) -> list[tuple[str, Budget, Amount]]:
-    """The budgets of the run (under an empty name), of the task's ancestors and its own (under their roles), with what
-    is spent or reserved of each."""
+    """The budgets of the run (under an empty name), of the task's ancestors and its own (under their roles), with the
+    amounts spent or reserved."""
     assert run.submission is not None
     bounds = [("", run.submission.budget, run.spent + _sum(other.reserved for other in run.live_tasks()))]
     for ancestor in run.lineage(task):
@@ -63,7 +63,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 
 def first_slice(run: RunState, task: Task) -> Amount | Failure | None:
-    """What an attempt reserves when it starts; None if no budget applies, a Failure if nothing is left."""
+    """The amount that an attempt reserves when it starts; None if no budget applies, a Failure if nothing is left."""
     assert run.submission is not None
     if not task.parent and not run.submission.budget.limited:
         return None

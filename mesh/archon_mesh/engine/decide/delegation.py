@@ -14,7 +14,7 @@ MAX_DELEGATIONS = 1_000
 """The most children of one task."""
 
 MAX_TIMEOUT = 24 * 3600.0
-"""The longest timeout of a delegation, in seconds: that of a run."""
+"""The longest timeout of a delegation, in seconds: the same as a run's."""
 
 
 def delegate(run: RunState, task: Task, request: inp.DelegateIn) -> list[ev.Event]:

@@ -1,4 +1,4 @@
-"""Decides what follows the planner's reply to an expansion: everything that has begun, or waits as before, goes on."""
+"""Decides about the planner's reply to an expansion: everything that has begun, or waits as before, goes on."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _followed(
     handled: frozenset[str],
     by: str,
 ) -> list[ev.Event]:
-    """What steps that failed meanwhile lead to, the next expansion, or the end."""
+    """The events that follow steps that failed meanwhile, the next expansion, or the end."""
     state = run.plan
     assert state is not None
     policy = state.rules.policy

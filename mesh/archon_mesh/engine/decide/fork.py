@@ -54,8 +54,8 @@ def reusable_plan(source: RunState, payload: Payload) -> inp.ReusedPlan | None:
 
 
 def reused_plan(submit: inp.Submit, created: Sequence[ev.Event], now: float) -> list[ev.Event]:
-    """The `created` events of a run, followed by its plan, the results of the reused answers and what follows from
-    each, as if they had come one after the other."""
+    """The `created` events of a run, followed by its plan, the results of the reused answers and the events that
+    follow, as if they had come one after the other."""
     reused, run, events = submit.plan, RunState(), list[ev.Event]()
     assert reused is not None
 
@@ -87,7 +87,7 @@ def reused_plan(submit: inp.Submit, created: Sequence[ev.Event], now: float) -> 
 
 
 def _reused(run: RunState, task: Task, answer: inp.ReusedAnswer) -> list[ev.Event]:
-    """The result of a reused answer, and what follows from it."""
+    """The result of a reused answer, and the events that follow."""
     result = ev.ResultReceived(
         task.task_id, REUSED_ATTEMPT, task.role, TaskState.COMPLETED, answer.payload, publish=answer.publish
     )
@@ -121,7 +121,7 @@ def reused_results(
     submission: Submission, task_ids: Mapping[str, str], reused: Iterable[inp.ReusedAnswer], seq: int
 ) -> list[ev.Event]:
     """The results of the reused answers, as the events after event `seq`; followed by the end of the run if no task is
-    left. `task_ids` are those of the run's roles."""
+    left. `task_ids` are the tasks of the run's roles."""
     answers = {answer.role: answer for answer in reused if answer.role in task_ids}
     results: list[ev.Event] = [
         ev.ResultReceived(

@@ -1,4 +1,4 @@
-"""Decides about what stops a run's clock: questions to people, and pauses."""
+"""Decides about the stops of a run's clock: questions to people, and pauses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def asking_task(run: RunState, input_id: str) -> Task | None:
 
 
 def respond(run: RunState, response: inp.Respond, now: float) -> list[ev.Event]:
-    """Accepts the answer to an open question, with what follows from it; none if the question is not open, or the
+    """Accepts the answer to an open question, with the events that follow; none if the question is not open, or the
     answer is refused."""
     task = asking_task(run, response.input_id)
     if task is None or answer_refusal(run, task, response) is not None:

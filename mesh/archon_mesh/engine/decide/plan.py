@@ -1,4 +1,4 @@
-"""Decides about a plan: what a new one replaces, what follows the end of a step, and how the run gets its answer."""
+"""Decides about a plan: the steps that a new one replaces, the events after a step's end, and the answer of the run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from archon_mesh.engine.types import Failure, TaskState
 def plan_changed(
     run: RunState, decided: list[ev.Event], accepted: AcceptedPlan, *, by: str = "", edit: inp.EditPlan | None = None
 ) -> list[ev.Event]:
-    """The decided events, the end of what the new plan replaces, the plan, and the tasks of its new steps. `by` is the
-    planner's task that made it, `edit` the edit that did."""
+    """The decided events, the end of the tasks that the new plan replaces, the plan, and the tasks of its new steps.
+    `by` is the planner's task that made it, `edit` the edit that did."""
     state = run.plan
     assert state is not None
     plan = accepted.plan
@@ -117,8 +117,8 @@ def new_doubts(
     states: Mapping[str, TaskState],
     created: int,
 ) -> list[ev.Event]:
-    """Asks for another plan if the confidence in a new step that may start is too low. `states` are those of the other
-    steps; `created` is the number of tasks that the same decision created."""
+    """Asks for another plan if the confidence in a new step that may start is too low. `states` are the other steps'
+    states; `created` is the number of tasks that the same decision created."""
     done = {id_ for id_, state in states.items() if state is TaskState.COMPLETED}
     ready = [step for id_, step in steps.items() if id_ not in states and done.issuperset(step.dependencies)]
     return _doubts(run, counters, ready, created)
@@ -136,8 +136,9 @@ def _doubts(run: RunState, counters: ReplanCounters, ready: Collection[SubTask],
 
 
 def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskState) -> list[ev.Event]:
-    """What follows the end of a step's task, which the decided events hold: the next steps start by themselves; after a
-    failure the plan is made anew, or the dependants are skipped; after the last step the run gets its answer."""
+    """The events after the end of a step's task, which the decided events hold: the next steps start by themselves;
+    after a failure the plan is made anew, or the dependants are skipped; after the last step the run gets its
+    answer."""
     plan = run.plan
     assert plan is not None
     events = [*decided, *orphans(run, task)]
@@ -147,7 +148,7 @@ def step_ended(run: RunState, task: Task, decided: list[ev.Event], state: TaskSt
 
 
 def _completed(run: RunState, task: Task, events: list[ev.Event]) -> list[ev.Event]:
-    """What follows a step that has completed."""
+    """The events after a step that has completed."""
     plan, result = run.plan, _result_of(events, task)
     assert plan is not None
     closed = {task.task_id}
@@ -172,14 +173,14 @@ def _starting(run: RunState, completed: Task) -> list[SubTask]:
 
 
 def _failed(run: RunState, task: Task, events: list[ev.Event], state: TaskState) -> list[ev.Event]:
-    """What follows a step that has failed, or was cancelled."""
+    """The events after a step that has failed, or was cancelled."""
     plan = run.plan
     assert plan is not None
     closed, ended, step = {task.task_id}, {task.step_id: state}, plan.steps[task.step_id]
     if not plan.planner and due_expansions(run, ended):
         return ask_for_expansion(run, events, closed, plan.expansions)
     if plan.planner and (not plan.expanding or step.expand_on_failure):
-        return events  # the plan that it makes decides what follows
+        return events  # the plan that it makes decides about the next steps
     end = _result_of(events, task)
     counters = failed_counters(plan, step, end.failure if end is not None else None)
     if would_replan(counters, plan.rules.policy):
@@ -219,8 +220,8 @@ def _replan(run: RunState, task: Task, events: list[ev.Event], counters: ReplanC
 def alignment_checked(
     run: RunState, task: Task, decided: list[ev.Event], accepted: AcceptedPlan | None
 ) -> list[ev.Event]:
-    """What follows the end of a check of the plan, which the decided events hold: the `accepted` plan in place of the
-    one in force, or, if steps have completed since, one further check."""
+    """The events after the end of a check of the plan, which the decided events hold: the `accepted` plan in place of
+    the one in force, or, if steps have completed since, one further check."""
     events = [*decided, *orphans(run, task)]
     if accepted is not None:
         return plan_changed(run, events, accepted, by=task.task_id)
@@ -272,10 +273,10 @@ def finish(
     completed: Task | None = None,
     failed: Task | None = None,
 ) -> list[ev.Event]:
-    """Every step has ended: the answer of a single sink is that of the run, else the planner combines the results.
+    """Every step has ended: the answer of a single sink is the run's answer, else the planner combines the results.
 
-    `tasks` are those of the `steps`; the attempts of the tasks in `closed` ended with these events, `completed` or
-    `failed` was the last of the steps.
+    `tasks` execute the `steps`; the attempts of the tasks in `closed` ended with these events, `completed` or `failed`
+    was the last of the steps.
     """
     done = {
         id_: tasks[id_]
@@ -301,7 +302,7 @@ def _has_completed(run: RunState, task_id: str) -> bool:
 def fail(
     run: RunState, events: list[ev.Event], message: str, closed: Collection[str], task: Task | None, kind: str = ""
 ) -> list[ev.Event]:
-    """Fails the run; `task` is that of a step that fails with the events, `kind` that of the failure."""
+    """Fails the run; `task` executes a step that fails with the events, `kind` is the failure's kind."""
     failure = plan_failure(run, message, [task.step_id] if task is not None else [], kind)
     return then_end(run, [*events, ending(failure)], set(closed), TaskState.FAILED, failure)
 
@@ -313,6 +314,6 @@ def new_task_id(run: RunState, created: int) -> str:
 
 
 def without_statuses(plan: PlanTask) -> PlanTask:
-    """Returns the plan as events hold it: the statuses and results of its steps are those of their tasks."""
+    """Returns the plan as events hold it: the statuses and results of its steps are kept with their tasks."""
     steps = tuple(step.with_result(None).with_status(SubTaskStatus.PENDING) for step in plan.subtasks)
     return PlanTask("", "", plan.goal, steps, plan.context)

@@ -1,4 +1,4 @@
-"""Decides about an edit of the plan: it replaces what has not begun, and never touches what has."""
+"""Decides about an edit of the plan: it replaces steps that have not begun, and never touches those that have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _is_checked(run: RunState) -> bool:
 
 def edit_refusal(run: RunState, edit: inp.EditPlan) -> Failure | None:
     """Why an edit is refused: ABORTED if the plan has changed, FAILED_PRECONDITION if the run has no plan to edit or
-    the edit touches what has begun, INVALID_ARGUMENT if the steps are no plan. None if it is accepted."""
+    the edit touches steps that have begun, INVALID_ARGUMENT if the steps are no plan. None if it is accepted."""
     state = run.plan
     if state is None or not state.steps:
         return Failure("FAILED_PRECONDITION", "FAILED_PRECONDITION", "the run has no plan")

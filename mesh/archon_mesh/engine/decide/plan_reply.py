@@ -102,8 +102,8 @@ def repaired(run: RunState, plan: Plan) -> AcceptedPlan:
 
 
 def plan_faults(run: RunState, plan: Plan, *, limit: int = MAX_PLAN_SUBTASKS) -> tuple[tuple[str, str], ...]:
-    """Returns what is wrong with a plan of at most `limit` steps that have not ended, each fault with its step (empty:
-    the whole)."""
+    """Returns the faults of a plan of at most `limit` steps that have not ended, each with its step (empty: the
+    whole)."""
     targets = plan_targets(run)
     tools, roles, capabilities = _names(targets)
     found = find_faults(plan, tools=tools, roles=roles, capabilities=capabilities, max_subtasks=limit)
@@ -116,12 +116,12 @@ def plan_faults(run: RunState, plan: Plan, *, limit: int = MAX_PLAN_SUBTASKS) ->
 
 
 def faults_of(run: RunState, plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Returns what is wrong with a plan that is to replace the one in force, whose completed steps it gets."""
+    """Returns the faults of a plan that will replace the one in force, whose completed steps it gets."""
     return plan_faults(run, _merged(run, plan), limit=max_steps(run))
 
 
 def _failure_kind(run: RunState, reply: inp.PlanIn) -> str:
-    """Returns the kind of failure that the first fault of a plan is; empty for that of a reply that is no plan."""
+    """Returns the kind of failure that the first fault of a plan is; empty for a reply that is no plan."""
     if reply.faults or reply.plan is None:
         return ""
     plan = _merged(run, reply.plan)

@@ -1,4 +1,4 @@
-"""The recovery table: what follows a failed attempt, by the kind of its failure. Nothing else decides about retries."""
+"""The recovery table: the action on a failed attempt, by the kind of failure. Nothing else decides about retries."""
 
 from __future__ import annotations
 

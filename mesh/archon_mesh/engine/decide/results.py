@@ -176,8 +176,8 @@ def _retry_time(run: RunState, task: Task, failure: Failure, now: float) -> floa
 
 
 def _stopped(run: RunState, task: Task, result: inp.ResultIn) -> ev.Event:
-    """The last event of an attempt that was ordered to stop. A failure ends its task, with what it has spent; an answer
-    came too late and is discarded."""
+    """The last event of an attempt that was ordered to stop. A failure ends its task, with its spending; an answer came
+    too late and is discarded."""
     if result.state is not TaskState.COMPLETED:
         return ev.ResultReceived(
             task.task_id,

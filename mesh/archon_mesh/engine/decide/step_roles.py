@@ -1,4 +1,4 @@
-"""Chooses the role of each step of a plan: the one that it names, or one that offers what it needs."""
+"""Chooses the role of each step of a plan: the one that it names, or one that offers its capability and tool."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _estimated(step: SubTask, targets: Mapping[str, PlanTarget]) -> SubTask:
 
 
 def binding_faults(plan: Plan, targets: Sequence[PlanTarget]) -> Iterable[tuple[str, str]]:
-    """Yields the steps that no role can execute, each with what is wrong: no role offers all that such a step names,
-    though each of the names exists."""
+    """Yields the steps that no role can execute, each with the fault: no role offers all that such a step names, though
+    each of the names exists."""
     for step in plan.subtasks:
         if not step.has_ended and (step.tool_name or step.capability) and not _able(step, targets):
             names = [f"the tool {step.tool_name!r}"] if step.tool_name else []

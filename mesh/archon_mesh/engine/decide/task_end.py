@@ -1,5 +1,5 @@
-"""What follows the end of a task: a delegated one leaves its outcome to its parent, a step to its plan, and any other
-one decides about its run."""
+"""The events after the end of a task: a delegated one leaves its outcome to its parent, a step to its plan, and any
+other one decides about its run."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def fail(run: RunState, task: Task, before: list[ev.Event], failure: Failure) ->
 def end_with_result(
     run: RunState, task: Task, decided: list[ev.Event], result: ev.ResultReceived, accepted: AcceptedPlan | None
 ) -> list[ev.Event]:
-    """The decided events, the last of which is the result of the task, and what follows it. `accepted` is the plan that
-    the planner's result holds."""
+    """The decided events, which end with the result of the task, and the events that follow. `accepted` is the plan
+    that the planner's result holds."""
     if task.parent:
         return [*decided, *orphans(run, task)]
     if run.plan is not None and task.step_id:

@@ -26,7 +26,7 @@ def stop(run: RunState, task: Task, failure: Failure, stopped: set[str] | None =
 
 
 def orphans(run: RunState, task: Task) -> list[ev.Event]:
-    """Stops what an ended task had delegated."""
+    """Stops the tasks that an ended task had delegated."""
     if not task.children:
         return []
     failure = Failure("CANCELLED", "CANCELLED", f"the delegating task of {task.role} has ended")
@@ -46,7 +46,7 @@ def then_end(
     state: TaskState | None = None,
     failure: Failure | None = None,
 ) -> list[ev.Event]:
-    """The decided events and, if no attempt is live any more except those of the tasks in `closed`, the end of the run.
+    """The decided events and, if no attempt is live any more except of the tasks in `closed`, the end of the run.
 
     Tasks that have not ended are cancelled before it. A state that the run is ending with already overrides `state`.
     """

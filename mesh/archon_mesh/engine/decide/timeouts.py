@@ -1,4 +1,4 @@
-"""Decides what is due: timeouts of runs and of delegated tasks, and the end of the grace after a cancel."""
+"""Decides about due times: timeouts of runs and of delegated tasks, and the end of the grace after a cancel."""
 
 from __future__ import annotations
 

@@ -99,5 +99,5 @@ def _wait_again(run: RunState, task: Task) -> None:
 
 
 def is_given_back(failure: Failure) -> bool:
-    """Whether the failure is that of an attempt that had begun when its instance gave it back."""
+    """Whether the attempt of the failure had begun when its instance gave it back."""
     return failure.reason == DRAINING and GIVEN_BACK in dict(failure.metadata)

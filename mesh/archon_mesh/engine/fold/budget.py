@@ -17,7 +17,7 @@ def budget_reserved(run: RunState, event: ev.BudgetReserved, time: float) -> Non
 
 
 def settle(run: RunState, task: Task, spent: Amount) -> None:
-    """Replaces the reservation of the current attempt by what it spent. Does nothing if no budget limits the task."""
+    """Replaces the reservation of the current attempt by its spending. Does nothing if no budget limits the task."""
     assert run.submission is not None
     if not run.submission.budget.limited and not (
         task.parent and any(ancestor.budget.limited for ancestor in run.lineage(task))

@@ -81,7 +81,7 @@ def input_given(run: RunState, event: ev.InputGiven, time: float) -> None:
     if held is None:
         task.inputs = (*task.inputs, event.payload)
     elif event.decision == Decision.MODIFY and held.plan is None and held.failure is None:
-        task.failures = (*task.failures, held.payload)  # it is replaced, but what it took was spent
+        task.failures = (*task.failures, held.payload)  # it is replaced, but its cost was spent
     run.responses[event.request_id or event.input_id] = event.digest
     _update_clock(run, time)
 

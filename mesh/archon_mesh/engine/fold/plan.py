@@ -1,4 +1,4 @@
-"""Folds what happens to a plan: its revisions, and the ends of the tasks that execute its steps."""
+"""Folds the events of a plan: its revisions, and the ends of the tasks that execute its steps."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
 
 
 def task_added(run: RunState, task: Task) -> None:
-    """Adds a task that is new to the plan: that of a step, of the planner, which with `align` checks the plan, or the
+    """Adds a task that is new to the plan: of a step, of the planner, which with `align` checks the plan, or the
     synthesis, which has predecessors."""
     plan = run.plan
     assert plan is not None
@@ -86,8 +86,8 @@ def waits_for(run: RunState, task: Task, predecessor: Task) -> bool:
 
 
 def step_ended(run: RunState, task: Task, confidence: float = 1.0) -> None:
-    """Counts the end of a step's task, of which nothing is left to do if a later plan has replaced it. `confidence` is
-    that in its result."""
+    """Counts the end of a step's task; does nothing if a later plan has replaced it. `confidence` is the confidence in
+    its result."""
     plan = run.plan
     assert plan is not None
     if not plan.in_force(task):
@@ -102,7 +102,7 @@ def step_ended(run: RunState, task: Task, confidence: float = 1.0) -> None:
     step = plan.steps[task.step_id]
     failed = task.state is not TaskState.CANCELED
     if failed and waits_for_expansion(run, task):
-        return  # neither a reason for a replan nor for a start: what takes its place decides what follows
+        return  # neither a reason for a replan nor for a start: its replacement decides
     for task_id in task.successors:
         successor = run.tasks[task_id]
         if plan.in_force(successor) and plan.steps[successor.step_id].partial_input:

@@ -81,7 +81,7 @@ def discarded(run: RunState, event: ev.Discarded, time: float) -> None:
 
 
 def _note_spent(run: RunState, event: ev.Discarded) -> None:
-    """Keeps the result of an attempt of which nothing was known so far; a result may be discarded more than once."""
+    """Keeps the result of an attempt that was unknown so far; a result may be discarded more than once."""
     task = run.tasks.get(event.task_id)
     if event.payload is None or task is None or event.attempt in task.discarded:
         return
@@ -94,7 +94,7 @@ def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
     task = run.tasks[event.task_id]
     task.stopping, task.failure = True, event.failure
     alignment_closed(run, task)
-    withdraw(run, task, time)  # no one has to answer what is not needed any more
+    withdraw(run, task, time)  # no one has to answer a question that is not needed any more
 
 
 def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
@@ -103,7 +103,7 @@ def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
         task.abandon()
         settle(run, task, task.reserved)
     if task.held is not None and task.held.failure is None:
-        task.failures = (*task.failures, task.held.payload)  # no one decided about it, but what it took was spent
+        task.failures = (*task.failures, task.held.payload)  # no one decided about it, but its cost was spent
     _end_task(run, task, event.state, event.failure, time)
     if task.step_id and run.plan is not None:
         step_ended(run, task)

@@ -1,4 +1,4 @@
-"""The question whether a plan in progress still leads to what its query asks for, and the verdict of a model on it."""
+"""The question whether a plan in progress still serves its query, and the verdict of a model on it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NO_PROBLEM_SAID: Final = "it does not lead to what the query asks for"
 
 
 def alignment_messages(task: Task) -> list[ChatMessage]:
-    """Returns the messages for the model that checks whether a task still leads to what its query asks for."""
+    """Returns the messages for the model that checks whether a task still serves its query."""
     ended = [subtask for subtask in task.subtasks if subtask.has_ended]
     remaining = [subtask for subtask in task.subtasks if not subtask.has_ended]
     data: dict[str, Any] = {

@@ -54,7 +54,7 @@ _STYLE: Final = (
 
 
 def to_mermaid(task: Task) -> str:
-    """Returns a Mermaid flowchart, top to bottom. Raises what `Plan.of` raises."""
+    """Returns a Mermaid flowchart, top to bottom. Raises the errors of `Plan.of`."""
     Plan.of(task)
     # Generated ids, because an id called `end`, or one with a space, would break the syntax.
     ids = {subtask.id: f"n{index}" for index, subtask in enumerate(task.subtasks)}
@@ -72,7 +72,7 @@ def to_mermaid(task: Task) -> str:
 
 
 def to_dot(task: Task) -> str:
-    """Returns a digraph of Graphviz, top to bottom. Raises what `Plan.of` raises."""
+    """Returns a digraph of Graphviz, top to bottom. Raises the errors of `Plan.of`."""
     Plan.of(task)
     lines = ["digraph plan {", '    node [shape=box, style="rounded,filled"];']
     ids = {subtask.id: f"n{index}" for index, subtask in enumerate(task.subtasks)}
@@ -87,7 +87,7 @@ def to_dot(task: Task) -> str:
 
 
 def to_svg(task: Task) -> str:
-    """Returns the plan as an SVG document with light and dark colours. Raises what `Plan.of` raises."""
+    """Returns the plan as an SVG document with light and dark colours. Raises the errors of `Plan.of`."""
     Plan.of(task)
     edges = _edges(task)
     look = Look(

@@ -47,7 +47,7 @@ class UnknownSubTask(NotFound):
 
 
 class MissingKey(InvalidArgument):
-    """A template names a value that does not exist. `key` is what the template has in its braces."""
+    """A template names a value that does not exist. `key` is the text in the template's braces."""
 
     default_kind = "planning.context_loss"
 

@@ -1,7 +1,7 @@
-"""Expansions: a plan that is completed while it is executed, because what comes next depends on results.
+"""Expansions: a plan that is completed while it is executed, because its next steps depend on results.
 
-A subtask with `expand` is not executed: as soon as its dependencies have completed, the planner is asked for what takes
-its place. So it is if a subtask with `expand_on_failure` fails. Everything that has begun is kept.
+A subtask with `expand` is not executed: as soon as its dependencies have completed, the planner is asked for its
+replacement. So it is if a subtask with `expand_on_failure` fails. Everything that has begun is kept.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def is_due(subtask: SubTask, by_id: Mapping[str, SubTask], handled: Collection[s
 
 
 def awaits_expansion(subtask: SubTask, handled: Collection[str]) -> bool:
-    """Tells whether a subtask has failed and the planner has yet to plan what takes its place."""
+    """Tells whether a subtask has failed and the planner has yet to plan its replacement."""
     return subtask.expand_on_failure and subtask.status is SubTaskStatus.FAILED and subtask.id not in handled
 
 
 def expanded(old: Task, reply: Task, places: Collection[str]) -> Task:
-    """Returns the plan with what the planner replied for these places.
+    """Returns the plan with the planner's reply for these places.
 
     A subtask that has begun stays as it is, whatever the reply has for it. Of the others, those that the reply has are
-    taken from it, those in `places` that it does not have are left out, and the rest is kept. What depends on one of
-    the `places` and is not in the reply depends on the last new subtasks instead.
+    taken from it, those in `places` that it does not have are left out, and the rest is kept. A subtask that depends on
+    one of the `places` and is not in the reply depends on the last new subtasks instead.
     """
     replied = {subtask.id: subtask for subtask in reply.subtasks}
     known = {subtask.id for subtask in old.subtasks}
@@ -102,13 +102,13 @@ def _last(added: Collection[SubTask]) -> tuple[str, ...]:
 
 
 def _before(left_out: Mapping[str, SubTask]) -> tuple[str, ...]:
-    """What the subtasks that are left out depended on."""
+    """The dependencies of the omitted subtasks."""
     ids = (id_ for subtask in left_out.values() for id_ in subtask.dependencies)
     return tuple(id_ for id_ in dict.fromkeys(ids) if id_ not in left_out)
 
 
 def _without(subtask: SubTask, left_out: Mapping[str, SubTask]) -> SubTask:
-    """The subtask, which depends on what those that are left out depended on."""
+    """The subtask, which takes over the dependencies of the omitted ones."""
     return _moved(subtask, left_out.keys(), _before(left_out))
 
 

@@ -1,4 +1,4 @@
-"""Finds what is wrong with a plan, before anything of it is executed."""
+"""Finds the faults of a plan, before anything of it is executed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_PLAN_SUBTASKS: Final = 1_000
 
 
 class FaultKind(StrEnum):
-    """What is wrong with a plan."""
+    """The kind of a plan's fault."""
 
     EMPTY_PLAN = "empty_plan"
     DUPLICATE_ID = "duplicate_id"
@@ -40,7 +40,7 @@ class FaultKind(StrEnum):
 
     @property
     def failure_kind(self) -> str:
-        """The kind of failure in `archon.failure_kinds`; empty for that of a plan that cannot be executed."""
+        """The kind of failure in `archon.failure_kinds`; empty for a plan that cannot be executed."""
         return _FAILURE_KINDS.get(self, "")
 
 
@@ -57,7 +57,7 @@ _FAILURE_KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PlanFault:
-    """One fault. `subtask_id` is empty if it is one of the whole plan; `message` says in a sentence what is wrong."""
+    """One fault. `subtask_id` is empty if it is one of the whole plan; `message` describes it in a sentence."""
 
     kind: FaultKind
     subtask_id: str
@@ -72,7 +72,7 @@ def find_faults(
     capabilities: Collection[str] | None,
     max_subtasks: int = MAX_SUBTASKS,
 ) -> tuple[PlanFault, ...]:
-    """Returns all faults of a plan; of subtasks that have ended, only those of ids and dependencies.
+    """Returns all faults of a plan; of subtasks that have ended, only faults of ids and dependencies.
 
     `tools`, `roles` and `capabilities` are the names that exist; None if they are not known, and not checked.
     """
@@ -117,7 +117,7 @@ def cycle_of(subtasks: tuple[SubTask, ...]) -> list[str] | None:
 
 
 def has_purpose(subtask: SubTask) -> bool:
-    """Tells whether a subtask says what is to be done: by a description, a tool, a role or a capability."""
+    """Tells whether a subtask names its work: by a description, a tool, a role or a capability."""
     names = (subtask.tool_name, subtask.role, subtask.capability)
     return any(names) or any(each.isalnum() for each in subtask.description)
 

@@ -47,9 +47,9 @@ def merge_neighbours(subtasks: Sequence[SubTask], limit: int) -> tuple[list[SubT
 
 
 def merge_without_purpose(subtasks: Sequence[SubTask], goal: str) -> tuple[list[SubTask], list[str]]:
-    """Returns the subtasks without those that do not say what is to be done, and a line for each change.
+    """Returns the subtasks without those that do not name their work, and a line for each change.
 
-    What depends on such a step takes over its dependencies. If no other subtask is left, it gets the goal as its
+    The dependants of such a step take over its dependencies. If no other subtask is left, it gets the goal as its
     description. The subtasks must have no cycle.
     """
     empty = {each.id: each for each in subtasks if not each.has_ended and not has_purpose(each)}

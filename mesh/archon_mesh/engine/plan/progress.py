@@ -28,9 +28,9 @@ def ready_subtasks(task: Task, handled: Collection[str] = ()) -> tuple[SubTask, 
 
 
 def skip_dependants(task: Task, failed_id: str) -> Task:
-    """Returns the task in which what depends on a failed subtask, directly or not, is skipped.
+    """Returns the task in which all dependants of a failed subtask, direct or not, are skipped.
 
-    Subtasks with `partial_input`, and what depends on them alone, are kept, as is what has started.
+    Subtasks with `partial_input`, and the dependants of them alone, are kept, as are those that have started.
     """
     dag = dependants(task)
     by_id = {subtask.id: subtask for subtask in task.subtasks}

@@ -1,4 +1,4 @@
-"""What a planner is asked: rules, and a JSON object with the query, the tools, the roles and the progress so far.
+"""The messages for a planner: rules, and a JSON object with the query, the tools, the roles and the progress so far.
 
 One object, so that no text of a query or of a result can pass for anything else, and the offline model can read it.
 """
@@ -86,15 +86,15 @@ REPLY_SCHEMA: Final[Mapping[str, Any]] = {
         "arguments": {"type": "object"},
     },
 }
-"""What a planner may reply: a plan, a question, or a template with its arguments."""
+"""The possible replies of a planner: a plan, a question, or a template with its arguments."""
 
 _AGAIN: Final = "Reply with the whole corrected plan, as one JSON object and nothing else."
 
 
 @dataclass(frozen=True, slots=True)
 class RoleProfile:
-    """What a planner knows about a role beside its description: its tools, its capabilities, how to give work to it,
-    and what a task of it takes. 0 means unknown; cost is in millionths of a US dollar, quality from 0 to 1."""
+    """A planner's knowledge about a role beside its description: its tools, its capabilities, how to give work to it,
+    and the time and cost of a task. 0 means unknown; cost is in millionths of a US dollar, quality from 0 to 1."""
 
     tools: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
@@ -105,15 +105,15 @@ class RoleProfile:
 
     @property
     def known(self) -> dict[str, Any]:
-        """What is known, by name."""
+        """The known fields, by name."""
         return {field.name: value for field in fields(self) if (value := getattr(self, field.name))}
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerInput:
-    """What a planner gets. `tools` have name, description and parameters, and so have `templates`; `roles` have
-    descriptions by name, and `profiles` what else is known about them; `split` has the ids of the subtasks to split,
-    `expand` of those in whose place the planner plans. `progress` is None for a first plan."""
+    """The input of a planner. `tools` have name, description and parameters, and so have `templates`; `roles` have
+    descriptions by name, and `profiles` the other facts about them; `split` has the ids of the subtasks to split,
+    `expand` of those that the planner replaces. `progress` is None for a first plan."""
 
     query: str
     tools: Sequence[Mapping[str, Any]] = ()
@@ -158,7 +158,7 @@ def planner_messages(
 
 
 def read_planner_input(messages: Sequence[ChatMessage]) -> PlannerInput | None:
-    """Returns what a planner was asked, or None if these are no messages for a planner."""
+    """Returns a planner's input, or None if these are no messages for a planner."""
     if not any(message.role == "system" and message.content.startswith(_FIRST) for message in messages):
         return None
     for message in messages:

@@ -1,4 +1,4 @@
-"""Repairs a plan by fixed rules, so that what a planner wrote can be executed as far as it is clear."""
+"""Repairs a plan by fixed rules, so that a planner's reply can be executed as far as it is clear."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repair(
     """Returns the task without faults, as `find_faults` finds them with the same arguments, and a line per change.
 
     Subtasks that have ended keep everything but dependencies that do not exist. Raises EmptyPlan, the only fault that
-    cannot be repaired, if there are no subtasks, or none says what is to be done, and neither does the query.
+    cannot be repaired, if there are no subtasks, or none names its work, and neither does the query.
     """
     if not task.subtasks:
         raise EmptyPlan("the plan has no subtask")
@@ -89,7 +89,7 @@ def _drop_dangling(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]]:
         kept = [
             id_
             for id_ in dict.fromkeys(subtask.dependencies)
-            # What has ended waits for nothing.
+            # Ended subtasks wait for nothing.
             if id_ in by_id and (by_id[id_].has_ended or not subtask.has_ended)
         ]
         changes += [

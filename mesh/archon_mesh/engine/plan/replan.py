@@ -1,4 +1,4 @@
-"""When a plan is made anew, and what the new plan keeps of the old one."""
+"""The conditions of a replan, and the parts of the old plan that the new one keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_ALIGNMENT_CHECKS: Final = 20
 """How often it is checked whether a plan in progress still serves its query."""
 
 MAX_PROBLEM: Final = 1_000
-"""Characters of what such a check has found."""
+"""Characters of such a check's findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class ReplanPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ReplanCounters:
-    """What a replan is decided by, counted since the last plan, except for `replans`.
+    """The counters that a replan is decided by, since the last plan, except for `replans`.
 
     `failures` has the failed attempts by subtask, `consecutive_failures` the subtasks that failed since the last one
-    that completed, `critical_failure` the id of a failed critical subtask. `confidence` is that in the subtask that
-    is next, or in the last result, from 0 to 1. `misalignment` says why the plan no longer serves the query; empty if
-    nothing is known against it.
+    that completed, `critical_failure` the id of a failed critical subtask. `confidence` is the confidence in the
+    subtask that is next, or in the last result, from 0 to 1. `misalignment` says why the plan no longer serves the
+    query; empty if nothing is known against it.
     """
 
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class ReplanCounters:
 
     def without_doubts(self) -> ReplanCounters:
         """Returns the counters with the failures alone. A low confidence, and a plan that does not serve the query, are
-        no reason to give up what may still succeed."""
+        no reason to give up subtasks that may still succeed."""
         return replace(self, confidence=1.0, misalignment="")
 
     def with_completed(self, subtask_id: str = "") -> ReplanCounters:
@@ -81,7 +81,7 @@ DEFAULT_POLICY: Final = ReplanPolicy()
 
 
 def replan_reason(counters: ReplanCounters, policy: ReplanPolicy = DEFAULT_POLICY) -> str | None:
-    """Returns why the plan is to be made anew, or None if it is not: there is no cause, or no replan left."""
+    """Returns the reason to make the plan anew, or None: there is no cause, or no replan left."""
     if counters.replans >= policy.max_replans:
         return None
     if counters.critical_failure is not None:
@@ -101,10 +101,10 @@ def replan_reason(counters: ReplanCounters, policy: ReplanPolicy = DEFAULT_POLIC
 def carry_over(old: Task, new: Task) -> Task:
     """Returns the new plan with the completed subtasks of the old one before its own.
 
-    The id and the original query are those of the old task; the values of both contexts are kept. A new subtask that
-    repeats a completed one is left out; what depends on it depends on the completed one. A new subtask that only has
-    the id of a completed one gets another id, also in the dependencies and templates of the new subtasks. Ids that the
-    new plan does not have refer to completed subtasks.
+    The id and the original query come from the old task; the values of both contexts are kept. A new subtask that
+    repeats a completed one is left out; its dependants depend on the completed one. A new subtask that only has the id
+    of a completed one gets another id, also in the dependencies and templates of the new subtasks. Ids that the new
+    plan does not have refer to completed subtasks.
     """
     completed = [each for each in old.subtasks if each.status is SubTaskStatus.COMPLETED]
     completed_ids = {each.id for each in completed}
@@ -146,7 +146,7 @@ def _left(task: Task) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
 
 def free_id(id_: str, taken: Collection[str]) -> str:
     """Returns an id that is not taken: the given one with a number."""
-    # A hyphen, because templates read what follows a dot as a path.
+    # A hyphen, because templates read the text after a dot as a path.
     number = 2
     while f"{id_}-{number}" in taken:
         number += 1
@@ -171,7 +171,7 @@ def renamed(subtask: SubTask, names: Mapping[str, str]) -> SubTask:
 
 
 def _work(subtask: SubTask) -> tuple[str, ...]:
-    """Returns what tells whether two subtasks ask for the same work."""
+    """Returns a key that is equal for subtasks that ask for the same work."""
     if subtask.tool_name:
         return subtask.tool_name, json.dumps(subtask.tool_args, sort_keys=True, default=str)
     return subtask.role, subtask.capability, " ".join(subtask.description.split())

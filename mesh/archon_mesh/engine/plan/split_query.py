@@ -31,8 +31,8 @@ class Step:
 
 def split_query(query: str) -> list[Step]:
     """Splits a query into steps: at the items of a list, at sentences, at ";", at "then", and at "and" if both of its
-    sides are steps. What comes after a "then", items of a list, and what refers back need the result before them. What
-    comes after MAX_SUBTASKS steps is part of the last one."""
+    sides are steps. Steps after a "then", items of a list, and steps that refer back need the result before them. The
+    text after MAX_SUBTASKS steps is part of the last one."""
     steps: list[Step] = []
     for sentence in split_sentences(query):
         for text, is_next in _clauses(sentence.text):

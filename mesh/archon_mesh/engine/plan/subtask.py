@@ -38,7 +38,7 @@ class SubTask:
 
     A plan is made anew at once if a `critical` subtask fails. One with `partial_input` may start when a dependency has
     failed or was skipped. A rule may have a person approve the result of a `checkpoint`. With `expand`, the planner is
-    asked for what takes the subtask's place once its dependencies have completed; with `expand_on_failure`, once it has
+    asked for the subtask's replacement once its dependencies have completed; with `expand_on_failure`, once it has
     failed. `confidence` is the planner's own, from 0 to 1. The estimates are the planner's; cost is in millionths of a
     US dollar.
     """

@@ -54,7 +54,7 @@ def synthesis_messages(task: Task, problem: str = "") -> list[ChatMessage]:
 
 
 def read_synthesis(messages: Sequence[ChatMessage]) -> list[dict[str, Any]] | None:
-    """Returns the results that an answer is to be written from, or None if these messages do not ask for one."""
+    """Returns the results that an answer must be written from, or None if these messages do not ask for one."""
     if not any(message.role == "system" and message.content.startswith(_FIRST) for message in messages):
         return None
     query = next((message.content for message in reversed(messages) if message.role == "user"), "")

@@ -1,4 +1,4 @@
-"""A task: a query, what was understood of it, and the subtasks that lead there."""
+"""A task: a query, the planner's understanding of it, and the subtasks that lead there."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from archon_mesh.engine.plan.subtask import SubTask, SubTaskStatus
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A query with its plan. `goal` says in the planner's words what `original_query` asks for; `context` has values
-    that templates may use."""
+    """A query with its plan. `goal` is the aim of `original_query` in the planner's words; `context` has values that
+    templates may use."""
 
     id: str
     original_query: str

@@ -50,7 +50,7 @@ def fill_arguments(args: Mapping[str, Any], results: Mapping[str, Any]) -> dict[
 
 
 def template_values(task: Task) -> dict[str, Any]:
-    """Returns what templates may use now: the task's context, and the results of completed subtasks, which win."""
+    """Returns the values for templates: the task's context, and the results of completed subtasks, which win."""
     results = {subtask.id: subtask.result for subtask in task.subtasks if subtask.id in task.completed_ids}
     return {**task.context, **results}
 

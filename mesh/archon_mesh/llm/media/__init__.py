@@ -1,4 +1,4 @@
-"""Files in requests to models: what a model takes, what it gets of the rest, and what its server refuses."""
+"""Files in requests to models: a model's limits, the texts for omitted files, and refusals of its server."""
 
 from archon_mesh.llm.media.load import load_file
 from archon_mesh.llm.media.profile import EVERYTHING, NOTHING, MediaProfile, media_of

@@ -1,4 +1,4 @@
-"""Fits the files of a request to what a model takes.
+"""Fits the files of a request to a model's limits.
 
 A file of the user that the model does not take is an error before anything is sent: an answer that leaves it out in
 silence is wrong. A file of a tool's result, or of an earlier run, is replaced by its label and the reason: it is no
@@ -75,7 +75,7 @@ def current_run(messages: Sequence[ChatMessage]) -> str:
 
 
 def is_users(message: ChatMessage, current: str) -> bool:
-    """Whether the files of a message are those of the user in the current run."""
+    """Whether the files of a message are the user's in the current run."""
     if message.role != "user" or OF_RESULT in message.metadata:
         return False
     return message.run_id in ("", current)
@@ -105,7 +105,7 @@ def _not_taken(each: _Placed, profile: MediaProfile, model: str) -> str:
 
 
 def _limit_messages(placed: Sequence[_Placed], profile: MediaProfile, model: str) -> None:
-    """Leaves out what exceeds the limits of a message: the first files of it are sent."""
+    """Leaves out files beyond the limits of a message: the first files of it are sent."""
     counts: dict[int, tuple[int, int]] = {}
     for each in placed:
         if each.why:
@@ -167,7 +167,7 @@ def _exceeds(each: _Placed, what: str, files: int, size: int, profile: MediaProf
 
 
 def _with_files(message: ChatMessage, placed: Sequence[_Placed], index: int) -> ChatMessage:
-    """Returns a message with the files that are sent; its content has the texts, and what is not sent."""
+    """Returns a message with the files that are sent; its content has the texts, and labels of omitted files."""
     if not message.files:
         return message
     mine = {each.number: each for each in placed if each.message == index}

@@ -1,4 +1,4 @@
-"""What files a model takes, and how many."""
+"""The files that a model takes, and their limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MediaType = Annotated[str, Field(pattern=_TYPE)]
 
 
 class MediaProfile(BaseModel):
-    """What files a model takes."""
+    """The files that a model takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +35,7 @@ class MediaProfile(BaseModel):
         default=(), description="the files that the model takes: image, audio, file, or media types such as image/heic"
     )
     media_urls: tuple[MediaType, ...] = Field(
-        default=("image",), description="those of them that the server fetches from a URL"
+        default=("image",), description="the ones that the server fetches from a URL"
     )
     max_message_files: int = Field(default=MAX_FILES, ge=0, description="files of a message")
     max_message_bytes: int = Field(default=MAX_BYTES, ge=0, description="their bytes")
@@ -57,7 +57,7 @@ EVERYTHING: Final = MediaProfile(media=("*/*",), media_urls=("*/*",))
 
 
 def media_of(model: object) -> MediaProfile | None:
-    """Returns what files the client of a model takes; None if the client does not know files."""
+    """Returns the files that the client of a model takes; None if the client does not know files."""
     media = getattr(model, "media", None)
     return media if isinstance(media, MediaProfile) else None
 

@@ -1,4 +1,4 @@
-"""Files that go to the server of a model: fitted to what it takes, and left out once it has refused them."""
+"""Files that go to the server of a model: fitted to its limits, and left out once it has refused them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TAKES_NONE = re.compile(
     r"(?i)(?:not|n't) (?:support|accept|multi-?modal)|unsupported|that support|missing data required|unknown variant"
     r"|only supports? text|mmproj|not found in the model"
 )
-"""What servers say, with a status of their own failure too, about a model that takes no files."""
+"""The messages of servers, with a status of their own failure too, about a model that takes no files."""
 
 
 class SentFiles:
@@ -45,8 +45,8 @@ class SentFiles:
         """Digests of files of tool results and earlier runs that the server has refused."""
 
     async def sent(self, request: ModelRequest, send: Callable[[ModelRequest], Awaitable[T]]) -> T:
-        """Returns what `send` returns for the request with the files that the model takes; without those of results
-        that its server refuses. Raises what `send` and `fitted` raise, and InvalidArgument, which is not retried, if
+        """Returns the result of `send` for the request with the files that the model takes; without files of results
+        that its server refuses. Raises the errors of `send` and `fitted`, and InvalidArgument, which is not retried, if
         the server refuses the user's files."""
         while True:
             sendable = self.fit(request)
@@ -122,8 +122,8 @@ def _is_about_files(error: ArchonError) -> bool:
 
 
 def _by_owner(messages: Sequence[ChatMessage]) -> tuple[list[str], list[str], list[str]]:
-    """Returns the digests of files: those of the user and those of results after the last reply, and all others that
-    may be left out."""
+    """Returns the digests of files: the user's and those in results after the last reply, and all others that may be
+    left out."""
     user: list[str] = []
     results: list[str] = []
     earlier: list[str] = []

@@ -62,7 +62,7 @@ class NativeProvider:
         return key
 
     def url(self, given: str | None) -> str | None:
-        """Returns the address, None for that of the provider. Raises InvalidArgument if it is no URL of HTTP."""
+        """Returns the address, None for the provider's. Raises InvalidArgument if it is no URL of HTTP."""
         url = (given or os.environ.get(self.address, "")).strip() or None
         if url is not None and not url.startswith(("http://", "https://")):
             raise InvalidArgument(f"invalid base URL {url!r}: expected http://HOST or https://HOST")
@@ -111,7 +111,7 @@ def _bedrock(model: str, _: str, url: str | None) -> NativeClient:
 
 def _http(url: str | None) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
-        # What is compressed could be bounded only after it has been unpacked.
+        # A compressed body could be bounded only after it has been unpacked.
         headers={"accept-encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT),
         follow_redirects=True,

@@ -27,7 +27,7 @@ from archon_mesh.llm.base import ToolSpec
 from archon_mesh.llm.wire import sendable
 
 CONTINUE: Final = "Continue."
-"""What the user says where a provider requires the user to say something."""
+"""The user's text where a provider requires the user to say something."""
 
 
 def to_messages(messages: Sequence[ChatMessage], provider: str) -> list[ModelMessage]:
@@ -61,7 +61,7 @@ def to_parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
 
 
 def state_of(response: ModelResponse, provider: str) -> Mapping[str, Any] | None:
-    """Returns what has to go back with a reply, as JSON; None if its texts and calls say it all."""
+    """Returns the data that must go back with a reply, as JSON; None if its texts and calls say it all."""
     if all(isinstance(part, (TextPart, ToolCallPart)) and part.provider_details is None for part in response.parts):
         return None
     [data] = ModelMessagesTypeAdapter.dump_python([response], mode="json")
@@ -79,7 +79,7 @@ def _reply(message: ChatMessage, provider: str) -> ModelResponse | None:
 
 
 def _kept(message: ChatMessage, provider: str) -> ModelResponse | None:
-    """Returns the reply as it came, unless a hook has changed what the model said."""
+    """Returns the reply as it came, unless a hook has changed its text."""
     state = message.metadata.get(PROVIDER_STATE)
     if not isinstance(state, Mapping) or state.get("provider") != provider:
         return None

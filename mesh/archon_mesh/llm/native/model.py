@@ -134,7 +134,7 @@ class NativeModel(EndpointModel[Any]):
 
 
 def _chunks(event: Any, names: ToolNames, calls: dict[int, int]) -> Iterator[ModelChunk]:
-    """Yields what an event adds to the reply; `calls` are the numbers of the tool calls by the index of their part."""
+    """Yields the chunks of an event; `calls` are the numbers of the tool calls by the index of their part."""
     from pydantic_ai.messages import (
         PartDeltaEvent,
         PartStartEvent,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from archon_mesh.llm.schema_references import resolved
 
 MAX_DEPTH: Final = 4
-"""Levels of an answer; below them it has what is required only, and null where that is allowed."""
+"""Levels of an answer; below them it has required values only, and null where that is allowed."""
 
 MAX_LEVELS: Final = 30
 """Levels of a schema that is followed: one may require itself."""

@@ -61,7 +61,7 @@ def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def _begun(request: ModelRequest) -> str:
-    """Returns what earlier replies of the same answer said, each of which was cut at its limit."""
+    """Returns the texts of earlier replies of the same answer, each cut at its limit."""
     parts: list[str] = []
     for message in reversed(request.messages):
         if message.role == "assistant" and not message.tool_calls:

@@ -1,4 +1,4 @@
-"""Chooses the profile of a server by its URL, the model's name, and what the user says."""
+"""Chooses the profile of a server by its URL, the model's name, and the user's choice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE: Final = Path(__file__).with_name("families.yaml")
 FAMILY: Final = "family"
 OPENAI: Final = "openai"
 OTHER: Final = "other"
-"""The family of a server of which only the address is known."""
+"""The family of a server that is known by its address only."""
 
 
 def families() -> tuple[str, ...]:
@@ -31,8 +31,8 @@ def families() -> tuple[str, ...]:
 def find_profile(base_url: str | None, model: str, chosen: str | Mapping[str, Any] | None = None) -> ServerProfile:
     """Returns the profile of the server at a URL (None: OpenAI).
 
-    `chosen` is the name of a family, or a mapping with any keys of ServerProfile, `family` among them; what it leaves
-    out follows from URL and model. Raises InvalidArgument for a family or a key that is not known.
+    `chosen` is the name of a family, or a mapping with any keys of ServerProfile, `family` among them; omitted keys
+    follow from URL and model. Raises InvalidArgument for a family or a key that is not known.
     """
     table = _table()
     given: dict[str, Any] = {FAMILY: chosen} if isinstance(chosen, str) else dict(chosen or {})
@@ -51,8 +51,8 @@ def find_profile(base_url: str | None, model: str, chosen: str | Mapping[str, An
 
 
 def with_media(chosen: str | Mapping[str, Any] | None, media: str) -> str | Mapping[str, Any] | None:
-    """Returns what was chosen with `media`, entries separated by commas, unless it has its own; unchanged if `media`
-    is empty."""
+    """Returns the choice with `media`, entries separated by commas, unless it has its own; unchanged if `media` is
+    empty."""
     entries = [entry.strip() for entry in media.split(",") if entry.strip()]
     if not entries:
         return chosen
@@ -60,7 +60,7 @@ def with_media(chosen: str | Mapping[str, Any] | None, media: str) -> str | Mapp
 
 
 def find_media(chosen: Mapping[str, Any] | None, known: MediaProfile) -> MediaProfile:
-    """Returns what files a model of another API takes: what is `known`, with the keys that are `chosen`. Raises
+    """Returns the files that a model of another API takes: the `known` profile with the `chosen` keys. Raises
     InvalidArgument for a key that is not known."""
     try:
         return MediaProfile(**{**known.model_dump(), **(chosen or {})})

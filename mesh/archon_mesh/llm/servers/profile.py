@@ -1,4 +1,4 @@
-"""The profile of a server: in what its chat completions API differs from that of others."""
+"""The profile of a server: the differences of its chat completions API from others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from archon_mesh.llm.media.profile import MediaProfile
 
 
 class ServerProfile(MediaProfile):
-    """What a server of the chat completions API takes."""
+    """The fields and forms that a server of the chat completions API takes."""
 
     family: str = Field(description="the name of the family")
     system_messages: Literal["one", "first", "any"] = Field(
@@ -22,7 +22,7 @@ class ServerProfile(MediaProfile):
     )
     stream_options: bool = Field(description="whether a stream may be asked for its usage")
     temperature: bool = Field(description="whether requests may have a temperature")
-    cache_key: bool = Field(description="whether requests with tools name what they begin with (`prompt_cache_key`)")
+    cache_key: bool = Field(description="whether requests with tools name their beginning (`prompt_cache_key`)")
     length: Literal["max_tokens", "max_completion_tokens"] = Field(description="the field that limits a reply")
     json_replies: tuple[Literal["object", "schema"], ...] = Field(
         alias="json", description="the response formats that are enforced: any JSON object, a JSON Schema"
@@ -34,7 +34,7 @@ class ServerProfile(MediaProfile):
         description="the fields with thinking that go back with the tool calls of their reply"
     )
     needs_reasoning: bool = Field(
-        description="whether messages with tool calls must have these fields: empty ones stand in for what is not there"
+        description="whether messages with tool calls must have these fields: empty ones stand in for missing ones"
     )
     after_results: Literal["any", "reply"] = Field(
         description="reply: a user's message does not follow a tool's result directly"

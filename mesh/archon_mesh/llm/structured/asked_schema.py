@@ -31,7 +31,7 @@ class AskedSchema:
 
     @classmethod
     def of(cls, schema: Mapping[str, Any]) -> AskedSchema:
-        """Returns what is asked for if the answer has this schema."""
+        """Returns the schema that is asked for if the answer has this one."""
         schema = _at_root(schema)
         if schema.get("type") == "object" or ("type" not in schema and "properties" in schema):
             return cls({**schema, "type": "object"})
@@ -49,7 +49,7 @@ class AskedSchema:
         )
 
     def answers_in(self, value: Any) -> Iterator[Any]:
-        """Yields what may be the answer in a JSON value that a model wrote: models leave out the object around it, or
+        """Yields the possible answers in a JSON value that a model wrote: models leave out the object around it, or
         write one more, such as `{"result": ...}`."""
         is_single = isinstance(value, dict) and len(value) == 1
         if self.is_wrapped and is_single and KEY in value:

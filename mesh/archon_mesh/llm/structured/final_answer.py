@@ -43,7 +43,7 @@ class FinalAnswer:
     async def streamed(
         final: FinalAnswer | None, request: ModelRequest, stream: Callable[[ModelRequest], AsyncGenerator[ModelChunk]]
     ) -> AsyncGenerator[ModelChunk]:
-        """Yields what `stream` yields for the request; with a tool `final`, for the request with it."""
+        """Yields the chunks of `stream` for the request; with a tool `final`, for the request with it."""
         async with aclosing(stream(request if final is None else final.request)) as chunks:
             async for chunk in chunks:
                 yield chunk if final is None else final.chunk(chunk)

@@ -17,8 +17,8 @@ MAX_VALUES: Final = 20
 
 
 def json_values(text: str) -> list[Any]:
-    """Returns what may be the JSON value that a reply is about, best first: the whole reply, then the values in it from
-    the last one to the first, and then the text itself.
+    """Returns the possible JSON values of a reply, best first: the whole reply, then the values in it from the last one
+    to the first, and then the text itself.
 
     Values are read leniently. One that is cut off is left out, unless nothing but its own last bracket is missing.
     """

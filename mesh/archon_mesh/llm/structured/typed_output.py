@@ -1,4 +1,4 @@
-"""The output of an agent or of one step: what its model is asked for, and what its replies have to be."""
+"""The output of an agent or of one step: the schema in requests to its model, and the check of replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TypedOutput:
 
     @classmethod
     def of(cls, declared: object) -> TypedOutput | None:
-        """Returns the output for what `OutputType.of` takes; None for text. Raises InvalidArgument."""
+        """Returns the output for a type, as in `OutputType.of`; None for text. Raises InvalidArgument."""
         if isinstance(declared, TypedOutput):
             return declared
         output_type = OutputType.of(declared)
@@ -31,7 +31,7 @@ class TypedOutput:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The schema for requests: that of an object."""
+        """The schema for requests, which describes an object."""
         return self._asked.schema
 
     def to_json(self, answer: Any) -> str:

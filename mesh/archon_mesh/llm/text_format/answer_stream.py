@@ -10,7 +10,7 @@ _LONGEST_MARKER: Final = 80
 """Characters after which the beginning of a line is no marker."""
 
 _HELD: Final = 24
-"""Characters at the end of what has come in which a token or emphasis that is not of the answer may begin."""
+"""Characters at the end of the text so far in which a token or emphasis outside of the answer may begin."""
 
 
 class AnswerStream:

@@ -158,7 +158,7 @@ def _is_json(value: object) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """Removes what a template or a second encoding added to each brace or quote, and adds a missing first brace."""
+    """Removes additions of a template or a second encoding to each brace or quote, and adds a missing first brace."""
     text = text.lstrip()
     if re.match(r"\{\s{0,20}\\\"", text):
         return text.replace('\\"', '"')

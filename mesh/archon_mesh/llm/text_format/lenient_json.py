@@ -158,7 +158,7 @@ class LenientReader:
             return chr(code), end
         if char and char in _SELF_ESCAPED:
             return char, position + 2
-        # What is no escape, such as \d, stays as it is.
+        # Text that is no escape, such as \d, stays as it is.
         return _ESCAPES.get(char, "\\" + char), position + 2
 
     def _number(self, match: re.Match[str]) -> int | float:

@@ -41,7 +41,7 @@ _FUNCTION = re.compile(rf"\s{{0,5}}`?({NAME})\((.{{0,20000}})\)[`.;]?\s*$", re.S
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """What a reply says: a call or a final answer, and the thought before it."""
+    """The content of a reply: a call or a final answer, and the thought before it."""
 
     thought: str
     call: ParsedCall | None = None
@@ -182,7 +182,7 @@ def _function_call(text: str) -> ParsedCall | FinalAnswer | None:
         return read_call(f'{{"tool": "{match[1]}", "arguments": {inner}}}', announced=True, finished=False)
     try:
         with warnings.catch_warnings():
-            # What Python thinks of a model's escapes is of no interest to the operator.
+            # Python's warnings about a model's escapes are of no interest to the operator.
             warnings.simplefilter("ignore")
             expression = ast.parse(f"f({inner})", mode="eval").body
         if not isinstance(expression, ast.Call) or expression.args:

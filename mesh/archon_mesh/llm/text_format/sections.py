@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - models write these characters
-"""Splits a reply into its sections: what each marker, such as `Action:`, introduces.
+"""Splits a reply into its sections: the text after each marker, such as `Action:`.
 
 A marker counts at the beginning of a line only, and in a code block only if no prose comes before the block, which
 would make it an example.
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """What a section is."""
+    """The kind of a section."""
 
     PROSE = "prose"
     THOUGHT = "thought"

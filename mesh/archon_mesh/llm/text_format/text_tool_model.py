@@ -43,7 +43,7 @@ class TextToolModel(ModelWrapper):
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         """Yields the final answer as it comes, and the thought of a call once the call is known.
 
-        Chunks of which nothing is shown are yielded empty: they tell that the model is at work."""
+        Chunks without shown text are yielded empty: they tell that the model is at work."""
         text_request, used = to_text(request), Usage(0, 0)
         for repairs_left in range(REPAIRS, -1, -1):
             answer, reply, exchange = AnswerStream(), None, begin(text_request)

@@ -1,6 +1,6 @@
 """Model clients around model clients: retries, fallbacks, limits, a cache, and cassettes.
 
-They compose in any order, and keep what the inner client streams, its price and its calibration:
+They compose in any order, and keep the inner client's chunks, price and calibration:
 
     model = FallbackModel([RetryModel(create_model("anthropic/claude-opus-5-5")), create_model("openai/gpt-6-sol")])
     model = RateLimitedModel(model, requests_per_minute=60, tokens_per_minute=100_000)

@@ -1,4 +1,4 @@
-"""Limits what a client may spend in its life."""
+"""Limits a client's spending in its life."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from archon_mesh.llm.wrappers.wrapper import ModelWrapper, stream_of
 class BudgetModel(ModelWrapper):
     """Makes a call only if the rest of the budget covers it: its estimated input and its longest reply.
 
-    `tokens` counts input and output, `cost` is in US dollars. Afterwards the actual usage counts, and that of a call
-    which failed while the model replied is estimated. Calls that run at the same time share the budget. In a run of the
-    mesh, use the budget of the run.
+    `tokens` counts input and output, `cost` is in US dollars. Afterwards the actual usage counts, and the usage of a
+    call that failed while the model replied is estimated. Calls that run at the same time share the budget. In a run of
+    the mesh, use the budget of the run.
     """
 
     def __init__(self, client: ModelClient, *, tokens: int | None = None, cost: float | None = None) -> None:

@@ -37,7 +37,7 @@ def redacted(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def secrets_of_environment() -> list[str]:
-    """Returns the values of variables whose names end like those of secrets, such as OPENAI_API_KEY."""
+    """Returns the values of variables whose names end like a secret's, such as OPENAI_API_KEY."""
     values = {
         value.strip()
         for name, value in os.environ.items()
@@ -47,7 +47,7 @@ def secrets_of_environment() -> list[str]:
 
 
 def encode_reply(reply: ModelReply, thinking: str) -> dict[str, Any]:
-    """Returns a reply as JSON. What only the provider understands is left out: a replay has no provider."""
+    """Returns a reply as JSON. Data that only the provider understands is left out: a replay has no provider."""
     usage = reply.usage
     return {
         "model": reply.model,

@@ -47,8 +47,8 @@ class FallbackModel(ModelWrapper):
 
     Once a part of a reply was streamed, its error is raised: front ends have shown the part, and a second reply would
     follow it as if it were one. An agent then makes the call again, as a message of its own. All but the last client
-    may be silent for half of the time only. Name and calibration are those of the first client; the
-    price is an upper bound, so that a budget covers whichever client answers.
+    may be silent for half of the time only. Name and calibration come from the first client; the price is an upper
+    bound, so that a budget covers whichever client answers.
     """
 
     def __init__(self, clients: Sequence[ModelClient]) -> None:
@@ -66,7 +66,7 @@ class FallbackModel(ModelWrapper):
     @property
     @override
     def media(self) -> MediaProfile:
-        return EVERYTHING  # each client says of itself what it takes
+        return EVERYTHING  # each client has its own limits
 
     @override
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:

@@ -21,7 +21,7 @@ MAX_WAIT: Final = 60.0
 
 
 class TokenBucket:
-    """A token bucket that holds a minute's worth. What is taken beyond its level is a debt, which the caller waits off;
+    """A token bucket that holds a minute's worth. An amount beyond its level is a debt, which the caller waits off;
     later callers wait for it, too, so that calls keep their order."""
 
     def __init__(self, per_minute: int, now: float) -> None:

@@ -19,10 +19,9 @@ from archon_mesh.llm.wrappers.wrapper import ModelWrapper, stream_of
 class RecordingModel(ModelWrapper):
     """Appends each request and its reply to the file at `path`, for a ReplayModel. Calls that fail are not recorded.
 
-    Replaced in everything that is written are `secrets`, the values of environment variables whose names end like
-    those of secrets, and texts that look like keys. Keys of providers are no part of requests anyway; check
-    nevertheless what a tool has returned before you publish a cassette. Raises ResourceExhausted if the file would
-    exceed MAX_BYTES.
+    Replaced in everything that is written are `secrets`, the values of environment variables whose names end like a
+    secret's, and texts that look like keys. Keys of providers are no part of requests anyway; check nevertheless the
+    results of tools before you publish a cassette. Raises ResourceExhausted if the file would exceed MAX_BYTES.
     """
 
     def __init__(self, client: ModelClient, path: Path | str, *, secrets: Iterable[str] = ()) -> None:

@@ -34,7 +34,7 @@ class ReplayModel:
     media = EVERYTHING
 
     def __init__(self, path: Path | str, *, secrets: Iterable[str] = ()) -> None:
-        """`secrets` are those of the recording. Raises NotFound or InvalidArgument if the file cannot be used."""
+        """`secrets` are the recording's. Raises NotFound or InvalidArgument if the file cannot be used."""
         self._path = Path(path)
         self._secrets = [secret for secret in secrets if secret]
         self._replies: dict[str, deque[tuple[ModelReply, str]]] = {}

@@ -1,4 +1,4 @@
-"""What a request asks, as JSON: requests with the same content are the same request."""
+"""The content of a request, as JSON: requests with the same content are the same request."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class LongTerm(Protocol):
-    """What a run needs of a long-term memory: LongTermMemory and LongTermMemoryClient have it."""
+    """The calls of a long-term memory that a run needs: LongTermMemory and LongTermMemoryClient have them."""
 
     async def store(
         self, content: str, metadata: Mapping[str, str] | None = None, importance: float = ..., *, request_id: str = ""
@@ -80,7 +80,7 @@ class MemoryAccess:
         return isinstance(self._memory, LongTermMemory)
 
     async def recall(self, operation: Callable[[LongTerm], Awaitable[T]]) -> T | None:
-        """Returns what the operation returns, or None if the memory is down, which is logged once.
+        """Returns the operation's result, or None if the memory is down, which is logged once.
 
         Raises FailedPrecondition and InvalidArgument if the memory cannot be opened as it is configured.
         """
@@ -104,7 +104,7 @@ class MemoryAccess:
     async def store(self, entries: Sequence[NewEntry]) -> None:
         """Stores entries one after the other: in a local memory that does not answer, only the first one waits for it.
 
-        Raises Unavailable if they are not all stored, and what refuses one of them.
+        Raises Unavailable if they are not all stored, and the error that refuses one of them.
         """
         memory = await self._opened()
 

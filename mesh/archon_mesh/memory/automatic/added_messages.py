@@ -47,7 +47,7 @@ class AddedMessages:
             self._first, self._changes = self._values, []
 
     def insert_into(self, messages: list[ChatMessage]) -> None:
-        """Inserts the messages into those of a request: after its system messages, and the changes where they were."""
+        """Inserts the messages into a request's: after its system messages, and the changes where they were."""
         for after, change in reversed(self._changes):
             index = next((index for index, message in enumerate(messages) if message is after), None)
             if index is not None:  # else the history was compacted

@@ -1,4 +1,4 @@
-"""What a run leaves in long-term memory: its turn, findings, outcome, and preferences of the user."""
+"""The entries that a run leaves in long-term memory: its turn, findings, outcome, and preferences of the user."""
 
 from __future__ import annotations
 

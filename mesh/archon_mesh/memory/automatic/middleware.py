@@ -34,15 +34,15 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryMiddleware(Middleware):
-    """Gives an agent a long-term memory: what is relevant is in each request, and each run leaves its turn, the results
-    of tools that mattered, its outcome, and the user's preferences.
+    """Gives an agent a long-term memory: relevant entries are in each request, and each run leaves its turn, the
+    results of tools that mattered, its outcome, and the user's preferences.
 
         async with LongTermMemory(SqliteLongTermStore(file)) as memory:
             agent = Agent("clerk", user_id="ana").use(MemoryMiddleware(memory))
 
     `memory` is an open LongTermMemory or LongTermMemoryClient, or a function that creates one, such as `open_memory`:
     that one is opened by the first run and closed with the agent. A memory that does not answer costs a run about two
-    seconds, and never fails it; what it could not take waits in this process. A run whose user is unknown, as
+    seconds, and never fails it; entries that it could not take wait in this process. A run whose user is unknown, as
     `owner_of` describes, neither recalls nor stores anything.
     """
 
@@ -60,7 +60,7 @@ class MemoryMiddleware(Middleware):
         self, max_context_tokens: int = 200_000, threshold: float = 0.7, **options: Any
     ) -> ContextCompactionMiddleware:
         """Returns a compaction that summarises the oldest turns at `threshold` of the window, and stores the summaries
-        in this memory. Register it before this middleware. Further options are those of ContextCompactionMiddleware."""
+        in this memory. Register it before this middleware. Further options are as in ContextCompactionMiddleware."""
         return ContextCompactionMiddleware(
             max_context_tokens,
             threshold=threshold,
@@ -75,7 +75,7 @@ class MemoryMiddleware(Middleware):
         return self._recorder.waiting
 
     async def flush(self) -> None:
-        """Tries once more to store what waits. Never raises."""
+        """Tries once more to store the waiting entries. Never raises."""
         await self._recorder.flush()
 
     @override
@@ -171,7 +171,7 @@ def _is_compaction(registered: object) -> bool:
 
 
 def _key(state: AgentState, *, has_failed: bool) -> str:
-    """Returns what is the same in all attempts at a task of the mesh that complete; elsewhere no run is repeated."""
+    """Returns the same key for all attempts at a task of the mesh that complete; elsewhere no run is repeated."""
     task = state.context.get("task")
     if not isinstance(task, TaskContext) or state.parent is not None:
         return state.run_id

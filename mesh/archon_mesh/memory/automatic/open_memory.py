@@ -1,4 +1,4 @@
-"""Opens the long-term memory of an agent: that of the memory service, or a file of this machine."""
+"""Opens the long-term memory of an agent: the memory service's, or a file of this machine."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ OUTBOX_FILE: Final = "agent_memory_outbox.db"
 
 
 def open_memory(environment: Mapping[str, str] | None = None, *, half_life: float | None = None) -> OpenableMemory:
-    """Returns a memory, not open yet: that of the memory service at ARCHON_MEMORY, or else the files agent_memory.db
-    and agent_memory_outbox.db below ARCHON_HOME or `.archon`, with the embedder ARCHON_EMBEDDER
-    (ARCHON_EMBEDDER_URL, ARCHON_EMBEDDER_KEY, ARCHON_EMBEDDER_TIMEOUT).
+    """Returns a memory, not open yet: the memory service's at ARCHON_MEMORY, or else the files agent_memory.db and
+    agent_memory_outbox.db below ARCHON_HOME or `.archon`, with the embedder ARCHON_EMBEDDER (ARCHON_EMBEDDER_URL,
+    ARCHON_EMBEDDER_KEY, ARCHON_EMBEDDER_TIMEOUT).
 
     `half_life` is in seconds: the age at which recency has half its value; a memory service has its own. Opening raises
     FailedPrecondition if a package is missing. Raises InvalidArgument for an unknown embedder,

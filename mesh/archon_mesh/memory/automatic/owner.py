@@ -35,7 +35,7 @@ class Owner:
 
 
 def owner_of(state: AgentState) -> Owner | None:
-    """Returns whose run it is, or None if the run of a mesh has neither a user nor a session: what is stored for it
+    """Returns whose run it is, or None if the run of a mesh has neither a user nor a session: entries stored for it
     would be recalled for other people.
 
     The user is, in this order: USER_KEY of the run's metadata, the `user_id` of the agent or of an agent that calls

@@ -1,4 +1,4 @@
-"""Recognises what a user told once and wants to hold from then on, by rules for English."""
+"""Recognises statements of a user that hold from then on, by rules for English."""
 
 from __future__ import annotations
 

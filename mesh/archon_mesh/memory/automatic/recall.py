@@ -1,4 +1,4 @@
-"""What one run recalls, and the messages that its requests get."""
+"""The memories that one run recalls, and the messages that its requests get."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ MAX_FOLLOW_UP: Final = 4
 
 
 class Recall:
-    """The memories of one run, read once, before its first request: preferences of the user, and what the query and the
-    newest messages find. A memory that was down is not asked again in this run."""
+    """The memories of one run, read once, before its first request: preferences of the user, and the matches of the
+    query and the newest messages. A memory that was down is not asked again in this run."""
 
     def __init__(self, access: MemoryAccess, settings: MemorySettings, owner: Owner, query: str) -> None:
         self._access = access
@@ -51,16 +51,16 @@ class Recall:
         self._reading: asyncio.Task[None] | None = None
 
     def begin(self, history: Sequence[ChatMessage]) -> None:
-        """Begins to recall what is relevant: preferences, and what the query finds. The run goes on meanwhile, with its
-        other hooks and the connections of its tools; `ready` waits for the result.
+        """Begins to recall relevant entries: preferences, and the matches of the query. The run goes on meanwhile, with
+        its other hooks and the connections of its tools; `ready` waits for the result.
 
         A query that refers to something before it, with no history, is searched together with the newest turns.
         """
         self._reading = asyncio.create_task(self._recall(_newest(history, self.query)), name="recall")
 
     async def ready(self) -> None:
-        """Waits for what `begin` recalls, within the limit for a memory that does not answer. Raises what opening the
-        memory raises."""
+        """Waits for the entries that `begin` recalls, within the limit for a memory that does not answer. Raises the
+        errors of opening the memory."""
         if self._reading is not None:
             await asyncio.shield(self._reading)
 
@@ -83,7 +83,7 @@ class Recall:
         await self._read(read)
 
     def added(self, first_request: Sequence[ChatMessage]) -> AddedMessages:
-        """Returns what the run's requests get beside its history; the memories are those for the first request."""
+        """Returns the messages for the run's requests beside its history, with the memories for the first request."""
         if self._added is None:
             self._added = AddedMessages(self.messages(first_request))
         return self._added
@@ -91,7 +91,7 @@ class Recall:
     def messages(self, request: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Returns the memories for a request as messages, each memory once, within the part of the budget for them.
 
-        Left out is what the messages of the request say themselves.
+        Memories that the messages of the request contain are left out.
         """
         room = int(self._settings.budget * self._settings.retrieved)
         said = [message.content for message in request]
@@ -121,7 +121,7 @@ class Recall:
         if left_out:
             _log.info("%d memories have no room in the budget of the request (%s)", left_out, TOKEN_BUDGET)
         return [
-            # Not a system message: it repeats what users and tools wrote.
+            # Not a system message: it repeats texts of users and tools.
             ChatMessage("user", memory_line(entry, time.time()), metadata={ORIGIN: MEMORY, "memory_id": entry.id})
             for entry in chosen.values()
         ]

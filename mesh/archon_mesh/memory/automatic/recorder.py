@@ -1,4 +1,4 @@
-"""Stores what runs leave. Entries that a memory cannot take wait in this process, and never fail a run."""
+"""Stores the entries of runs. Entries that a memory cannot take wait in this process, and never fail a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 """Entries that wait, and the bytes of their texts; the oldest are dropped."""
 
 BATCH: Final = 10
-"""Entries that wait and are stored together with those of a run: all have the time of one call."""
+"""Entries that wait and are stored together with a run's: all have the time of one call."""
 
 FLUSH_LIMIT: Final = 10.0
-"""Seconds that closing an agent takes at most to store what waits."""
+"""Seconds that closing an agent takes at most to store the waiting entries."""
 
 _REFUSED: Final = (InvalidArgument, AlreadyExists, Unimplemented)
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Recorder:
             await self._store(batch)
 
     async def flush(self) -> None:
-        """Tries once more to store what waits, as far as the memory takes it within FLUSH_LIMIT. Never raises."""
+        """Tries once more to store the waiting entries, as far as it can within FLUSH_LIMIT. Never raises."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_LIMIT):
                 while batch := self._take():

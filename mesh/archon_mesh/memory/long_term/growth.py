@@ -41,7 +41,7 @@ DEFAULT_GROWTH: Final = GrowthLimits()
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """What one pass did: entries merged into another one, archived for their age or number, and deleted."""
+    """The result of one pass: entries merged into another one, archived for their age or number, and deleted."""
 
     merged: int = 0
     archived: int = 0
@@ -51,7 +51,7 @@ class Tidied:
 async def tidy(
     store: LongTermStore, tenant: str, limits: GrowthLimits, now: float, new: Sequence[LongTermEntry]
 ) -> Tidied:
-    """Applies the limits to a tenant, and merges the entries `new` with similar ones. Raises what the store raises."""
+    """Applies the limits to a tenant, and merges the entries `new` with similar ones. Raises the store's errors."""
     merged = await _merge(store, tenant, new)
     archived = await _archive_old(store, tenant, limits, now)
     stats = await store.stats(tenant)
@@ -89,7 +89,7 @@ async def _merge(store: LongTermStore, tenant: str, new: Sequence[LongTermEntry]
 
 
 def _repeats(entry: LongTermEntry, older: LongTermEntry) -> bool:
-    """Whether `entry` says what an older entry of the same user, role and type says."""
+    """Whether `entry` repeats an older entry of the same user, role and type."""
     return (
         (older.create_time, older.id) < (entry.create_time, entry.id)
         and all(entry.metadata.get(key) == older.metadata.get(key) for key in ("user", "role", "type"))

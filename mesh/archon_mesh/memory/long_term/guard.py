@@ -21,10 +21,10 @@ LONGEST_PAUSE: Final = 60.0
 
 
 class Guard:
-    """A circuit breaker that opens at the first failure: the next caller does not wait for what has just failed.
+    """A circuit breaker that opens at the first failure: the next caller does not wait for a failed service.
 
-    When the pause is over, one call, the probe, is let through. Only what shows that the other side is down counts as a
-    failure: Unavailable, DeadlineExceeded, and no answer in time.
+    When the pause is over, one call, the probe, is let through. Only signs that the other side is down count as
+    failures: Unavailable, DeadlineExceeded, and no answer in time.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Guard:
         return self._failures > 0 and (self._is_probing or self._clock() < self._until)
 
     async def call(self, operation: Callable[[], Awaitable[T]], *, limit: float | None = None) -> T:
-        """Returns what the operation returns. Raises Unavailable at once if the breaker is open, or after `limit`
-        seconds, and what the operation raises."""
+        """Returns the operation's result. Raises Unavailable at once if the breaker is open, or after `limit` seconds,
+        and the operation's errors."""
         if self.is_open:
             delay = max(1.0, self._until - self._clock())
             message = f"the {self._name} is down; it is tried again in {delay:.0f} s"

@@ -1,4 +1,4 @@
-"""Counts queries of long-term memory by what they found."""
+"""Counts queries of long-term memory by their results."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ _REQUEST_IDS: Final = uuid.UUID("7c1d40a7-6a1f-5d0f-9a53-2f0a3c4d5e6f")
 """The namespace of ids that are made of request ids."""
 
 _CALIBRATION: Final = "calibration of "
-"""Begins the key of the note of the store with what was measured of an embedder."""
+"""Begins the key of the store's note with the measurement of an embedder."""
 
 _PAGE: Final = 200
 
@@ -161,7 +161,7 @@ class LongTermMemory:
         return (await self.store_batch([NewEntry(content, metadata or {}, importance, request_id)]))[0]
 
     async def store_batch(self, entries: Sequence[NewEntry]) -> list[str]:
-        """Stores up to MAX_BATCH texts in one transaction and returns their ids. Raises what `store` raises."""
+        """Stores up to MAX_BATCH texts in one transaction and returns their ids. Raises the errors of `store`."""
         if len(entries) > MAX_BATCH:
             raise InvalidArgument(f"a batch has at most {MAX_BATCH:,} entries")
         if not entries:
@@ -213,7 +213,7 @@ class LongTermMemory:
         *,
         with_archived: bool = False,
     ) -> Retrieval:
-        """Returns what `query` returns, with the threshold and the step of the chain that found it."""
+        """Returns the results of `query`, with the threshold and the step of the chain that found it."""
         query = limits_of_entries.check_query(query_text)
         limits_of_entries.check_limit(limit)
         if threshold is not None:
@@ -273,7 +273,7 @@ class LongTermMemory:
 
     async def forget(self, *, user: str | None = None, session: str | None = None) -> int:
         """Deletes everything of a user, or of a session, or of a user in a session: active, archived and damaged
-        entries, caches, and what waits in the outbox. Nothing of it is left in the files on return.
+        entries, caches, and entries in the outbox. Nothing of it is left in the files on return.
 
         Returns the number of entries. Raises InvalidArgument without a user and a session, and Unavailable, after which
         a part may be left: repeat the call.
@@ -322,7 +322,7 @@ class LongTermMemory:
         filters: Mapping[str, str] | None = None,
     ) -> str:
         """Returns a summary of the newest entries: by the model, or without one an extract, the same for the same
-        entries. Raises Unavailable, and what the model raises."""
+        entries. Raises Unavailable, and the model's errors."""
         return await summarize(await self.recent(max_memories, filters), model)
 
     async def retrieve_context(
@@ -410,7 +410,7 @@ class LongTermMemory:
             self._cache.invalidate(self.tenant)
 
     async def _inserted(self, created: Sequence[LongTermEntry], vectors: Sequence[StoredVector | None]) -> int:
-        """Stores entries and returns the number of new ones. Vectors that the store refuses, such as those of a model
+        """Stores entries and returns the number of new ones. Vectors that the store refuses, such as vectors of a model
         that was exchanged behind its name, are left out: the texts are worth more."""
 
         async def insert(stored: Sequence[StoredVector | None]) -> int:

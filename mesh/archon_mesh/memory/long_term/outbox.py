@@ -165,8 +165,8 @@ class Outbox:
 
 
 def _has(entry_json: str, metadata: Mapping[str, str]) -> bool:
-    """Whether an entry has these pairs of metadata. One that cannot be read counts as such: it must not outlive what it
-    may be about."""
+    """Whether an entry has these pairs of metadata. One that cannot be read counts as such: it must not outlive its
+    possible owner."""
     try:
         return metadata.items() <= dict(json.loads(entry_json)["metadata"]).items()
     except (ValueError, LookupError, TypeError):

@@ -19,7 +19,7 @@ MAX_BATCH: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What entries must have: every pair of `metadata`, and not be archived unless `with_archived`."""
+    """Conditions for entries: to have every pair of `metadata`, and not be archived unless `with_archived`."""
 
     metadata: Mapping[str, str] = field(default_factory=dict)
     with_archived: bool = False
@@ -38,7 +38,7 @@ class StoredVector:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of what may change in an entry. Counters are increased; None leaves a value as it is.
+    """A change of the mutable fields of an entry. Counters are increased; None leaves a value as it is.
 
     Archiving removes the vector of an entry; an entry that is restored waits for its embedding again.
     """

@@ -97,7 +97,7 @@ class Upkeep:
                 self._uses[key] = (self._uses.get(key, (0, now))[0] + 1, now)
 
     async def round(self) -> None:
-        """Does everything that is due. Raises what the store and the outbox raise."""
+        """Does everything that is due. Raises the errors of the store and the outbox."""
         await self.write_uses()
         if await self.drain() or self._clock() - self._looked_at >= EMBED_INTERVAL:
             await self.embed_missing()

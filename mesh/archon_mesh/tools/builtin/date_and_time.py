@@ -14,7 +14,7 @@ from archon_mesh.tools.tool import Tool
 
 MAX_DAYS: Final = 366_000
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-"""`strftime` gives those of the process's locale."""
+"""`strftime` uses the names of the process's locale."""
 
 _PARAMETERS: Final[Mapping[str, Any]] = {
     "type": "object",

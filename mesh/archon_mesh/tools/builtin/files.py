@@ -45,7 +45,7 @@ class ReadFile(_InFolder):
 
     @override
     async def execute(self, **kwargs: Any) -> str:
-        """Returns the text, with a note if there is more. Raises what Folder.read raises, PermissionDenied for a file
+        """Returns the text, with a note if there is more. Raises the errors of Folder.read, PermissionDenied for a file
         that is no text."""
         path, offset = kwargs["path"], int(kwargs.get("offset", 0))  # 5.0 is an integer of JSON, too
         data, size = await asyncio.to_thread(self.folder.read, path, offset, READ_BYTES)
@@ -69,7 +69,7 @@ class WriteFile(_InFolder):
 
     @override
     async def execute(self, **kwargs: Any) -> str:
-        """Raises what Folder.write raises, InvalidArgument if the content is too large or no text."""
+        """Raises the errors of Folder.write, InvalidArgument if the content is too large or no text."""
         path = kwargs["path"]
         try:
             data = kwargs["content"].encode()
@@ -93,8 +93,8 @@ class ListFiles(_InFolder):
 
     @override
     async def execute(self, **kwargs: Any) -> dict[str, Any]:
-        """Returns `folders` (names), `files` (name to bytes) and `more`, whether there are further entries. Raises what
-        Folder.entries raises."""
+        """Returns `folders` (names), `files` (name to bytes) and `more`, whether there are further entries. Raises the
+        errors of Folder.entries."""
         entries, more = await asyncio.to_thread(self.folder.entries, kwargs.get("path", ""), MAX_ENTRIES)
         return {
             "folders": [name for name, size in entries if size is None],

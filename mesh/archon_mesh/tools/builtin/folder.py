@@ -2,7 +2,7 @@
 folder that is replaced by a link meanwhile.
 
 Each part of a path is opened relative to the open folder before it, without following links (openat(2), O_NOFOLLOW), so
-that what was checked is what is used.
+that the checked file is the one used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a p
 class Folder:
     """The folder `root`, which must exist. Paths are relative to it, with `/` between their parts.
 
-    Raises InvalidArgument for an invalid path, NotFound, PermissionDenied for links and what is no regular file.
+    Raises InvalidArgument for an invalid path, NotFound, PermissionDenied for links and irregular files.
     """
 
     def __init__(self, root: str | Path) -> None:

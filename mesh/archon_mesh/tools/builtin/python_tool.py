@@ -25,7 +25,7 @@ _PARAMETERS: Final[Mapping[str, Any]] = {
 
 
 class PythonTool(Tool):
-    """Runs a Python program that a model has written, in a sandbox: docs/tools.md says what it can do there.
+    """Runs a Python program that a model has written, in a sandbox: docs/tools.md describes it.
 
     Dangerous: it is available only where a policy allows it by name.
     """
@@ -56,7 +56,7 @@ class PythonTool(Tool):
         return ToolResult.success(ran.stdout or "(the program printed nothing)", metadata)
 
     def _why(self, ran: SandboxResult) -> str:
-        """The reason first, then the end of what the program printed: messages to models are cut."""
+        """The reason first, then the end of the program's output: messages to models are cut."""
         limits = self.limits
         reasons = {
             "time": f"the program was stopped after {limits.seconds:g} s",

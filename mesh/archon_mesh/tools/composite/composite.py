@@ -45,9 +45,9 @@ class CompositeTool(Tool):
     """A tool that is a graph of calls of other tools; independent ones run at the same time.
 
     Add nodes, and edges where an order or a branch does not follow from the inputs; `validate` checks the graph, and
-    also runs before the first call. `outputs` names what the result consists of; by default the results of the nodes
-    that no other one follows. Nodes are called through the engine that calls the composite: with its permissions,
-    quota, retries and breakers. Each call has its own context.
+    also runs before the first call. `outputs` names the parts of the result; by default the results of the nodes that
+    no other one follows. Nodes are called through the engine that calls the composite: with its permissions, quota,
+    retries and breakers. Each call has its own context.
     """
 
     wants_engine = True

@@ -1,4 +1,4 @@
-"""One call of a composite tool: its context, the tasks of its nodes, and what is undone if it is aborted.
+"""One call of a composite tool: its context, the tasks of its nodes, and its compensation if it is aborted.
 
 Each node has a task that waits for the nodes before it. The first node that aborts cancels the others; then completed
 calls are compensated, the latest first. A call that is cancelled from outside cancels and awaits its nodes, and
@@ -43,7 +43,7 @@ class _State(StrEnum):
 
 @dataclass(slots=True)
 class _Context:
-    """What one call of a composite tool knows; no other call sees it."""
+    """The context of one call of a composite tool; no other call sees it."""
 
     arguments: Mapping[str, Any]
     results: dict[str, Any] = field(default_factory=dict)

@@ -44,7 +44,7 @@ class Node:
 
     @property
     def references(self) -> list[Reference]:
-        """What the node reads before it runs."""
+        """The values that the node reads before it runs."""
         found = list(references(self.inputs))
         if self.for_each is not None:
             found.append(self.for_each)

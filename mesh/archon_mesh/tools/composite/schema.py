@@ -68,7 +68,7 @@ def _resolved_value(key: str, value: Any, root: Schema, depth: int) -> Any:
 
 
 def result_schema(graph: Graph, reference: Result | Argument | Item, node: Node | None = None) -> Schema:
-    """Returns what is known of the type of a reference's value; empty if nothing is."""
+    """Returns the known schema of a reference's value; empty if there is none."""
     if isinstance(reference, Result):
         source = graph.nodes.get(reference.node)
         schema = source.tool.result_schema if source is not None else None

@@ -53,8 +53,8 @@ Reference = Argument | Result | Item
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A condition: a value, an operator, and what the value is compared with. Values that cannot be compared make the
-    condition false. `exists` and `is_empty` compare with True or False."""
+    """A condition: a value, an operator, and a value to compare with. Values that cannot be compared make the condition
+    false. `exists` and `is_empty` compare with True or False."""
 
     value: Argument | Result
     operator: Operator
@@ -81,7 +81,7 @@ class Missing(InvalidArgument):
 
 
 def at_path(value: Any, path: str, what: str) -> Any:
-    """Returns the part of a JSON value. Raises Missing, which says what leads nowhere."""
+    """Returns the part of a JSON value. Raises Missing, which names the part that leads nowhere."""
     for step in path.split(".") if path else ():
         if isinstance(value, Mapping) and step in value:
             value = value[step]

@@ -1,5 +1,5 @@
-"""Why a connection to an MCP server ended, as far as the package `mcp` does not say: what the process left behind, and
-what an HTTP server answered."""
+"""Why a connection to an MCP server ended, as far as the package `mcp` does not say: the exit and last output of the
+process, and the answer of an HTTP server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TEMPORARY: Final = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY}
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What is known about one connection."""
+    """The known facts about one connection."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES), repr=False)
     """The last lines of the standard error of a process."""

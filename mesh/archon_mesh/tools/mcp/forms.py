@@ -1,4 +1,4 @@
-"""Forms of the protocol: what a person can be asked for, and whether an answer matches."""
+"""Forms of the protocol: the values that a person can be asked for, and whether an answer matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that a server lists, within bounds: a server may be hostile, and lists what it likes."""
+"""The tools that a server lists, within bounds: a server may be hostile, and list anything."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refusal_of(tool: ListedTool) -> str | None:
     schema = tool.input_schema
     if (why := schema_refusal(schema)) is not None:
         return why
-    return None if schema.get("type", "object") == "object" else "its schema is not that of an object"
+    return None if schema.get("type", "object") == "object" else "its schema does not describe an object"
 
 
 def schema_refusal(schema: Mapping[str, Any]) -> str | None:

@@ -34,7 +34,7 @@ def _tool(server: str, tool: Any) -> dict[str, Any] | None:
         _log.warning("MCP server %s lists a tool without a name, which is left out: %.200r", server, tool)
         return None
     schema = tool.get("inputSchema")
-    # The package refuses a result that breaks the output schema, and keeps from the model what the tool has done.
+    # The package refuses a result that breaks the output schema, and keeps the tool's effects from the model.
     mended = {
         **{key: value for key, value in tool.items() if key != "outputSchema"},
         "inputSchema": {"type": "object", **schema} if isinstance(schema, Mapping) else {"type": "object"},

@@ -34,13 +34,13 @@ MAX_QUESTION: Final = 4_000
 """Characters of a question; longer ones are cut."""
 
 _Outcome = PersonAnswer | Exception | QuestionAsked
-"""An answer, or what asking has raised."""
+"""An answer, or the exception of asking."""
 
 
 @dataclass(slots=True, eq=False)
 class _OpenCall:
-    """A call of a tool, with the context variables of its caller. `ending` is what ends the call in place of its
-    result."""
+    """A call of a tool, with the context variables of its caller. `ending` is the exception that ends the call in place
+    of its result."""
 
     variables: contextvars.Context
     asked: int = 0
@@ -60,7 +60,7 @@ class ServerQuestions:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Takes questions for the call of a tool within the block. Raises at its end what asking has raised:
+        """Takes questions for the call of a tool within the block. Raises at its end the exceptions of asking:
         QuestionAsked, and errors such as QuestionTimedOut, but not that no person can be asked."""
         call = _OpenCall(contextvars.copy_context())
         token = _open_call.set(call)

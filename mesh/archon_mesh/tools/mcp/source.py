@@ -58,10 +58,10 @@ MAX_BACKOFF: Final = 30.0
 
 _CLOSED: Final = "Connection closed"
 _TERMINATED: Final = "Session terminated"
-"""What the package says if the connection is lost."""
+"""The package's messages about a lost connection."""
 
 _REFUSED: Final = ("Server returned an error response", "Not Found")
-"""What the package says of an HTTP answer that is an error and no message."""
+"""The package's messages about an HTTP answer that is an error and no message."""
 
 _PERMANENT: Final = (FailedPrecondition, Unauthenticated, PermissionDenied)
 
@@ -141,7 +141,7 @@ class McpToolSource:
 
     async def connect(self) -> None:
         """Connects to the server and lists its tools; does nothing if that is done. Raises Unavailable,
-        DeadlineExceeded and ResourceExhausted, and what is permanent: FailedPrecondition, Unauthenticated and
+        DeadlineExceeded and ResourceExhausted, and permanent errors: FailedPrecondition, Unauthenticated and
         PermissionDenied."""
         if self._task is None or self._task.done():
             self._ready, self._broken, self._changed, self._closing, self._ended = (asyncio.Event() for _ in range(5))
@@ -184,8 +184,8 @@ class McpToolSource:
 
     async def call(self, tool_name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Calls a tool of the server; a cancelled call is cancelled there, too. Raises Unavailable if the server is not
-        connected or dies, what `connect` raises if that is why it is not connected, DeadlineExceeded, InvalidArgument,
-        UnknownFailure for other errors of the server, and what asking a person raises if the server may ask."""
+        connected or dies, the error of `connect` if that is why it is not connected, DeadlineExceeded, InvalidArgument,
+        UnknownFailure for other errors of the server, and the errors of asking a person if the server may ask."""
         client = self._client
         if client is None or self._broken.is_set():
             if isinstance(self._failure, _PERMANENT):
@@ -197,7 +197,7 @@ class McpToolSource:
         with self._questions.during_call():
             try:
                 return await client.call_tool(tool_name, arguments, read_timeout_seconds=self._seconds)
-            except Exception as error:  # noqa: BLE001 - the package raises those of all its layers
+            except Exception as error:  # noqa: BLE001 - the package raises errors of all its layers
                 failure = self._error_of(error)
                 if isinstance(failure, Unavailable) and not self._diagnosis.status and client is self._client:
                     self._failure = failure
@@ -231,7 +231,7 @@ class McpToolSource:
                     await self._watch(client)
                     if not self._closing.is_set() and self._failure is None:
                         self._failure = Unavailable(f"MCP server {self.name} has ended", kind=TOOL_NETWORK)
-            except Exception as error:  # noqa: BLE001 - the package raises those of all its layers
+            except Exception as error:  # noqa: BLE001 - the package raises errors of all its layers
                 self._failure = self._error_of(error)
             finally:
                 self._client = None
@@ -297,7 +297,7 @@ class McpToolSource:
                     self._changed.set()
         except ListenNotSupportedError:
             return
-        except Exception as error:  # noqa: BLE001 - without changes, the tools are those of the first list
+        except Exception as error:  # noqa: BLE001 - without changes, the first list stays
             _log.debug("MCP server %s does not tell about changes: %s", self.name, self._redacted(str(error)))
 
     async def _notified(self, message: Any) -> None:
@@ -321,7 +321,7 @@ class McpToolSource:
 
     @property
     def _address(self) -> str:
-        """Where the server is, without what may be secret in its URL; empty for a process."""
+        """The server's address, without possible secrets in its URL; empty for a process."""
         parts = urlsplit(self._url)
         return f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if self._url else ""
 
@@ -359,8 +359,8 @@ class McpToolSource:
 
 
 class _Noticing:
-    """A transport that tells when its read side ends: a server may die while nothing is asked of it. It mends what
-    comes in."""
+    """A transport that tells when its read side ends: a server may die while nothing is asked of it. It mends incoming
+    messages."""
 
     def __init__(self, server: str, streams: Any, ended: asyncio.Event) -> None:
         self._server = server

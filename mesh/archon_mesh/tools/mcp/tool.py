@@ -1,4 +1,4 @@
-"""A tool of an MCP server as a tool of an agent, and what its results become."""
+"""A tool of an MCP server as a tool of an agent, and the conversion of its results."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ class McpTool(Tool):
 
     @override
     async def execute(self, **kwargs: Any) -> ToolResult:
-        """Calls the tool. Raises what Caller.call raises."""
+        """Calls the tool. Raises the errors of Caller.call."""
         result = await self._caller.call(self.name, kwargs["arguments"])
         return ToolResult.error(_failure(result)) if result.is_error else ToolResult.success(content_of(result))
 
 
 def _failure(result: CallToolResult) -> str:
-    """Returns what a failed call says: its content, and its structured content, which may have the details."""
+    """Returns the text of a failed call: its content, and its structured content, which may have the details."""
     content = content_of(result)
     parts = [content if isinstance(content, str) else str(content)]
     if result.structured_content is not None:

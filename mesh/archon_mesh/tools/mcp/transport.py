@@ -39,7 +39,7 @@ MAX_LOG_LINE: Final = 2_000
 """Characters of a line that a server writes to standard error, in the log of the agent."""
 
 LAST_LINES_SECONDS: Final = 0.5
-"""Seconds to read what a server that has ended wrote last: what it started may hold the pipe open."""
+"""Seconds to read the last output of a server that has ended: its child processes may hold the pipe open."""
 
 EXIT_SECONDS: Final = 2.0
 """Seconds that a server has to exit after its input was closed, and again after SIGTERM."""
@@ -48,7 +48,7 @@ _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
 def environment_of(given: Mapping[str, str], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns the environment of a server: what its author gives it, and what programs need to start."""
+    """Returns the environment of a server: the variables given by its author, and those that programs need to start."""
     return {name: inherited[name] for name in _INHERITED if name in inherited} | dict(given)
 
 
@@ -79,7 +79,7 @@ async def stdio(
     secrets = [Secret(value) for value in env.values()]
 
     def shown(text: str) -> str:
-        """Returns what a server says without the values of its environment, for the log."""
+        """Returns a text of the server without the values of its environment, for the log."""
         return str(redacted(text, secrets))
 
     to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -179,7 +179,7 @@ async def _end(process: asyncio.subprocess.Process) -> int | None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signum)
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # what the server started and left behind
+        os.killpg(process.pid, signal.SIGKILL)  # processes that the server started and left behind
     return exit_code
 
 

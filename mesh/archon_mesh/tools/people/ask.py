@@ -30,7 +30,7 @@ from archon_mesh.tools.result import ToolResult
 @dataclass(frozen=True, slots=True)
 class PersonQuestion:
     """A question to a person. `schema` is the JSON Schema that an answer, or the modification of an approval, must
-    match; None for free text. `subject` is what an approval is about."""
+    match; None for free text. `subject` describes the action of an approval."""
 
     text: str
     kind: QuestionKind = QuestionKind.INPUT
@@ -41,8 +41,8 @@ class PersonQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PersonAnswer:
-    """An answer. With a decision, `text` is its reason or the modification. `identity` is that of the person; it is
-    empty if the default answer counts because no answer came in time."""
+    """An answer. With a decision, `text` is its reason or the modification. `identity` is the person's; it is empty if
+    the default answer counts because no answer came in time."""
 
     text: str
     decision: Decision = Decision.UNSPECIFIED
@@ -79,7 +79,7 @@ _call: ContextVar[int | None] = ContextVar("archon_resumable_call", default=None
 
 async def ask_person(question: PersonQuestion | str) -> PersonAnswer:
     """Returns a person's answer, for tools and hooks. A tool that asks is called again when there is an answer, in a
-    later attempt of its task: what it does before it asks must bear repetition.
+    later attempt of its task: its actions before it asks must bear repetition.
 
     Raises FailedPrecondition if no person can be asked here, QuestionTimedOut if no answer came in time.
     """
@@ -126,8 +126,8 @@ Answering = Callable[[PersonQuestion], Awaitable[PersonAnswer | str]]
 
 @contextmanager
 def answered_by(answer: Answering) -> Iterator[None]:
-    """Has a function answer the questions within the block, as in a script or a test. A text is an answer, or what an
-    approval needs if it says `approve` or `reject`, else its modification."""
+    """Has a function answer the questions within the block, as in a script or a test. A text is an answer; to an
+    approval, a decision if it says `approve` or `reject`, else a modification."""
     with bind_desk(FunctionDesk(answer)):
         yield
 

@@ -23,7 +23,7 @@ _TEXT: Final = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
 
 
 class _PersonTool(Tool):
-    """Base class of the tools that ask a person. The wait has the limit of the question, not that of a call."""
+    """Base class of the tools that ask a person. The wait has the limit of the question, not of a call."""
 
     timeout = math.inf
 
@@ -50,7 +50,7 @@ class _PersonTool(Tool):
 
 
 class HumanApprovalTool(_PersonTool):
-    """Has a person approve, reject or modify what the model is about to do."""
+    """Has a person approve, reject or modify the model's next action."""
 
     name = "human_approval"
     description = (
@@ -68,10 +68,9 @@ class HumanApprovalTool(_PersonTool):
     }
 
     def __init__(self, name: str = "", *, stop_on_reject: bool = True, **terms: Any) -> None:
-        """With `stop_on_reject` a rejection fails the run with ApprovalRejected; without it, the
-        rejection is the result of the call.
-        The other arguments are those of all tools that ask a person: `approvers`, `answer_timeout` (seconds, 300 by
-        default), `on_timeout` (`abort`, `default` or `escalate`) and `default`."""
+        """With `stop_on_reject` a rejection fails the run with ApprovalRejected; without it, the rejection is the
+        result of the call. The other arguments are shared by all tools that ask a person: `approvers`, `answer_timeout`
+        (seconds, 300 by default), `on_timeout` (`abort`, `default` or `escalate`) and `default`."""
         super().__init__(name, **terms)
         self.stop_on_reject = stop_on_reject
 
@@ -135,7 +134,7 @@ class HumanInputTool(_PersonTool):
 
     def __init__(self, name: str = "", *, schema: Mapping[str, Any] | None = None, **terms: Any) -> None:
         """`schema` is a JSON Schema (2020-12) that the answer must match; by default the answer is a text. The other
-        arguments are those of HumanApprovalTool."""
+        arguments are as in HumanApprovalTool."""
         super().__init__(name, **terms)
         self.schema = schema
         self.result_schema = schema

@@ -53,7 +53,7 @@ class StreamStatus:
 
 
 def _result_of(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Returns what a coroutine returns that does not wait."""
+    """Returns the result of a coroutine that does not wait."""
     try:
         coroutine.send(None)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""The shared memory from a member's or a client's side: publish answers, pull what others published; the working memory
+"""The shared memory from a member's or a client's side: publish answers, pull the answers of others; the working memory
 of a run; and long-term memory."""
 
 from archon.api.memory.v1.memory_pb2 import Published, PublishItem

@@ -38,7 +38,7 @@ class RegistryClient:
     event loop. Close it, or use it as an async context manager. Calls raise Unavailable and DeadlineExceeded if the
     registry or its store is unreachable, InvalidArgument with the invalid fields.
 
-    What the client registers is its own: other clients can neither change nor end it."""
+    The client's registrations are its own: other clients can neither change nor end them."""
 
     def __init__(self, target: str, *, options: Sequence[Option] | None = None) -> None:
         self.target = target

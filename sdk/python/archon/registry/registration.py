@@ -49,7 +49,7 @@ class DependsOn:
 class Profile:
     """Further facts about a role; 0 means unknown. `expected_quality` is 0 to 1 by the role's own measure, cost is in
     millionths of a US dollar, `message_types` maps a message type to the roles that exchange it, comma separated;
-    `prompt_template` is that of a good input, with `{name}` for each value that the caller fills in."""
+    `prompt_template` is the template of a good input, with `{name}` for each value that the caller fills in."""
 
     instructions: str = ""
     expected_latency_ms: int = 0

@@ -58,8 +58,8 @@ class Export:
     """Characters of an attribute above which it is cut, or None."""
 
     def begin_close(self, timeout: float) -> Callable[[], None]:
-        """Begins to export what is queued, on a thread. Returns a function that waits for its end, until `timeout`
-        seconds from now have passed."""
+        """Begins to export the queue, on a thread. Returns a function that waits for its end, until `timeout` seconds
+        from now have passed."""
         return begin("spans", self.provider.shutdown, timeout, [self.queue.exporter])
 
 
@@ -75,7 +75,7 @@ def start(service: str, instance_id: str = "") -> Export | None:
     """Starts exporting if the environment asks for it, and makes the exporter's tracer provider the process's own.
 
     `service` is the resource's `service.name` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has one, and
-    `instance_id` its `service.instance.id`. Returns None if nothing is to be exported, or the process has a provider
+    `instance_id` its `service.instance.id`. Returns None if export is not configured, or the process has a provider
     already. An exporter that cannot be created is logged: telemetry must not keep a process from serving.
     """
     global _export
@@ -92,15 +92,15 @@ def start(service: str, instance_id: str = "") -> Export | None:
 
 
 def begin_stop(timeout: float = END_TIMEOUT) -> Callable[[], None]:
-    """Ends exporting and begins to export what is queued. Returns a function that waits for that, until `timeout`
-    seconds from now have passed; it blocks. Idempotent."""
+    """Ends exporting and begins to export the queue. Returns a function that waits for that, until `timeout` seconds
+    from now have passed; it blocks. Idempotent."""
     global _export
     export, _export = _export, None
     return export.begin_close(timeout) if export is not None else lambda: None
 
 
 def stop(timeout: float = END_TIMEOUT) -> None:
-    """Exports what is queued, for at most `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+    """Exports the queue, for at most `timeout` seconds, and ends exporting. Blocks. Idempotent."""
     begin_stop(timeout)()
 
 

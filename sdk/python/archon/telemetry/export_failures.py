@@ -42,13 +42,13 @@ def report(message: str, *arguments: object) -> bool:
 
 
 def report_reason(reason: BaseException | str) -> None:
-    """Reports why telemetry is not exported: the text, or that of the error with which a chain of errors began."""
+    """Reports why telemetry is not exported: the text, or the message of the first error of a chain."""
     text = reason if isinstance(reason, str) else _first_cause(reason)
     report("telemetry is not exported: %s", " ".join(text.split())[:MAX_REASON])
 
 
 def take_over() -> None:
-    """Turns what OpenTelemetry's packages log into reports, from now on. Idempotent."""
+    """Turns the records of OpenTelemetry's packages into reports, from now on. Idempotent."""
     packages = logging.getLogger(_PACKAGES)
     if not any(isinstance(handler, _Reports) for handler in packages.handlers):
         packages.addHandler(_Reports(logging.WARNING))

@@ -1,4 +1,4 @@
-"""A span for the hot path: what OpenTelemetry's API asks of a span, at a fraction of the cost of the SDK's."""
+"""A span for the hot path: the interface of OpenTelemetry's span, at a fraction of the cost of the SDK's."""
 
 from __future__ import annotations
 

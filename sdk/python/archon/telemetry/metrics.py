@@ -393,6 +393,6 @@ def recorder() -> Recorder | None:
 
 
 def use(recorder: Recorder | None) -> None:
-    """Makes a recorder that of the process, or with None ends measuring."""
+    """Sets the recorder of the process; None ends measuring."""
     global _recorder
     _recorder = recorder

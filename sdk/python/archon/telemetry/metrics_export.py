@@ -1,6 +1,6 @@
 """Where the metrics of a process go, configured by OpenTelemetry's standard variables alone.
 
-`OTEL_METRICS_EXPORTER` names the exporters, separated by commas: `otlp`, `prometheus`, `console`, `none`, or those of
+`OTEL_METRICS_EXPORTER` names the exporters, separated by commas: `otlp`, `prometheus`, `console`, `none`, or others of
 installed packages. Without it metrics are exported over OTLP if `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` is set.
 `OTEL_EXPORTER_OTLP_ENDPOINT` alone exports none: many receivers of spans take no metrics.
 
@@ -78,7 +78,7 @@ def start(service: str, instance_id: str = "") -> metrics.Recorder | None:
     """Starts exporting if the environment asks for it, and gives the process a recorder.
 
     `service` is the resource's `service.name` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has one, and
-    `instance_id` its `service.instance.id`. Returns None if nothing is to be exported. Exporters that cannot be created
+    `instance_id` its `service.instance.id`. Returns None if export is not configured. Exporters that cannot be created
     are logged: telemetry must not keep a process from serving.
     """
     global _export
@@ -126,7 +126,7 @@ def exporter_names() -> tuple[str, ...]:
 
 
 def _open(exporters: Sequence[str], resource: Resource) -> MetricsExport:
-    """Raises FailedPrecondition or LookupError if a package is missing, and what an exporter raises."""
+    """Raises FailedPrecondition or LookupError if a package is missing, and the exporter's errors."""
     from opentelemetry.sdk.metrics import MeterProvider
 
     readers: list[MetricReader] = []

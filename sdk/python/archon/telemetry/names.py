@@ -1,5 +1,5 @@
-"""The names of spans and attributes. Those of GenAI and RPC are OpenTelemetry's semantic conventions, which are in
-development: a change of theirs is a change of this file.
+"""The names of spans and attributes. The names for GenAI and RPC follow OpenTelemetry's semantic conventions, which are
+in development: a change of theirs is a change of this file.
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/, https://opentelemetry.io/docs/specs/semconv/rpc/
 """

@@ -1,4 +1,4 @@
-"""What spans, metrics and logs read alike of OpenTelemetry's standard variables."""
+"""The standard variables of OpenTelemetry that spans, metrics and logs read alike."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def otlp_entry_point(signal: str) -> str:
 
 
 def exporter_class(signal: str, name: str) -> Callable[..., Any]:
-    """Returns what makes an exporter for a signal such as `TRACES`, by its entry point. Raises LookupError if no
+    """Returns the factory of exporters for a signal such as `TRACES`, by its entry point. Raises LookupError if no
     installed package offers one of this name."""
     from importlib import metadata
 

@@ -1,6 +1,6 @@
 """OTLP with spans that are encoded when they end, by those who end them.
 
-The spans of the hot path are written in protobuf's wire format here, at a fifth of what the packages' encoder costs;
+The spans of the hot path are written in protobuf's wire format here, at a fifth of the cost of the packages' encoder;
 whatever is rare (events, links, lists) and the SDK's own spans are left to that. Requests are sent by OpenTelemetry's
 exporters. https://opentelemetry.io/docs/specs/otlp/, opentelemetry/proto/trace/v1/trace.proto
 """
@@ -44,7 +44,7 @@ _IDS: Final = frozenset({names.RUN_ID, names.TASK_ID, names.CONVERSATION_ID})
 
 
 class EncodedSpan(NamedTuple):
-    """A span as the field `spans` of ScopeSpans, and what it belongs to."""
+    """A span as the field `spans` of ScopeSpans, with its resource and scope."""
 
     resource: Any
     scope: Any
@@ -87,7 +87,7 @@ def request_of(spans: Sequence[EncodedSpan]) -> bytes:
     """Returns a serialised ExportTraceServiceRequest."""
     groups: dict[tuple[int, int], tuple[EncodedSpan, list[bytes]]] = {}
     for span in spans:
-        key = id(span.resource), id(span.scope)  # the hash of a resource is that of its JSON
+        key = id(span.resource), id(span.scope)  # a resource is hashed by its JSON
         if (group := groups.get(key)) is None:
             group = groups[key] = span, []
         group[1].append(span.data)
@@ -134,7 +134,7 @@ def encode(span: SpanData, resource: Resource) -> EncodedSpan:
 
 @lru_cache(maxsize=64)
 def _heads(resource: Any, scope: Any) -> tuple[bytes, bytes, bytes]:
-    """Returns what precedes the spans of a resource and of a scope in a request, and what follows them."""
+    """Returns the bytes before the spans of a resource and of a scope in a request, and the bytes after them."""
     empty = ReadableSpan("", INVALID_SPAN_CONTEXT, resource=resource, instrumentation_scope=scope)
     (group,) = encode_spans([empty]).resource_spans
     (scoped,) = group.scope_spans

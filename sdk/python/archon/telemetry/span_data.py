@@ -1,4 +1,4 @@
-"""A span that has ended, as plain data: what the hot path makes in place of the SDK's objects."""
+"""A span that has ended, as plain data, which the hot path makes in place of the SDK's objects."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ MAX_PROBES: Final = 16
 
 
 class Entry(Protocol):
-    """What has ended and becomes spans when it is exported. `size` is in bytes, or 1 if it holds little."""
+    """Ended work that becomes spans when it is exported. `size` is in bytes, or 1 if it holds little."""
 
     @property
     def size(self) -> int: ...
@@ -49,13 +49,12 @@ class Entry(Protocol):
 
 
 class SpanQueue(SpanProcessor):
-    """Takes what has ended without waiting: what OpenTelemetry's BatchSpanProcessor does, bounded in bytes too, and at
-    no cost for what is dropped because the exporter is stuck. While exports fail, it keeps a few entries to try
-    with.
+    """Takes entries without waiting, as OpenTelemetry's BatchSpanProcessor does, bounded in bytes too, and at no cost
+    for entries that are dropped because the exporter is stuck. While exports fail, it keeps a few entries to try with.
 
-    The thread that exports makes spans of the entries, many at a time: that costs a third of what it would cost
-    between the steps of the event loop. With `encoded` the exporter takes EncodedSpans, otherwise the SDK's. The thread
-    is a daemon, because an export may take as long as the network lets it.
+    The thread that exports makes spans of the entries, many at a time, at a third of the cost between the steps of the
+    event loop. With `encoded` the exporter takes EncodedSpans, otherwise the SDK's. The thread is a daemon, because an
+    export may take as long as the network lets it.
     """
 
     def __init__(self, exporter: SpanExporter, resource: Resource, *, encoded: bool, batch: int = BATCH) -> None:
@@ -105,7 +104,7 @@ class SpanQueue(SpanProcessor):
 
     @override
     def shutdown(self) -> None:
-        """Exports what is queued, and ends the thread. Blocks until the exporter has answered; exporters of
+        """Exports the queue, and ends the thread. Blocks until the exporter has answered; exporters of
         `archon.telemetry.otlp` try once."""
         self._stopping = True
         if (end_retries := getattr(self.exporter, "end_retries", None)) is not None:
@@ -141,7 +140,7 @@ class SpanQueue(SpanProcessor):
         self._idle.set()
 
     def _taken(self) -> Iterator[Any]:
-        """Takes everything out of the queue, as what the exporter takes."""
+        """Takes everything out of the queue, in the exporter's form."""
         queue = self._queue
         while queue:
             item = queue.popleft()

@@ -1,4 +1,4 @@
-"""Spans of tasks and of unary calls, created if the process has a tracer provider: its own, or that of `export`."""
+"""Spans of tasks and of unary calls, created if the process has a tracer provider: its own, or the one of `export`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def end_rpc_span(span: Span, error: ArchonError | None = None) -> None:
 
 @contextmanager
 def root_span(name: str) -> Iterator[None]:
-    """A span around what a program does, such as a command of a command line; the calls within it join its trace."""
+    """A span around a program's work, such as a command of a command line; the calls within it join its trace."""
     active = tracer()
     if active is None:
         yield

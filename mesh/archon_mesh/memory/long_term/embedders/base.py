@@ -26,7 +26,7 @@ class Embedder(Protocol):
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """The cosine of unrelated texts and that of a question with its answer: scores 0 and 1. None if they are to be
+        """The cosines of unrelated texts, and of a question with its answer: scores 0 and 1. None if they must be
         measured, because they belong to a model that is not known."""
         ...
 
@@ -41,7 +41,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class QueryEmbedder(Embedder, Protocol):
-    """An embedder of a model for which a query is another kind of text than what answers it."""
+    """An embedder of a model for which a query is another kind of text than its answers."""
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
         """Returns the vector of each query. Raises errors of `archon.errors`."""

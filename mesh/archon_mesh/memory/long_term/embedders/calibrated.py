@@ -22,7 +22,7 @@ UNMEASURED: Final = (0.0, 1.0)
 
 class CalibratedEmbedder(EmbedderWrapper):
     """An embedder around `embedder`, which it closes and whose vectors it centres. The model is measured before the
-    first text is embedded, unless `load` returns what was measured before; `keep` stores it."""
+    first text is embedded, unless `load` returns an earlier measurement; `keep` stores it."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class CalibratedEmbedder(EmbedderWrapper):
         await super().close()
 
     async def calibrated(self) -> Calibration:
-        """Returns what was measured, once for all callers: one that gives up does not end it for the others. Raises
-        what the embedder raises; the next call tries again."""
+        """Returns the measurement, made once for all callers: one that gives up does not end it for the others. Raises
+        the embedder's errors; the next call tries again."""
         if self._calibration is None:
             if self._measuring is None or self._measuring.done():
                 self._measuring = asyncio.create_task(self._measure())
@@ -80,7 +80,7 @@ class CalibratedEmbedder(EmbedderWrapper):
         try:
             await self._keep(self.name, calibration.to_json())
         except ArchonError as error:
-            _log.warning("what was measured of the embedder %s is not kept: %s", self._embedder.name, error)
+            _log.warning("the measurement of the embedder %s is not kept: %s", self._embedder.name, error)
         return calibration
 
     def _centred(self, vectors: Sequence[Vector], centre: Callable[[Vector], Vector]) -> list[Vector]:

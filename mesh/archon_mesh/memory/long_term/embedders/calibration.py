@@ -1,8 +1,8 @@
-"""What cosines of a model mean, measured with a fixed set of questions and answers.
+"""The meaning of a model's cosines, measured with a fixed set of questions and answers.
 
 Cosines of models differ: unrelated texts have 0.1 of some and 0.75 of others, whose vectors have a large part in
-common. That part, the mean vector of the set, is subtracted from every vector. The cosine of what is left is compared
-with those of the set's questions: with answers of other questions (score 0), and with their own (score 1).
+common. That part, the mean vector of the set, is subtracted from every vector. The cosine of the rest is compared with
+the cosines of the set's questions: with answers of other questions (score 0), and with their own (score 1).
 
 Source of the subtraction: Mu and Viswanath, "All-but-the-Top: Simple and Effective Postprocessing for Word
 Representations", ICLR 2018.
@@ -22,7 +22,7 @@ from archon_mesh.memory.long_term.embedders.base import Embedder, embed_queries
 from archon_mesh.memory.long_term.port import Vector
 
 REVISION: Final = 1
-"""Changes with PAIRS and with what is calculated: vectors of other revisions cannot be compared."""
+"""Changes with PAIRS and with the calculation: vectors of other revisions cannot be compared."""
 
 LEAST: Final = 4.0
 """Standard deviations from the mean cosine of unrelated texts to score 1, at least: a model that hardly knows the
@@ -74,11 +74,11 @@ class Calibration:
     range: tuple[float, float]
 
     def of_query(self, vector: Vector) -> Vector:
-        """Returns the vector of a query without what all queries have in common."""
+        """Returns the vector of a query without the part that all queries have in common."""
         return _without(vector, self.query_centre)
 
     def of_text(self, vector: Vector) -> Vector:
-        """Returns the vector of another text without what all of them have in common."""
+        """Returns the vector of another text without the part that all of them have in common."""
         return _without(vector, self.text_centre)
 
     def to_json(self) -> str:
@@ -95,7 +95,7 @@ class Calibration:
 
 
 async def measure(embedder: Embedder) -> Calibration:
-    """Measures a model. Raises what the embedder raises."""
+    """Measures a model. Raises the embedder's errors."""
     all_texts = [text for pair in PAIRS for text in pair]
     queries = await embed_queries(embedder, all_texts)
     texts = await embedder.embed(all_texts)

@@ -22,11 +22,11 @@ class CheckedEmbedder(EmbedderWrapper):
     vectors that are too many, too few, empty, of different lengths or not finite."""
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """Raises what the embedder raises if that is an ArchonError or a TimeoutError, else Unavailable."""
+        """Raises the embedder's error if that is an ArchonError or a TimeoutError, else Unavailable."""
         return await self._checked(self._embedder.embed, texts)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        """Raises what `embed` raises."""
+        """Raises the errors of `embed`."""
         return await self._checked(partial(embed_queries, self._embedder), texts)
 
     async def _checked(self, embed: Embed, texts: Sequence[str]) -> list[Vector]:

@@ -55,8 +55,7 @@ class OpenAIEmbedder:
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         """`base_url` and `api_key` default to OPENAI_BASE_URL and OPENAI_API_KEY; with a URL, the key does not.
-        `timeout` is in seconds: what one request may take. Queries and other texts get the prefixes of the model's
-        family.
+        `timeout` is in seconds, for one request. Queries and other texts get the prefixes of the model's family.
 
         Raises Unauthenticated if the endpoint is OpenAI and there is no key, InvalidArgument for a limit below 1."""
         if min(requests_per_minute, tokens_per_minute) < 1 or retries < 0:

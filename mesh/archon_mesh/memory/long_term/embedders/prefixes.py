@@ -1,4 +1,4 @@
-"""What models of embeddings expect before a text: many are trained to tell queries from what answers them."""
+"""The prefixes that models of embeddings expect before a text: many are trained to tell queries from answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """What precedes a query, and what precedes a text that may answer it."""
+    """The prefix of a query, and the prefix of a text that may answer it."""
 
     query: str = ""
     passage: str = ""
@@ -36,7 +36,7 @@ _FAMILIES: Final = (
     (("bge-", "-zh"), Prefixes("为这个句子生成表示以用于检索相关文章：")),  # noqa: RUF001 - as the card writes it
 )
 """Parts of a model's name, and the prefixes that its card tells. The first entry all of whose parts are in it counts;
-other models, such as those of OpenAI, BGE-M3 and MiniLM, take texts as they are."""
+other models, such as OpenAI's, BGE-M3 and MiniLM, take texts as they are."""
 
 
 def prefixes_of(model: str) -> Prefixes:

@@ -1,4 +1,4 @@
-"""Splits a query into its aspects, each of which is searched for."""
+"""Splits a query into its aspects, which are searched for one by one."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class VectorSpace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a query found, best first. `threshold` is the one that the entries passed; `source` the step of the chain
-    hybrid, keyword, recent that found them."""
+    """The results of a query, best first. `threshold` is the one that the entries passed; `source` the step of the
+    chain hybrid, keyword, recent that found them."""
 
     found: tuple[FoundEntry, ...] = ()
     threshold: float = 0.0
@@ -75,12 +75,12 @@ class Retriever:
         threshold: float | None = None,
         filters: Filters = NO_FILTERS,
     ) -> Retrieval:
-        """Returns at most `limit` entries. `vectors` are those of the query's aspects; without any, words alone decide.
+        """Returns at most `limit` entries. `vectors` embed the query's aspects; without any, words alone decide.
 
         The score of an entry is the larger of its scaled cosine and the part of the query's words that it contains.
         Without a threshold, the default is lowered step by step while nothing reaches it; then follow the best by words
-        and the most recent entries, whatever their scores. A threshold that is given is a hard limit. Raises what the
-        store raises.
+        and the most recent entries, whatever their scores. A threshold that is given is a hard limit. Raises the
+        store's errors.
         """
         parts = aspects(query)
         depth = max(DEPTH, 2 * limit)

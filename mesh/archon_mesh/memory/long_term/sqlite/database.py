@@ -56,7 +56,7 @@ class Database:
         self._is_wanted = False
 
     async def open(self) -> None:
-        """Opens the file and creates what is missing. Idempotent. If it fails, the next operation tries again.
+        """Opens the file and creates its missing parts. Idempotent. If it fails, the next operation tries again.
 
         Raises FailedPrecondition if a package is missing, Unavailable, DataLoss if the file is not a valid database.
         """
@@ -105,7 +105,7 @@ class Database:
                 connection.close()
 
     async def write(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Runs `work` in a transaction; what it wrote is durable on return. Raises what `LongTermStore` documents."""
+        """Runs `work` in a transaction; its writes are durable on return. Raises the errors of `LongTermStore`."""
 
         def transaction(connection: apsw.Connection) -> T:
             connection.execute("BEGIN IMMEDIATE")
@@ -125,7 +125,7 @@ class Database:
         return await self._run(work, writes=True)
 
     async def read(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Runs `work`, which only reads. Raises what `LongTermStore` documents."""
+        """Runs `work`, which only reads. Raises the errors of `LongTermStore`."""
 
         def snapshot(connection: apsw.Connection) -> T:
             with connection:

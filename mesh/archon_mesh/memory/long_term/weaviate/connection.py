@@ -25,7 +25,7 @@ CONNECT_TIMEOUT: Final = 5
 """Seconds that connecting may take."""
 
 MAX_KNOWN: Final = 10_000
-"""Tenants of which is remembered that they exist."""
+"""Tenants that are remembered to exist."""
 
 _GRPC_PORT: Final = 50051
 

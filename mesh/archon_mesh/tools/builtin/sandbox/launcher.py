@@ -24,10 +24,10 @@ FAILED: Final = 125
 """Exit code if the sandbox cannot be built; the pipe for errors says why, which the program does not have."""
 
 CPU: Final = "the limit of CPU time"
-"""What the pipe for errors says if that limit has ended the program."""
+"""The text in the pipe for errors if that limit has ended the program."""
 CPU_PART: Final = 0.3
 """The part of that limit which it has taken at least, since it may send itself the signal. The system counts time for
-the limit by ticks of its clock: on a loaded machine it may count twice what the program has taken."""
+the limit by ticks of its clock: on a loaded machine it may count twice the program's time."""
 
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000
@@ -107,7 +107,7 @@ def _exit_with(errors: int, work: Any) -> None:
     code = FAILED
     try:
         code = work()
-    except Exception as error:  # noqa: BLE001 - none may pass into the code of the parent, of which this is a copy
+    except Exception as error:  # noqa: BLE001 - none may pass into the code of the parent, which this process copies
         os.write(errors, f"the sandbox cannot be built: {error}\n".encode())
     finally:
         os._exit(code)
@@ -176,7 +176,7 @@ def _forbid_nested_namespaces() -> None:
         try:
             _write(f"/proc/sys/user/max_{kind}_namespaces", "0")
         except OSError:
-            pass  # such as a /proc that is read-only: what is nested has no more rights than this one
+            pass  # such as a /proc that is read-only: a nested namespace has no more rights than this one
 
 
 def _forbid_shared_memory(errors: int, builder: int) -> None:

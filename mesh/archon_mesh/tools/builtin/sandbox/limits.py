@@ -1,4 +1,4 @@
-"""What a sandboxed program may use."""
+"""The resources that a sandboxed program may use."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ _LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """What a program has left. `killed` says which limit ended it (`time`, `cpu`, `output`); empty if none did.
+    """The result of a program. `killed` says which limit ended it (`time`, `cpu`, `output`); empty if none did.
 
-    `exit_code` is 128 + N if signal N ended it. What exceeds the limit of the output is left out.
+    `exit_code` is 128 + N if signal N ended it. Output above its limit is left out.
     """
 
     exit_code: int

@@ -1,8 +1,8 @@
 """The filter of system calls under which a sandboxed program runs: a list of those that are allowed, as a program of
 classic BPF for seccomp(2).
 
-What is left out reaches beyond the limits of the sandbox (shared memory and queues of System V, memfd_create,
-io_uring), beyond its processes (ptrace, keyrings), or is part of the kernel that ordinary programs do not need.
+The omitted calls reach beyond the limits of the sandbox (shared memory and queues of System V, memfd_create, io_uring),
+beyond its processes (ptrace, keyrings), or belong to parts of the kernel that ordinary programs do not need.
 """
 
 from __future__ import annotations

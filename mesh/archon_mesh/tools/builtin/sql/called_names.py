@@ -1,6 +1,6 @@
 """The names of the functions that a query of PostgreSQL calls, read as its lexer reads the text.
 
-A transaction that is READ ONLY holds back what a query writes to tables, but no function that acts elsewhere. Lexical
+A transaction that is READ ONLY holds back a query's writes to tables, but no function that acts elsewhere. Lexical
 rules: https://www.postgresql.org/docs/current/sql-syntax-lexical.html
 """
 

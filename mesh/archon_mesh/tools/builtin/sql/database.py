@@ -1,4 +1,4 @@
-"""What the databases have in common: bounds, the form of results, and addresses whose passwords are never shown."""
+"""The common parts of the databases: bounds, the form of results, and addresses whose passwords are never shown."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Database(ABC):
 
     @abstractmethod
     async def columns(self, seconds: float) -> list[Column]:
-        """Returns the columns of all tables and views, at most MAX_LISTED + 1. Raises what `query` raises."""
+        """Returns the columns of all tables and views, at most MAX_LISTED + 1. Raises the errors of `query`."""
 
 
 class Address:

@@ -68,8 +68,8 @@ SELECT CASE WHEN rolsuper THEN 'is a superuser' WHEN rolreplication THEN 'may re
         WHERE rolname = ANY($1::text[]) AND pg_has_role(current_user, granted.oid, 'MEMBER') LIMIT 1) END
 FROM pg_roles WHERE rolname = session_user
 """
-# A function that may act, by its volatility, in any spelling of the query. Those of extensions that execute the text of
-# another query are declared as if they did not.
+# A function that may act, by its volatility, in any spelling of the query. Functions of extensions that execute the
+# text of another query are declared as if they did not.
 _ACTING: Final = """
 SELECT proname FROM pg_catalog.pg_proc
 WHERE (proname::text = ANY($1::text[]) AND (provolatile = 'v' OR proname::text = ANY($4::text[]))
@@ -193,7 +193,8 @@ class PostgresDatabase(Database):
 
 
 class _Received(asyncio.Protocol):
-    """Counts what a connection receives, and ends it at MAX_RECEIVED: an error of the server repeats a value whole."""
+    """Counts the bytes received, and ends the connection at MAX_RECEIVED: an error of the server repeats a value
+    whole."""
 
     def __init__(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
         self.size = 0
@@ -202,7 +203,7 @@ class _Received(asyncio.Protocol):
 
     @classmethod
     def of(cls, connection: Any) -> _Received:
-        """Counts from now on what a connection of asyncpg receives."""
+        """Counts the bytes that a connection of asyncpg receives from now on."""
         transport: asyncio.Transport = connection._transport
         received = cls(transport, transport.get_protocol())  # type: ignore[arg-type]
         transport.set_protocol(received)

@@ -1,4 +1,4 @@
-"""Queries of SQLite files, each of which `sqlite_read` answers in a process with limits of time and memory."""
+"""Queries of SQLite files, each answered by `sqlite_read` in a process with limits of time and memory."""
 
 from __future__ import annotations
 

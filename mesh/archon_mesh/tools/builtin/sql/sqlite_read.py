@@ -1,7 +1,7 @@
 """Reads a SQLite file, opened read-only, by a connection whose authorizer allows nothing but reading.
 
 Runs in a process of its own, which `sqlite` starts: no function of SQLite can be interrupted within, and the limit of
-its memory is that of the process.
+its memory is the process's.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ ORDER BY tables.name, columns.cid LIMIT ?
 
 
 def answer(request: Any) -> Any:
-    """Answers a request of `SqliteDatabase`: a query, or the columns if there is no text. Raises what
-    `Database.query` raises."""
+    """Answers a request of `SqliteDatabase`: a query, or the columns if there is no text. Raises the errors of
+    `Database.query`."""
     try:
         return _read(request)
     except MemoryError:

@@ -64,7 +64,7 @@ class _OnDatabase(Tool):
 
     @override
     async def execute(self, **kwargs: Any) -> Any:
-        """Returns the result. Raises ResourceExhausted if too many queries run, and what the database raises."""
+        """Returns the result. Raises ResourceExhausted if too many queries run, and the database's errors."""
         if self._running >= MAX_RUNNING:
             raise ResourceExhausted(f"{MAX_RUNNING} queries of {self.name} are running", retry_delay=1.0)
         self._running += 1

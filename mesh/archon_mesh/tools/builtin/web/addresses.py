@@ -1,4 +1,4 @@
-"""Which addresses a page may be read from: hosts are resolved once, and what is checked is what is dialled."""
+"""The addresses that a page may be read from: hosts are resolved once, and the checked address is dialled."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH, TOOL_NETWORK, T
 from archon_mesh.tools.builtin.web.addresses import AddressPolicy
 
 TOTAL_SECONDS: Final = 25.0
-"""For a request with its redirects; below the default time limit of a tool, so that the error says what was slow."""
+"""For a request with its redirects; below the default time limit of a tool, so that the error names the slow part."""
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 10.0

@@ -35,8 +35,8 @@ _PARAMETERS: Final[Mapping[str, Any]] = {
 class FetchPage(Tool):
     """Reads a page over http or https and returns its text.
 
-    Addresses that are not public are refused, also after redirects, except those of `allow_hosts`: names of hosts, or
-    `host:port`. `resolve` and `tls` replace the system's resolver and certificates, for tests and private networks.
+    Addresses that are not public are refused, also after redirects, except the ones of `allow_hosts`: names of hosts,
+    or `host:port`. `resolve` and `tls` replace the system's resolver and certificates, for tests and private networks.
     """
 
     name = "fetch_page"
@@ -57,8 +57,8 @@ class FetchPage(Tool):
 
     @override
     async def execute(self, **kwargs: Any) -> dict[str, Any]:
-        """Returns URL (after redirects), title, text, and whether there is more text. Raises what WebClient.get raises,
-        and FailedPrecondition for a page that is not text."""
+        """Returns URL (after redirects), title, text, and whether there is more text. Raises the errors of
+        WebClient.get, and FailedPrecondition for a page that is not text."""
         response = await self._client.get(kwargs["url"], max_bytes=MAX_PAGE_BYTES, check_type=_check_type)
         text = decoded(response.body, response.charset)
         title, is_cut = "", len(text) > MAX_TEXT

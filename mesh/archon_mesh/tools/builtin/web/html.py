@@ -60,7 +60,7 @@ def text_of(html: str, enough: int) -> tuple[str, str, bool]:
         if parser.characters > 2 * enough or time.monotonic() > end:
             is_cut = start + _SLICE < len(html)
             break
-    parser.feed("<br>")  # what waits for a tag; `close` is slow for tags that do not end
+    parser.feed("<br>")  # ends text that waits for a tag; `close` is slow for tags that do not end
     lines = (re.sub(r"[^\S\n]+", " ", line).strip() for line in "".join(parser.parts).split("\n"))
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return " ".join("".join(parser.title).split())[:MAX_TITLE], text[:enough], is_cut or len(text) > enough

@@ -62,8 +62,8 @@ class WebSearch(Tool):
 
     @override
     async def execute(self, **kwargs: Any) -> list[dict[str, str]]:
-        """Returns the results. Raises what WebClient.get raises, FailedPrecondition for an answer of another form, and
-        ResourceExhausted for one that is too large."""
+        """Returns the results. Raises the errors of WebClient.get, FailedPrecondition for an answer of another form,
+        and ResourceExhausted for one that is too large."""
         response = await self._client.get(
             self._endpoint,
             max_bytes=MAX_ANSWER_BYTES,

@@ -1,6 +1,6 @@
-"""Tells clients what has changed: the tools, the prompts, the resources, the content of one resource.
+"""Tells clients about changes of the tools, the prompts, the resources, and the content of one resource.
 
-From version 2026-07-28 of the protocol on a client listens for what it names. Before, it subscribes to resources.
+From version 2026-07-28 of the protocol on a client listens for named changes. Before, it subscribes to resources.
 """
 
 from __future__ import annotations

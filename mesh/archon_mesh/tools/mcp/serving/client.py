@@ -1,9 +1,9 @@
 """The MCP client whose request is answered: its progress bar, its log, its person, its model and its folders.
 
-Tools, prompts and resources call these functions. What is asked travels in one of two ways: up to version 2025-11-25 of
-the protocol the server sends a request and the handler waits; from 2026-07-28 the request of the client ends with what
-is asked (`input_required`), and the client sends it again with the answers. The handler is called again then and gets
-the answers where it asked: what it does before it asks must bear repetition, as with `ask_person` in the mesh.
+Tools, prompts and resources call these functions. A question travels in one of two ways: up to version 2025-11-25 of
+the protocol the server sends a request and the handler waits; from 2026-07-28 the request of the client ends with the
+questions (`input_required`), and the client sends it again with the answers. The handler is called again then and gets
+the answers where it asked: its actions before it asks must bear repetition, as with `ask_person` in the mesh.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_STATE_BYTES: Final = 64 * 1024
 
 
 class MissingClientCapability(FailedPrecondition):
-    """The client does not offer what a request needs; `capability` is its name in the protocol."""
+    """The client lacks the capability that a request needs; `capability` is its name in the protocol."""
 
     def __init__(self, capability: str) -> None:
         self.capability = capability
@@ -51,7 +51,7 @@ class MissingClientCapability(FailedPrecondition):
 
 
 class InputRequired(BaseException):
-    """Ends an attempt to answer a client with what is asked of it. It is no error, and no handler for errors takes it
+    """Ends an attempt to answer a client with the questions to it. It is no error, and no handler for errors takes it
     for one."""
 
     def __init__(self, requests: Mapping[str, ClientRequest], state: str) -> None:
@@ -94,7 +94,7 @@ class ClientCall:
         await self._context.session.report_progress(done, total, message or None)
 
     async def log(self, level: LogLevel, data: Any, logger: str) -> None:
-        """Sends a log message, if the client gets those of the level."""
+        """Sends a log message, if the client gets messages of the level."""
         import mcp_types as types
 
         if self._level is None or LEVELS.index(level) < LEVELS.index(self._level):
@@ -115,7 +115,7 @@ class ClientCall:
         return (capabilities.sampling if request is CompletionRequest else capabilities.roots) is not None
 
     async def ask(self, requests: Mapping[str, ClientRequest]) -> dict[str, Any]:
-        """Returns the answers by name. Raises what `ask_client` raises, and InputRequired to end the attempt."""
+        """Returns the answers by name. Raises the errors of `ask_client`, and InputRequired to end the attempt."""
         for request in requests.values():
             if not self.can(type(request)):
                 raise MissingClientCapability(CAPABILITIES[type(request)])
@@ -223,9 +223,9 @@ async def ask_client(requests: Mapping[str, ClientRequest]) -> dict[str, Any]:
     text, or a tuple of Root. A name stands for one request within a call.
 
     Raises FailedPrecondition outside of a request of an MCP client, or within a composite tool if the request ends to
-    ask; MissingClientCapability if the client does not offer what a request needs; InvalidArgument if an answer does
-    not match its request; UnknownFailure if the client refuses; and ResourceExhausted if the answers so far are larger
-    than MAX_STATE_BYTES.
+    ask; MissingClientCapability if the client lacks the capability for a request; InvalidArgument if an answer does not
+    match its request; UnknownFailure if the client refuses; and ResourceExhausted if the answers so far are larger than
+    MAX_STATE_BYTES.
     """
     call = _call.get()
     if call is None:

@@ -1,4 +1,4 @@
-"""What an MCP client can be asked, and its answers, as values and as messages of the protocol."""
+"""The requests to an MCP client, and its answers, as values and as messages of the protocol."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ClientRequest = FormRequest | CompletionRequest | RootsRequest
 
 @dataclass(frozen=True, slots=True)
 class FormAnswer:
-    """What a person did with a form. `content` are the values by their names; it is empty unless the `action` is
+    """A person's answer to a form. `content` are the values by their names; it is empty unless the `action` is
     `accept`."""
 
     action: Literal["accept", "decline", "cancel"]

@@ -29,7 +29,7 @@ def call_result(result: ToolResult) -> types.CallToolResult:
 
 
 def block(value: object) -> types.ContentBlock:
-    """Returns a file as what it is, any other value as text."""
+    """Returns a file as content of its kind, any other value as text."""
     import mcp_types as types
 
     if isinstance(value, Image):

@@ -20,7 +20,7 @@ MAX_COMPLETIONS: Final = 100
 """Values that complete an argument; the protocol allows no more."""
 
 Complete = Sequence[str] | Callable[[str], Iterable[str]]
-"""Values of an argument, of which those that begin with what is typed are offered, or a function of what is typed."""
+"""Values of an argument, which are offered if they begin with the typed text, or a function of the typed text."""
 
 
 class OfferedFunction:
@@ -61,8 +61,8 @@ class OfferedFunction:
         return required
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:
-        """Returns what the function returns. Raises InvalidArgument for arguments that do not match the signature,
-        DeadlineExceeded, ResourceExhausted if too many earlier calls have not ended, and what the function raises."""
+        """Returns the function's result. Raises InvalidArgument for arguments that do not match the signature,
+        DeadlineExceeded, ResourceExhausted if too many earlier calls have not ended, and the function's errors."""
         kwargs = self._signature.convert(arguments)
         value: Any
         if inspect.iscoroutinefunction(self._function):
@@ -81,8 +81,8 @@ class OfferedFunction:
             raise self._late() from None
 
     async def completed(self, argument: str, typed: str) -> list[str]:
-        """Returns up to MAX_COMPLETIONS + 1 values that begin with what is typed. An argument with a choice in its type
-        is completed by it."""
+        """Returns up to MAX_COMPLETIONS + 1 values that begin with the typed text. An argument with a choice in its
+        type is completed by it."""
         source = self._complete.get(argument)
         if source is None:
             source = [str(value) for value in self.parameters.get(argument, {}).get("enum", ())]
@@ -92,7 +92,7 @@ class OfferedFunction:
         return [value for value in source if value.startswith(typed)][: MAX_COMPLETIONS + 1]
 
     async def _on_thread(self, function: Callable[[], object]) -> Any:
-        """Returns what a plain function returns. The thread of one that is late goes on until it returns. Raises
+        """Returns the result of a plain function. The thread of one that is late goes on until it returns. Raises
         ResourceExhausted if MAX_THREADS go on."""
         if self._threads >= MAX_THREADS:
             raise ResourceExhausted(f"{self.name} has {MAX_THREADS} threads that have not ended")

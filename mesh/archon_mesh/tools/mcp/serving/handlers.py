@@ -42,8 +42,8 @@ MAX_RESOURCES: Final = 2_000
 async def answered(
     context: ServerRequestContext[Any], params: Any, changes: Changes, work: Callable[[], Awaitable[Any]]
 ) -> Any:
-    """Returns the result of `work`, which may report to the client and ask it. Raises MCPError if the client lacks what
-    is needed, in a version of the protocol that has an error for that."""
+    """Returns the result of `work`, which may report to the client and ask it. Raises MCPError if the client lacks a
+    needed capability, in a version of the protocol that has an error for that."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
 
@@ -117,7 +117,7 @@ class OfferHandlers:
         )
 
     async def _listed(self, list_of: Callable[[ResourceProvider], Sequence[T]]) -> list[T]:
-        """Returns what the providers list, up to MAX_RESOURCES, on a thread: a provider may look at files."""
+        """Returns the lists of the providers, up to MAX_RESOURCES, on a thread: a provider may look at files."""
 
         def listed() -> list[T]:
             found = (each for provider in self._offer.providers for each in list_of(provider))

@@ -1,4 +1,4 @@
-"""What an MCP server offers besides tools, and the word that it has changed."""
+"""The offer of an MCP server besides tools, and the notices of its changes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MAX_PROVIDERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change of what is offered: `kind` is `prompts`, `resources`, or `resource` for the content of the resource of
-    this `uri`."""
+    """A change of the offer: `kind` is `prompts`, `resources`, or `resource` for the content of the resource of this
+    `uri`."""
 
     kind: str
     uri: str = ""
 
 
 class McpOffer:
-    """What `archon mcp` offers: the tools of an agent, or a list of tools, with resources and prompts.
+    """The offer of `archon mcp`: the tools of an agent, or a list of tools, with resources and prompts.
 
         office = McpOffer(agent, resources=[note, ResourceFolder("docs://", "documents")], prompts=[review])
 
@@ -37,7 +37,7 @@ class McpOffer:
     def __init__(
         self, tools: Any = (), *, resources: Iterable[ResourceProvider] = (), prompts: Iterable[Prompt] = ()
     ) -> None:
-        """`tools` is an Agent, a tool, or a list of tools. Raises what `add` raises."""
+        """`tools` is an Agent, a tool, or a list of tools. Raises the errors of `add`."""
         self.tools = tools
         self._lock = threading.Lock()
         self._providers: tuple[ResourceProvider, ...] = ()

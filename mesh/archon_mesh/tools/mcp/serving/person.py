@@ -19,7 +19,7 @@ _APPROVAL: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
         "decision": {"type": "string", "enum": list(_DECISIONS)},
-        "text": {"type": "string", "description": "the reason, or what replaces the action"},
+        "text": {"type": "string", "description": "the reason, or the action in its place"},
     },
     "required": ["decision"],
 }

@@ -34,7 +34,7 @@ class Prompt:
     async def messages(self, arguments: Mapping[str, str]) -> list[PromptMessage]:
         """Returns the messages for the arguments. Raises InvalidArgument if they do not match the signature,
         ResultRefused if the function returns something else, ResourceExhausted above MAX_MESSAGES or MAX_PROMPT_BYTES,
-        DeadlineExceeded, and what the function raises."""
+        DeadlineExceeded, and the function's errors."""
         value = await self.function.call(arguments)
         items: Sequence[Any] = value if isinstance(value, (list, tuple)) else (value,)
         if len(items) > MAX_MESSAGES:
@@ -72,7 +72,7 @@ def prompt(
     """Makes a function, sync or async, a prompt: `@prompt`, or `@prompt(complete={"language": ["de", "en"]})`.
 
     Its parameters are the arguments of the prompt; it returns a text, a file, a PromptMessage, or a list of these. It
-    has `seconds` for that. `complete` has the values of arguments, or a function from what is typed to values.
+    has `seconds` for that. `complete` has the values of arguments, or a function from the typed text to values.
 
     Raises InvalidArgument if a parameter cannot be described, or if an argument to complete is not a parameter.
     """

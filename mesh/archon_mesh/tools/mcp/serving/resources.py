@@ -1,4 +1,4 @@
-"""Resources for MCP clients: what stands under a URI, returned by a function."""
+"""Resources for MCP clients: the content of a URI, returned by a function."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ListedTemplate:
 
 
 class ResourceProvider(ABC):
-    """Base class of what offers resources. A method may block: it is called on a thread, unless it is async."""
+    """Base class of providers of resources. A method may block: it is called on a thread, unless it is async."""
 
     def resources(self) -> Sequence[ListedResource]:
         """Returns the resources that are listed one by one."""
@@ -61,10 +61,10 @@ class ResourceProvider(ABC):
     @abstractmethod
     async def read(self, uri: str) -> Media | None:
         """Returns the content of a resource, None if there is none of this URI. Raises ResourceExhausted above
-        MAX_RESOURCE_BYTES, and what the author's code raises."""
+        MAX_RESOURCE_BYTES, and the errors of the author's code."""
 
     async def completed(self, uri_template: str, argument: str, typed: str) -> list[str] | None:
-        """Returns values of a variable of a template that begin with what is typed, None if the template is not one of
+        """Returns values of a variable of a template that begin with the typed text, None if the template is not one of
         this provider."""
         return None
 
@@ -139,7 +139,7 @@ def resource(
     variables are its parameters, `@resource("user://{name}")`.
 
     It returns a text, bytes, a file, or a JSON value, in `seconds`. `media_type` is by default `text/plain`,
-    `application/octet-stream` or `application/json`. `complete` is that of `@prompt`.
+    `application/octet-stream` or `application/json`. `complete` is as in `@prompt`.
 
     Raises InvalidArgument if the URI is invalid, or if its variables are not the parameters of the function.
     """
@@ -157,7 +157,7 @@ def check_size(uri: str, size: int) -> None:
 
 
 def _media(uri: str, media_type: str, value: Any) -> Media:
-    """Returns what a function returned as a file. Raises ResultRefused if it is not JSON, or ResourceExhausted."""
+    """Returns a function's result as a file. Raises ResultRefused if it is not JSON, or ResourceExhausted."""
     if isinstance(value, Media):
         content = value
     elif isinstance(value, bytes):

@@ -1,5 +1,5 @@
-"""A server of the Model Context Protocol: tools, through their engine with its permissions, limits and retries, and
-what else is offered."""
+"""A server of the Model Context Protocol: tools, through their engine with its permissions, limits and retries, and the
+rest of the offer."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def create_server(
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
     if offer is not None:
         OfferHandlers(offer, changes, slots).add_to(server)
-    # What a client keeps between two rounds of a request is sealed: a client can neither read nor change it.
+    # The state that a client keeps between two rounds of a request is sealed: a client can neither read nor change it.
     server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
     return server
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serves one client over standard input and output, until the input ends. Meanwhile, what else is written to
+    """Serves one client over standard input and output, until the input ends. Meanwhile, anything else written to
     standard output goes to standard error."""
     from mcp.server.stdio import stdio_server
 

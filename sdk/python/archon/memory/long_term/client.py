@@ -205,7 +205,7 @@ class LongTermMemoryClient:
         filters: Mapping[str, str] | None = None,
     ) -> str:
         """Returns a summary of the newest entries: by the model, or without one an extract, the same for the same
-        entries. Raises what the model raises."""
+        entries. Raises the model's errors."""
         return await summarize(await self.recent(max_memories, filters), model)
 
     async def retrieve_context(

@@ -1,4 +1,4 @@
-"""Assembles what a model sees: template, memories and history, each within its part of a token budget."""
+"""Assembles the input of a model: template, memories and history, each within its part of a token budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CountTokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What surrounds memories and turns: the system prompt, the working memory, and the instruction at the end."""
+    """The texts around memories and turns: the system prompt, the working memory, and the instruction at the end."""
 
     system: str = ""
     working: str = ""
@@ -89,10 +89,10 @@ def assemble(
 ) -> RetrievedContext:
     """Returns system, working memory, memories, turns and instruction, in this order, within the budget.
 
-    The newest turns and the best memories come first into their parts; what the template and the history leave over is
-    added to the part of the memories. Memories that are stale at `now`, in seconds since the Unix epoch, are marked. A
-    template above its part is cut at its end, the instruction last. Raises
-    InvalidArgument if the budget is not above 0.
+    The newest turns and the best memories come first into their parts; the rest of the template's and the history's
+    parts is added to the part of the memories. Memories that are stale at `now`, in seconds since the Unix epoch, are
+    marked. A template above its part is cut at its end, the instruction last. Raises InvalidArgument if the budget is
+    not above 0.
     """
     if token_budget <= 0:
         raise InvalidArgument("token_budget must be above 0")

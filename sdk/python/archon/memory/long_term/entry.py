@@ -1,4 +1,4 @@
-"""Entries of long-term memory, what a search returns, and the limits of both."""
+"""Entries of long-term memory, the results of a search, and the limits of both."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LongTermEntry:
 
     @property
     def is_intact(self) -> bool:
-        """Whether the checksum is that of the content."""
+        """Whether the checksum matches the content."""
         return self.checksum == checksum_of(self.id, self.content, self.create_time, self.metadata)
 
 
@@ -113,7 +113,7 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 
 
 def checksum_of(entry_id: str, content: str, create_time: float, metadata: Mapping[str, str]) -> str:
-    """Returns the SHA-256 of what never changes in an entry, in hex."""
+    """Returns the SHA-256 of an entry's immutable fields, in hex."""
     parts = [entry_id, content, round(create_time * 1e6), sorted(metadata.items())]
     return hashlib.sha256(_encode(parts).encode()).hexdigest()
 

@@ -28,7 +28,7 @@ _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 
 
 async def summarize(entries: Sequence[LongTermEntry], model: Summarize | None = None) -> str:
-    """Returns a summary of entries, newest first; empty if there are none. Raises what the model raises."""
+    """Returns a summary of entries, newest first; empty if there are none. Raises the model's errors."""
     if not entries:
         return ""
     if model is None:

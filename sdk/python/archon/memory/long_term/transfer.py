@@ -92,7 +92,7 @@ async def read_entries(file: Path) -> AsyncIterator[list[LongTermEntry]]:
 
 
 def check(file: Path) -> int:
-    """Returns the number of entries of an export. Raises what `read_entries` raises."""
+    """Returns the number of entries of an export. Raises the errors of `read_entries`."""
     digest = hashlib.sha256()
     count, end = -1, None
     try:

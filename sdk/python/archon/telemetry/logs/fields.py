@@ -40,7 +40,7 @@ _OF_CALL: Final = ("trace_id", "span_id", "run_id", "task_id", "attempt", "role"
 
 @dataclass(slots=True)
 class ProcessIdentity:
-    """What all lines of a process have in common: its service and the id of its instance."""
+    """The fields that all lines of a process share: its service and the id of its instance."""
 
     service: str = ""
     instance_id: str = ""
@@ -113,7 +113,7 @@ def as_text(value: object) -> str:
 
 
 def _extra_fields(event: EventDict) -> dict[str, Any]:
-    """Returns what the record has beside the fields of each line; empty values are left out."""
+    """Returns the fields of the record beside those on each line; empty values are left out."""
     own = {name: value for name, value in event.items() if name not in _OF_LINE and value not in (None, "")}
     kept = [*(name for name in _OF_CALL if name in own), *(name for name in own if name not in _OF_CALL)][:MAX_EXTRA]
     return {name[:_MAX_KEY]: _value(own[name]) for name in kept}

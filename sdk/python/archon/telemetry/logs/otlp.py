@@ -39,7 +39,7 @@ CLOSE_TIMEOUT: Final = 0.1
 """Seconds that the end of a process waits for the records that were logged since `begin_flush`."""
 
 _OWN: Final = ("opentelemetry", "urllib3", "requests", "grpc")
-"""Loggers of what exports: their records would be exported in turn."""
+"""Loggers of the exporters: their records would be exported in turn."""
 
 _SEVERITY: Final = {"debug": 5, "info": 9, "warning": 13, "error": 17, "critical": 21}
 """https://opentelemetry.io/docs/specs/otel/logs/data-model/#field-severitynumber"""
@@ -117,13 +117,13 @@ class OtlpHandler(logging.Handler):
         )
 
     def begin_flush(self, timeout: float) -> Callable[[], None]:
-        """Begins to export what is queued, on a thread. Returns a function that waits for its end, until `timeout`
-        seconds from now have passed."""
+        """Begins to export the queue, on a thread. Returns a function that waits for its end, until `timeout` seconds
+        from now have passed."""
         return begin("logs", self._provider.force_flush, timeout, [self._exporter])
 
     @override
     def close(self) -> None:
-        """Exports what is queued, for CLOSE_TIMEOUT seconds at most. Blocks. Idempotent."""
+        """Exports the queue, for CLOSE_TIMEOUT seconds at most. Blocks. Idempotent."""
         if not self._closed:
             self._closed = True
             begin("logs", self._provider.shutdown, CLOSE_TIMEOUT, [self._exporter])()

@@ -38,7 +38,7 @@ def setup(
     """Logs records from `level` on to `stream`, by default standard error, one line each.
 
     `service` is the field of this name, unless OTEL_SERVICE_NAME is set. `log_format` auto is text on a terminal and
-    JSON elsewhere. A process that has configured logging before keeps what it has.
+    JSON elsewhere. A process that has configured logging before keeps its configuration.
     """
     _process.service = os.environ.get("OTEL_SERVICE_NAME") or service
     _process.instance_id = instance_id
@@ -64,15 +64,15 @@ def identify(instance_id: str) -> None:
 
 
 def flush() -> None:
-    """Writes what is queued, for FLUSH_TIMEOUT seconds at most. Blocks. For a process that ends by `os._exit`; any
-    other one does it at its end."""
+    """Writes the queue, for FLUSH_TIMEOUT seconds at most. Blocks. For a process that ends by `os._exit`; any other one
+    does it at its end."""
     for handler in logging.getLogger().handlers:
         handler.flush()
 
 
 def begin_flush(timeout: float) -> Callable[[], None]:
-    """Begins to export what is queued. Returns a function that waits for that, until `timeout` seconds from now have
-    passed; it blocks."""
+    """Begins to export the queue. Returns a function that waits for that, until `timeout` seconds from now have passed;
+    it blocks."""
     exporters = [handler for handler in logging.getLogger().handlers if isinstance(handler, OtlpHandler)]
     waits = [exporter.begin_flush(timeout) for exporter in exporters]
 
@@ -84,8 +84,8 @@ def begin_flush(timeout: float) -> Callable[[], None]:
 
 
 def close() -> None:
-    """Exports and writes what is queued, for a limited time. Blocks: call it when the event loop has ended. Lines that
-    are logged later are written, but not exported."""
+    """Exports and writes the queue, for a limited time. Blocks: call it when the event loop has ended. Lines that are
+    logged later are written, but not exported."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, OtlpHandler):
             handler.close()
@@ -110,7 +110,7 @@ def formatter(log_format: LogFormat, stream: TextIO, process: ProcessIdentity) -
 
 
 def _handler(stream: TextIO) -> logging.Handler:
-    """Returns a handler that writes at once if the stream is a file: what is queued dies with its process."""
+    """Returns a handler that writes at once if the stream is a file: queued lines die with their process."""
     try:
         is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):

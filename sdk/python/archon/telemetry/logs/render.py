@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 _UNESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What `json.dumps` leaves as it is, although it ends lines, controls terminals, or has no encoding."""
+"""Characters that `json.dumps` leaves as they are, although they end lines, control terminals, or have no encoding."""
 
 _CONTROLS: Final = {
     code: None
@@ -75,7 +75,7 @@ def text_line(
 
 
 def _own_fields(fields: Mapping[str, Any], error: Mapping[str, Any], *, shows_run: bool) -> list[str]:
-    """Returns what a line has beside its message, as name=value."""
+    """Returns the fields of a line beside its message, as name=value."""
     hidden = _IN_HEAD | _IDS | (CALL_FIELDS if "outcome" in fields else frozenset())
     own = [f"{name}={value}" for name, value in fields.items() if name not in hidden]
     if error and "stack" not in error:
