@@ -28,7 +28,7 @@ SKIPPED = (
 )
 """Generated code, the user `nobody` of the system, the tests of this check, the table itself."""
 
-DOCSTRINGS = ("services/archon_services/",)
+DOCSTRINGS = ("services/archon_services/", "mesh/archon_mesh/")
 """Folders whose docstrings have none of the words of the kind `docstring`."""
 
 KINDS = ("phrase", "regex", "docstring", "file", "class")
@@ -104,7 +104,7 @@ def _docstrings(text: str) -> Iterator[tuple[int, str]]:
     """Yields the docstrings of modules, classes, functions and attributes, without their code, with their lines."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.lineno, CODE_IN_TEXT.sub(lambda code: "\n" * code[0].count("\n"), node.value.value)
+            yield node.lineno, CODE_IN_TEXT.sub(lambda code: "`" + "\n" * code[0].count("\n"), node.value.value)
 
 
 def _line(text: str, position: int) -> int:

@@ -36,7 +36,7 @@ ARITHMETIC: Final = "<arithmetic>"
 """The term of a text that has an arithmetic expression, as `15 * 24` or `(3 + 4) ** 5`."""
 
 QUESTION: Final = "<question>"
-"""The term of a text that asks who, what, when, where or how much."""
+"""The term of a text that is a question."""
 
 SHAPE_WEIGHT: Final = {ARITHMETIC: 4.0, QUESTION: 0.5}
 """The fraction of a word that such a term counts as: an expression tells much, a question little."""

@@ -2,7 +2,7 @@
 
 model = ScriptedModel([ToolCall("1", "multiply", '{"a": 15, "b": 3}'), "It is 45."])
 agent = Agent("clerk", model=model, tools=[multiply])
-assert await agent.run_async("What is 15 * 3?") == "It is 45."
+assert await agent.run_async("Multiply 15 by 3") == "It is 45."
 assert model.requests[1].messages[-1].content == "45"
 """
 

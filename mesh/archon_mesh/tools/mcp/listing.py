@@ -97,8 +97,8 @@ _NAMED: Final = ("properties", "$defs", "definitions", "dependentSchemas")
 
 
 def without_patterns(schema: Any) -> Any:
-    """Returns a schema for checks in this process. The regular expressions of a stranger may take for ever, and those
-    of ECMA-262 are not Python's: they are the server's to check."""
+    """Returns a schema for checks in this process. A stranger's regular expressions may take for ever, and ECMA-262
+    differs from Python: the server checks them."""
     if not isinstance(schema, Mapping):
         return [without_patterns(each) for each in schema] if isinstance(schema, list) else schema
     kept: dict[str, Any] = {}
