@@ -19,8 +19,8 @@ from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
-from archon_services.orchestrator.runs.load import fold_journal, load_run
-from archon_services.orchestrator.runs.run_ids import RunIds
+from archon_services.orchestrator.runs.clock.run_ids import RunIds
+from archon_services.orchestrator.runs.states.load import fold_journal, load_run
 
 GROUP = 500
 """Runs whose steps are committed together."""

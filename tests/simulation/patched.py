@@ -13,7 +13,7 @@ from archon import context, frames
 from archon.agent import attempt, attempt_table, server, session, task
 from archon_mesh.engine import Effect, RunState
 from archon_services.orchestrator import ports
-from archon_services.orchestrator.runs import clocks
+from archon_services.orchestrator.runs.clock import clocks
 from archon_services.orchestrator.runs.driver import RunDriver
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.sessions import attempts

@@ -14,7 +14,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, Unavailable
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.ownership import Ownership
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.watch.forward import WatchForwarder

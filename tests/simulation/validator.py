@@ -17,7 +17,7 @@ from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.journal.framing import events_in
-from archon_services.orchestrator.runs.load import fold_journal
+from archon_services.orchestrator.runs.states.load import fold_journal
 from tests.simulation.check import Check, Execution, Violation, must
 
 __all__ = ["Violation", "must", "validate_journal", "validate_run"]

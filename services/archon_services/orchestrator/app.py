@@ -20,20 +20,20 @@ from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
+from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.run_ids import RunIds
 from archon_services.orchestrator.runs.limits import RunLimits
-from archon_services.orchestrator.runs.load import load_events
 from archon_services.orchestrator.runs.manager import Runs
-from archon_services.orchestrator.runs.run_ids import RunIds
+from archon_services.orchestrator.runs.states.load import load_events
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
-from archon_services.orchestrator.tracing.exporter import RunSpanExporter
 from archon_services.orchestrator.watch.forward import WatchForwarder
 
 _log = logging.getLogger(__name__)

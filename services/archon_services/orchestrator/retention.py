@@ -11,7 +11,7 @@ from archon.errors import DataLoss, ResourceExhausted, Unavailable
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
-from archon_services.orchestrator.runs.load import load_run
+from archon_services.orchestrator.runs.states.load import load_run
 
 _log = logging.getLogger(__name__)
 

@@ -61,7 +61,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         Limit(
             "Questions of a task to people; of a planner in place of a plan",
             "{archon_mesh.engine.decide.approval:MAX_QUESTIONS}; "
-            "{archon_services.orchestrator.runs.plan_reply:MAX_CLARIFICATIONS}",
+            "{archon_services.orchestrator.runs.decide.plan_reply:MAX_CLARIFICATIONS}",
             "The task fails, and rules ask no more about it; the reply is refused as no plan.",
             ["test_a_question_without_id_or_above_the_limit_fails"],
         ),
@@ -112,8 +112,8 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Ended runs that stay in memory; bytes of their journals",
-            "{archon_services.orchestrator.runs.ended_runs:MAX_ENDED}; "
-            "{archon_services.orchestrator.runs.ended_runs:MAX_ENDED_BYTES|bytes}",
+            "{archon_services.orchestrator.runs.states.ended_runs:MAX_ENDED}; "
+            "{archon_services.orchestrator.runs.states.ended_runs:MAX_ENDED_BYTES|bytes}",
             "Those that ended first are read from the journal.",
             ["test_ended_runs_are_kept_up_to_a_number_and_bytes"],
         ),
@@ -193,7 +193,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Roles whose measured averages estimate plans",
-            "{archon_services.orchestrator.measuring.role_averages:MAX_ROLES}",
+            "{archon_services.orchestrator.observability.role_averages:MAX_ROLES}",
             "Further roles are estimated by their profiles.",
             ["test_the_number_of_roles_is_bounded"],
         ),
@@ -275,7 +275,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Waiting for another turn of the conversation",
-            "{archon_services.orchestrator.runs.session_history:PATIENCE|seconds}",
+            "{archon_services.orchestrator.runs.decide.session_history:PATIENCE|seconds}",
             "The task is dispatched without waiting further.",
             ["test_a_task_waits_for_another_turn_for_a_limited_time"],
         ),

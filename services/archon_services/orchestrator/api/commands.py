@@ -39,11 +39,11 @@ from archon_services.orchestrator.convert.run import session_context_from_proto
 from archon_services.orchestrator.convert.run_view import Standing, row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
+from archon_services.orchestrator.observability.context import begin_trace
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
-from archon_services.orchestrator.tracing.context import begin_trace
 from archon_services.orchestrator.watch.forward import WatchForwarder
 from archon_services.orchestrator.watch.hub import Tail
 

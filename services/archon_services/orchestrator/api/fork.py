@@ -20,10 +20,10 @@ from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.validation import MAX_ID, check_goal
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
-from archon_services.orchestrator.runs.kept import NOTHING_KEPT, Kept, answered_inputs
-from archon_services.orchestrator.runs.load import fold_journal, load_events
+from archon_services.orchestrator.observability.context import begin_trace
 from archon_services.orchestrator.runs.manager import Runs
-from archon_services.orchestrator.tracing.context import begin_trace
+from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept, answered_inputs
+from archon_services.orchestrator.runs.states.load import fold_journal, load_events
 
 _HASH_PREFIX: Final = b"ForkRun\0"
 """Keeps the payload of a fork different from the payload of any submit."""

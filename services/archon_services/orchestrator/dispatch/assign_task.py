@@ -19,7 +19,7 @@ from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.dispatch.context import write_context_item
 from archon_services.orchestrator.dispatch.replies import remaining, result_of, write_answer
 from archon_services.orchestrator.dispatch.step import write_plan_request, write_step
-from archon_services.orchestrator.tracing.context import write_attempt_trace
+from archon_services.orchestrator.observability.context import write_attempt_trace
 
 MAX_RESUME_BYTES = 1024 * 1024
 """The size from which on the results of earlier delegations are left out."""

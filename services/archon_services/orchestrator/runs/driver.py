@@ -26,19 +26,19 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
+from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.creation import Creation
-from archon_services.orchestrator.runs.decider import Decider, has_newer
-from archon_services.orchestrator.runs.decision import Decision
+from archon_services.orchestrator.runs.decide.decider import Decider, has_newer
+from archon_services.orchestrator.runs.decide.decision import Decision
+from archon_services.orchestrator.runs.decide.placement import Placement
+from archon_services.orchestrator.runs.decide.session_history import SessionHistory, TurnQueue
+from archon_services.orchestrator.runs.decide.step import build_step
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
-from archon_services.orchestrator.runs.load import load_run, load_run_since
-from archon_services.orchestrator.runs.placement import Placement
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
 from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
-from archon_services.orchestrator.runs.session_history import SessionHistory, TurnQueue
-from archon_services.orchestrator.runs.step import build_step
-from archon_services.orchestrator.runs.timer import RunTimer
+from archon_services.orchestrator.runs.states.load import load_run, load_run_since
 
 _log = logging.getLogger(__name__)
 

@@ -25,21 +25,21 @@ from archon_mesh.engine.types import Submission
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
-from archon_services.orchestrator.measuring.commits import CommitMeasurement
-from archon_services.orchestrator.measuring.role_averages import RoleAverages
-from archon_services.orchestrator.measuring.run_events import RunEventCounter
+from archon_services.orchestrator.observability.commits import CommitMeasurement
+from archon_services.orchestrator.observability.exporter import RunSpanExporter
+from archon_services.orchestrator.observability.role_averages import RoleAverages
+from archon_services.orchestrator.observability.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Delivery, Receipt, SystemClock, Transport
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
+from archon_services.orchestrator.runs.decide.error_budget import ErrorBudget
+from archon_services.orchestrator.runs.decide.session_history import TurnQueue
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
-from archon_services.orchestrator.runs.ended_runs import EndedRuns
-from archon_services.orchestrator.runs.error_budget import ErrorBudget
-from archon_services.orchestrator.runs.kept import NOTHING_KEPT, Kept
 from archon_services.orchestrator.runs.limits import RunLimits
-from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.quarantine import quarantine
 from archon_services.orchestrator.runs.scheduler import Scheduler
-from archon_services.orchestrator.runs.session_history import TurnQueue
-from archon_services.orchestrator.tracing.exporter import RunSpanExporter
+from archon_services.orchestrator.runs.states.ended_runs import EndedRuns
+from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
+from archon_services.orchestrator.runs.states.load import load_run
 from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)

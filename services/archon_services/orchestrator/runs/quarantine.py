@@ -17,7 +17,7 @@ from archon_mesh.engine.types import Failure, TaskState
 from archon_services.orchestrator.convert import write_event
 from archon_services.orchestrator.journal import Journal, Outcome, RunRow, Step
 from archon_services.orchestrator.ports import Transport
-from archon_services.orchestrator.runs.load import load_run
+from archon_services.orchestrator.runs.states.load import load_run
 
 _log = logging.getLogger(__name__)
 

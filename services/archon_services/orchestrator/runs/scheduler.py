@@ -22,7 +22,7 @@ from contextvars import copy_context
 from typing import Final, Protocol
 
 from archon_services.orchestrator.journal import Journal, Step, StepResult
-from archon_services.orchestrator.measuring.commits import CommitMeasurement
+from archon_services.orchestrator.observability.commits import CommitMeasurement
 
 _log = logging.getLogger(__name__)
 

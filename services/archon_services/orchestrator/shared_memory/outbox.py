@@ -19,10 +19,10 @@ from archon.wire import described, to_seconds
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
+from archon_services.orchestrator.observability.context import calls_for
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.shared_memory.held_scopes import OUTAGES, HeldScopes
-from archon_services.orchestrator.tracing.context import calls_for
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from archon_services.orchestrator.journal import Journal, OwnerRow, Publication,
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from tests.fixtures.damaged_journal import StoreOfRuns, store_of_runs

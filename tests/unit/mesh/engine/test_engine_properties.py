@@ -29,7 +29,7 @@ from archon_mesh.engine.types import (
     TaskState,
     quantize,
 )
-from archon_services.orchestrator.runs.load import fold_journal
+from archon_services.orchestrator.runs.states.load import fold_journal
 from tests.fixtures.run_events import event_to_proto
 from tests.unit.mesh.engine.checked_step import checked_step
 

@@ -10,9 +10,9 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import MemoryJournal, StoredStep
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
-from archon_services.orchestrator.runs.clocks import JournalClock
-from archon_services.orchestrator.runs.load import load_run
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.runs.states.load import load_run
 from tests.fixtures.journal import commit, new_run, step_of
 from tests.fixtures.orchestrating import commands_of
 

@@ -16,7 +16,7 @@ from archon.errors import ResourceExhausted
 from archon_services.orchestrator.api.converse_stream import MAX_COMMANDS, REPLIES_BYTES, ConverseStream
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.watch.hub import WatchHub
 from tests.fixtures.orchestrating import commands_of

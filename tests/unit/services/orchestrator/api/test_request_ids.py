@@ -17,7 +17,7 @@ from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.retention import DAY, Retention
 from archon_services.orchestrator.roles.selection import Participants
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.orchestrating import commands_of, started

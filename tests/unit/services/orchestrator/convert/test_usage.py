@@ -20,7 +20,7 @@ from archon_mesh.engine.fold.apply import fold
 from archon_mesh.engine.types import Edge, Failure, Submission, TaskState
 from archon_services.orchestrator.convert.event import event_from_proto
 from archon_services.orchestrator.convert.run_view import run_to_proto
-from archon_services.orchestrator.tracing.run_log import RunLog
+from archon_services.orchestrator.observability.run_log import RunLog
 from tests.fixtures.run_events import event_to_proto
 
 T0 = 1_000.0

@@ -11,8 +11,8 @@ from archon_mesh.engine import RunState
 from archon_mesh.engine.types import ClockOrigin
 from archon_services.common import machine as machine_clock
 from archon_services.orchestrator.ports import SystemClock
-from archon_services.orchestrator.runs.clocks import JournalClock
-from archon_services.orchestrator.runs.run_ids import RunIds
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.run_ids import RunIds
 
 DAY = 86_400.0
 

@@ -15,7 +15,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.dispatch.assign_task import assign_task
-from archon_services.orchestrator.runs.load import fold_journal
+from archon_services.orchestrator.runs.states.load import fold_journal
 
 JOURNALS = Path(__file__).parent / "journals"
 

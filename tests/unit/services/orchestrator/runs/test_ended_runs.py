@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon_mesh.engine import RunState
-from archon_services.orchestrator.runs.ended_runs import MAX_ENDED, MAX_ENDED_BYTES, EndedRuns
+from archon_services.orchestrator.runs.states.ended_runs import MAX_ENDED, MAX_ENDED_BYTES, EndedRuns
 
 
 def test_ended_runs_are_kept_up_to_a_number_and_bytes() -> None:

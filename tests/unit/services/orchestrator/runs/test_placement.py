@@ -10,8 +10,8 @@ from typing import cast
 from archon_mesh.engine import Effect, Place
 from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.ports import Transport
-from archon_services.orchestrator.runs.placement import Placement
-from archon_services.orchestrator.runs.timer import RunTimer
+from archon_services.orchestrator.runs.clock.timer import RunTimer
+from archon_services.orchestrator.runs.decide.placement import Placement
 
 
 class OneSlot:

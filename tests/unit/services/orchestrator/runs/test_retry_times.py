@@ -8,7 +8,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import Failure, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import Delivery, Transport
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.waiting import eventually
 from tests.unit.services.orchestrator.runs.test_whose_run import OneInstance

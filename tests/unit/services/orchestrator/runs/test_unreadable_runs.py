@@ -15,9 +15,9 @@ from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal, RecordRow
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
-from archon_services.orchestrator.runs.clocks import JournalClock
-from archon_services.orchestrator.runs.load import load_run
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
+from archon_services.orchestrator.runs.states.load import load_run
 from tests.fixtures.journal import commit, new_run, step_of, stored_events
 from tests.fixtures.orchestrating import commands_of, started
 

@@ -13,7 +13,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, Transport
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.waiting import eventually, run_ready_tasks
 

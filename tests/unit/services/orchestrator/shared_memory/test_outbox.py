@@ -11,7 +11,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DeadlineExceeded, Internal, InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.journal import Publication
 from archon_services.orchestrator.journal.memory.journal import MemoryJournal
-from archon_services.orchestrator.runs.clocks import JournalClock
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.shared_memory.held_scopes import MAX_FAILURES, MOST_FAILURES
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher

@@ -14,10 +14,10 @@ from archon.wire import timestamp
 from archon_mesh.engine import events as ev
 from archon_services.orchestrator.journal import NewRun, Step
 from archon_services.orchestrator.journal.memory.journal import MemoryJournal
-from archon_services.orchestrator.tracing.exporter import UNCONFIRMED, FollowedRun, RunSpanExporter
+from archon_services.orchestrator.observability.exporter import UNCONFIRMED, FollowedRun, RunSpanExporter
 from tests.fixtures.run_events import event_to_proto
 from tests.fixtures.waiting import eventually
-from tests.unit.services.orchestrator.tracing.test_run_spans import RUN, completed, dispatched, ended, submitted
+from tests.unit.services.orchestrator.observability.test_run_spans import RUN, completed, dispatched, ended, submitted
 
 EVENTS: list[ev.Event] = [submitted(), dispatched(), completed(), ended()]
 

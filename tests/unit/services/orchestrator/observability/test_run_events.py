@@ -12,8 +12,8 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import Failure, TaskState
 from archon_services.orchestrator.journal import Outcome, SameRequest
-from archon_services.orchestrator.measuring.commits import CommitMeasurement
-from archon_services.orchestrator.measuring.run_events import RunEventCounter
+from archon_services.orchestrator.observability.commits import CommitMeasurement
+from archon_services.orchestrator.observability.run_events import RunEventCounter
 from tests.fixtures.metrics import points, reader, recorder, values
 
 __all__ = ["reader", "recorder"]

@@ -14,9 +14,9 @@ from archon.telemetry import names
 from archon.telemetry.span_data import SpanData
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import Failure, Submission, TaskState
-from archon_services.orchestrator.tracing.run_log import RunLog
-from archon_services.orchestrator.tracing.run_spans import spans_of
-from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_span_id, trace_id
+from archon_services.orchestrator.observability.run_log import RunLog
+from archon_services.orchestrator.observability.run_spans import spans_of
+from archon_services.orchestrator.observability.span_ids import attempt_span_id, run_span_id, trace_id
 
 RUN = "01a208bc08da000058b11b0020934124"
 CALLER_TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -13,8 +13,8 @@ from archon.telemetry import names
 from archon.telemetry.span_data import SpanData
 from archon.telemetry.trace_parent import TraceParent
 from archon_mesh.engine.types import Failure
-from archon_services.orchestrator.tracing.run_log import STATE_NAMES, AttemptLog, Note, RunLog
-from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_span_id
+from archon_services.orchestrator.observability.run_log import STATE_NAMES, AttemptLog, Note, RunLog
+from archon_services.orchestrator.observability.span_ids import attempt_span_id, run_span_id
 
 _MAX_MESSAGE: Final = 1024
 _FAILED: Final = frozenset({"failed", "rejected", "canceled", "retried", "lost"})

@@ -10,8 +10,8 @@ from archon_mesh.engine import RunState
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import Amount, TaskState
-from archon_services.orchestrator.measuring import role_averages
-from archon_services.orchestrator.measuring.role_averages import MIN_TASKS, RoleAverages
+from archon_services.orchestrator.observability import role_averages
+from archon_services.orchestrator.observability.role_averages import MIN_TASKS, RoleAverages
 
 
 def completed(averages: RoleAverages, role: str, seconds: float, cost: int = 0, **fields: Any) -> None:

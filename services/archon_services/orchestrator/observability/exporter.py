@@ -20,7 +20,7 @@ from archon.telemetry.export import Export
 from archon_mesh.engine import events as ev
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import Journal, Step
-from archon_services.orchestrator.tracing.run_log import RunLog
+from archon_services.orchestrator.observability.run_log import RunLog
 
 if TYPE_CHECKING:
     from archon.telemetry.span_data import SpanData
@@ -70,7 +70,9 @@ class FollowedRun:
 
     def spans(self) -> Iterable[SpanData]:
         """Yields the spans of the run, once it has ended."""
-        from archon_services.orchestrator.tracing.run_spans import spans_of  # only a process that exports needs the SDK
+        from archon_services.orchestrator.observability.run_spans import (
+            spans_of,  # only a process that exports needs the SDK
+        )
 
         log = self.log()
         return spans_of(log) if log.traced and log.end else ()

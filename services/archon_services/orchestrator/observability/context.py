@@ -9,7 +9,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import export, names
 from archon.telemetry.trace_parent import TraceParent
 from archon_mesh.engine import RunState, Task
-from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_span_id, trace_id
+from archon_services.orchestrator.observability.span_ids import attempt_span_id, run_span_id, trace_id
 
 
 def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceContext | None = None) -> None:

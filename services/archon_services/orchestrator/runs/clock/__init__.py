@@ -1,0 +1,1 @@
+"""The times of runs: clocks, ids that sort by time, and timers."""
