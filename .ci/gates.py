@@ -146,6 +146,16 @@ CHECKS = [
             Break(
                 "a package that imports another's private name", CORE, append("\nfrom archon.client import _ended\n")
             ),
+            Break(
+                "a public signature with a class of the stubs",
+                "sdk/python/archon/client.py",
+                replace("async def get(self, run_id: str) -> Run:", "async def get(self, run_id: str) -> run_pb2.Run:"),
+            ),
+            Break(
+                "an alias with a class of the stubs in a public signature",
+                "sdk/python/archon/submission.py",
+                replace("Goal = str | Sequence[Part]", "Goal = str | Sequence[common_pb2.Part]"),
+            ),
         ],
     ),
     Check(

@@ -15,6 +15,7 @@ from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import ResourceExhausted
+from archon.types import TaskState
 from archon_services.orchestrator.sessions.in_flight import MAX_SESSION_BYTES
 from archon_services.testing import EtcdProcess
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
@@ -90,7 +91,7 @@ async def test_records_of_an_unknown_run_are_not_held(mesh: ProcessMesh, flooder
         await asyncio.sleep(0)  # the agent answers heartbeats meanwhile
     flooder.agent.send(flooder.frame(1, result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED)))
     run = await handle.result(timeout=30)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert grown(mesh, before) < 100 * MB
 
 
@@ -119,7 +120,7 @@ async def test_an_agent_that_outpaces_the_store_is_not_read(
             end = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, output=[common_pb2.Part(text="done")])
             flooder.agent.send(flooder.frame(401, result=end))
             assert answer_text(await handle.result(timeout=60)) == "done"
-            stored = sum([event.HasField("checkpoint") async for event in mesh.client.watch(handle.run_id)])
+            stored = sum([event.type == "checkpoint" async for event in mesh.client.watch(handle.run_id)])
             assert stored < 300, "of those that waited together, one is stored"
     finally:
         fresh_postgres.thaw()
@@ -140,8 +141,8 @@ async def test_a_run_whose_journal_is_too_large_fails(etcd: EtcdProcess, tmp_pat
                 flooder.agent.send(flooder.frame(sequence, record=content))
                 await asyncio.sleep(0)
             run = await handle.result(timeout=30)
-            assert run.state == common_pb2.TASK_STATE_FAILED
-            error = status.from_failure(run.failure)
+            assert run.state == TaskState.FAILED
+            error = status.from_failure(run.proto.failure)
             assert (type(error), error.reason) == (ResourceExhausted, "RUN_TOO_LARGE")
             assert "20,000,000" in error.message
             stored = [record async for record in mesh.client.records(handle.run_id)]
@@ -165,5 +166,5 @@ async def test_a_flood_of_small_frames_for_invented_tasks_is_not_held(mesh: Proc
         ]
         flooder.agent.send_message(agent_service_pb2.SessionResponse(frames=frames))
     flooder.agent.send(flooder.frame(1, result=end))
-    assert (await handle.result(timeout=30)).state == common_pb2.TASK_STATE_COMPLETED
+    assert (await handle.result(timeout=30)).state == TaskState.COMPLETED
     assert grown(mesh, before) < 60 * MB

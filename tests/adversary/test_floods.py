@@ -27,6 +27,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.api.registry.v1 import registry_service_pb2, registry_service_pb2_grpc
 from archon.client import answer_text
 from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
+from archon.types import TaskState
 from archon_services.orchestrator.api.converse_stream import MAX_STREAMS
 from archon_services.orchestrator.watch.hub import MAX_BACKLOG_BYTES
 from archon_services.testing import EtcdProcess
@@ -35,7 +36,7 @@ from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.troupe import Troupe
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 MB = 1024 * 1024
 MAX_GROWTH = 6 * MAX_BACKLOG_BYTES + 200 * MB
 """Of an orchestrator whose readers do not read: the backlog is full, its bytes stand in pages, batches, messages and
@@ -62,7 +63,7 @@ async def honest_run(mesh: ProcessMesh) -> None:
         except (ResourceExhausted, Unavailable, DeadlineExceeded) as error:
             await asyncio.sleep(error.retry_delay or 0.1)
             return False
-        if run.state in (common_pb2.TASK_STATE_SUBMITTED, common_pb2.TASK_STATE_WORKING):
+        if run.state in (TaskState.SUBMITTED, TaskState.WORKING):
             return False  # it takes longer than the call
         assert (run.state, answer_text(run)) == (COMPLETED, "requirements()")
         return True

@@ -11,6 +11,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import FrameTooLarge
+from archon.types import TaskState
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.waiting import eventually
@@ -61,8 +62,8 @@ async def test_a_frame_above_the_limit_fails_its_task_typed(mesh: ProcessMesh, a
     async with BareAgent(role, mesh.registry.address, answer) as agent:
         await mesh.seen(agent.address)
         run = (await mesh.client.submit("large", roles=[role], wait=20)).run
-        assert run.state == common_pb2.TASK_STATE_FAILED
-        error = status.from_failure(run.failure)
+        assert run.state == TaskState.FAILED
+        error = status.from_failure(run.proto.failure)
         assert (type(error), error.kind) == (FrameTooLarge, "input.invalid")
         # A message of 70 MB may take longer than the silence limit: then the first attempt is lost.
         assert [task.attempt for task in run.tasks] in ([1], [2] if megabytes > 64 else [1])

@@ -15,13 +15,14 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.frames import FEATURES, MAX_FRAMES
+from archon.types import Run, TaskState
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable
 
 AgentFrame = session_pb2.AgentFrame
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 
 
 def silent(frame: Frame) -> Replies:
@@ -68,7 +69,7 @@ class Victim:
         run_id = self.handle.run_id
         return common_pb2.TaskRef(task_id=f"{run_id}.1", run_id=run_id, attempt=1, epoch=1)
 
-    async def end(self) -> run_pb2.Run:
+    async def end(self) -> Run:
         """Releases the task; returns the ended run."""
         self.release.set()
         return await self.handle.result(timeout=15)
@@ -82,7 +83,7 @@ async def victim(mesh: ProcessMesh, troupe: Troupe) -> Victim:
 
 
 def result(text: str) -> agent_pb2.TaskResult:
-    return agent_pb2.TaskResult(state=COMPLETED, output=[common_pb2.Part(text=text)])
+    return agent_pb2.TaskResult(state=COMPLETED.proto, output=[common_pb2.Part(text=text)])
 
 
 LIES = {
@@ -113,7 +114,7 @@ async def test_a_frame_counts_only_from_the_instance_of_the_task(
 
     async def watch() -> None:
         async for event in victim.handle.events():
-            watched.append(event)
+            watched.append(event.proto)
 
     watching = asyncio.create_task(watch())
     for attempt in (1, 2):  # the one under way, and one that does not exist
@@ -155,7 +156,7 @@ async def test_an_instance_that_serves_another_role_gets_no_task(mesh: ProcessMe
         await eventually(dialled)
         handle = await mesh.client.submit("x", roles=[role], timeout=1.0)
         run = await handle.result(timeout=10)
-        assert run.state == common_pb2.TASK_STATE_FAILED
+        assert run.state == TaskState.FAILED
         assert not [frame for frame in agent.frames if frame.HasField("assign_task")]
 
 

@@ -23,16 +23,17 @@ from archon.api.memory.v1 import memory_graph_service_pb2 as graph_pb2
 from archon.api.memory.v1 import memory_graph_service_pb2_grpc, memory_pb2, working_memory_service_pb2_grpc
 from archon.api.memory.v1 import working_memory_service_pb2 as working_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.api.registry.v1 import registry_service_pb2 as registry_pb2
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.client import RunHandle, answer_text
+from archon.types import RunQuestion, TaskState
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.replicas import ProcessReplicas
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 FORBIDDEN = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL}
 RELAYED = (("archon-relayed", "1"),)
 
@@ -116,8 +117,8 @@ async def asking(task: TaskContext) -> str | Question:
     return f"said {task.input_text}" if task.inputs else Question("which?")
 
 
-async def question_of(mesh: ProcessMesh, handle: RunHandle) -> run_pb2.Question:
-    questions: list[run_pb2.Question] = []
+async def question_of(mesh: ProcessMesh, handle: RunHandle) -> RunQuestion:
+    questions: list[RunQuestion] = []
 
     async def look() -> bool:
         questions[:] = (await mesh.client.get(handle.run_id)).questions

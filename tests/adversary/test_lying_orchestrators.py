@@ -23,6 +23,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import ResourceExhausted, SessionReplaced
 from archon.testing import FakeOrchestrator
+from archon.types import TaskState
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import until
@@ -30,7 +31,7 @@ from tests.integration.services.orchestrator.troupe import Troupe
 
 Frame = session_pb2.OrchestratorFrame
 Ref = common_pb2.TaskRef
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 MB = 1024 * 1024
 
 
@@ -118,7 +119,7 @@ def gap(expected: str) -> failure_pb2.Failure:
     return failure_pb2.Failure(reason=failure_pb2.ERROR_REASON_SEQUENCE_GAP, metadata={"expected": expected})
 
 
-LIE = agent_pb2.TaskResult(state=COMPLETED, output=[common_pb2.Part(text="a lie")])
+LIE = agent_pb2.TaskResult(state=COMPLETED.proto, output=[common_pb2.Part(text="a lie")])
 LIES: dict[str, tuple[dict[str, int], dict[str, object], str]] = {
     "cancel": ({}, {"cancel_task": session_pb2.CancelTask()}, "PERMISSION_DENIED"),
     "cancel after a gap": ({}, {"cancel_task": session_pb2.CancelTask(), "sequence": 99}, "PERMISSION_DENIED"),
@@ -196,7 +197,7 @@ async def test_a_higher_epoch_is_believed(victim: Victim, liar: FakeOrchestrator
     assert (await liar.receive("result", ref)).result.state == common_pb2.TASK_STATE_CANCELED
     await victim.handle.cancel()
     run = await victim.handle.result(timeout=15)
-    assert (run.state, answer_text(run)) == (common_pb2.TASK_STATE_CANCELED, "")
+    assert (run.state, answer_text(run)) == (TaskState.CANCELED, "")
 
 
 async def test_a_stream_under_the_id_of_another_replaces_it_for_a_moment(victim: Victim, dial: Dial) -> None:

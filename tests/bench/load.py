@@ -14,7 +14,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.channel import service_options
-from archon.client import Client, submit_request
+from archon.client import Client
 from tests.bench.drive import GOAL, Driver, Measured, drive
 from tests.bench.peers import METHOD
 
@@ -72,14 +72,14 @@ async def converse(target: str, runs: int, concurrency: int, driver: Driver = dr
 
         async def read() -> None:
             async for event in conversation:
-                if event.WhichOneof("event") == "run_state":
-                    assert event.run_state.state == common_pb2.TASK_STATE_COMPLETED, event.run_state.failure
+                if event.type == "run_state":
+                    assert event.proto.run_state.state == common_pb2.TASK_STATE_COMPLETED, event.proto.run_state.failure
                     end(event.run_id).set()
 
         reading = asyncio.create_task(read())
 
         async def one() -> None:
-            run = await conversation.submit(submit_request(GOAL))
+            run = await conversation.submit(GOAL)
             await end(run.run_id).wait()
             del ends[run.run_id]
 

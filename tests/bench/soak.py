@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from archon.client import FINAL_STATES, Client
+from archon.client import Client
 from archon_services.testing.mesh import LocalMesh
 from tests.bench.flat import RULE
 from tests.bench.soak_load import RATES, Load, Tally
@@ -95,7 +95,7 @@ class Soak:
         """At rest every run of the journal has ended."""
         async with Client(self._mesh.orchestrator) as client:
             for run in await client.list_runs(limit=20_000):
-                if run.state not in FINAL_STATES:
+                if not run.state.final:
                     self.tally.failures[f"lost: a run is {run.state} at the end"] += 1
 
 

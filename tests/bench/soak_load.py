@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
-from archon.client import FINAL_STATES, Client, submit_request
+from archon.client import Client
 from archon.converse_stream import ConverseStream
 from archon.errors import ArchonError
+from archon.types import Budget, Run, TaskState
 
 GOAL = "Readers must be able to reserve a book. The clerk must see overdue books. Fines should be shown to readers."
 SESSIONS = 20
@@ -36,21 +35,20 @@ class Tally:
         self.held_back = 0
         self.times: list[float] = []
 
-    def ended(self, kind: str, run: run_pb2.Run, seconds: float) -> None:
+    def ended(self, kind: str, run: Run, seconds: float) -> None:
         """A run that was seen to its end, or wasn't."""
         self.kinds[kind] += 1
-        state = common_pb2.TaskState.Name(run.state).removeprefix("TASK_STATE_")
-        self.states[state.lower()] += 1
+        self.states[run.state] += 1
         self.retried += any(task.attempt > 1 for task in run.tasks)
-        if run.state == common_pb2.TASK_STATE_COMPLETED:
+        if run.state == TaskState.COMPLETED:
             if len(self.times) < TIMES_KEPT:
                 self.times.append(seconds)
             else:
                 self.times[random.randrange(TIMES_KEPT)] = seconds
-        elif run.state not in FINAL_STATES:
-            self.failures[f"{kind}: lost, it is {state.lower()} after {SEEN_THROUGH_WITHIN:g} s"] += 1
-        elif run.state != common_pb2.TASK_STATE_CANCELED or kind != "cancelled":
-            self.failures[f"{kind}: {state.lower()}, {run.failure.reason}: {run.failure.message}"[:200]] += 1
+        elif not run.state.final:
+            self.failures[f"{kind}: lost, it is {run.state} after {SEEN_THROUGH_WITHIN:g} s"] += 1
+        elif run.state != TaskState.CANCELED or kind != "cancelled":
+            self.failures[f"{kind}: {run.state}, {run.proto.failure.reason}: {run.proto.failure.message}"[:200]] += 1
 
     def quantile(self, share: float) -> float:
         """Of the times of completed runs, in seconds."""
@@ -70,7 +68,7 @@ class Load:
         self._conversation: asyncio.Future[ConverseStream] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> Load:
-        ways: dict[str, Callable[[str], Awaitable[run_pb2.Run]]] = {
+        ways: dict[str, Callable[[str], Awaitable[Run]]] = {
             "waited": self._waited,
             "conversed": self._conversed,
             "watched": self._watched,
@@ -90,7 +88,7 @@ class Load:
         await _end(conversation, *self._under_way)
         await self._client.close()
 
-    async def _tick(self, kind: str, way: Callable[[str], Awaitable[run_pb2.Run]]) -> None:
+    async def _tick(self, kind: str, way: Callable[[str], Awaitable[Run]]) -> None:
         """Begins runs at an even rate, whether or not the earlier ones have ended."""
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -104,7 +102,7 @@ class Load:
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
 
-    async def _one(self, kind: str, way: Callable[[str], Awaitable[run_pb2.Run]]) -> None:
+    async def _one(self, kind: str, way: Callable[[str], Awaitable[Run]]) -> None:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(SEEN_THROUGH_WITHIN + 5.0):
@@ -114,20 +112,20 @@ class Load:
         else:
             self.tally.ended(kind, run, time.perf_counter() - began)
 
-    async def _waited(self, goal: str) -> run_pb2.Run:
+    async def _waited(self, goal: str) -> Run:
         return (await self._client.submit(goal, wait=SEEN_THROUGH_WITHIN)).run
 
-    async def _in_a_session(self, goal: str) -> run_pb2.Run:
+    async def _in_a_session(self, goal: str) -> Run:
         session = f"session-{random.randrange(SESSIONS)}"
         return (await self._client.submit(goal, session_id=session, wait=SEEN_THROUGH_WITHIN)).run
 
-    async def _delegated(self, goal: str) -> run_pb2.Run:
-        budget = common_pb2.Budget(max_tokens=1_000_000)
+    async def _delegated(self, goal: str) -> Run:
+        budget = Budget(max_tokens=1_000_000)
         return (await self._client.submit(goal, strategy="agent", budget=budget, wait=SEEN_THROUGH_WITHIN)).run
 
-    async def _conversed(self, goal: str) -> run_pb2.Run:
+    async def _conversed(self, goal: str) -> Run:
         conversation = await asyncio.shield(self._conversation)
-        run = await conversation.submit(submit_request(goal))
+        run = await conversation.submit(goal)
         ended = self._ends.setdefault(run.run_id, asyncio.Event())
         try:
             async with asyncio.timeout(SEEN_THROUGH_WITHIN):
@@ -143,7 +141,7 @@ class Load:
                 async with self._client.converse() as conversation:
                     self._conversation.set_result(conversation)
                     async for event in conversation:
-                        if event.WhichOneof("event") == "run_state":
+                        if event.type == "run_state":
                             self._ends.setdefault(event.run_id, asyncio.Event()).set()
                 self.tally.failures["the conversation ended"] += 1
             except ArchonError as error:
@@ -151,7 +149,7 @@ class Load:
             self._conversation = asyncio.get_running_loop().create_future()
             await asyncio.sleep(1.0)
 
-    async def _watched(self, goal: str) -> run_pb2.Run:
+    async def _watched(self, goal: str) -> Run:
         """Left after two events, resumed from there: every durable event must come once and in order."""
         handle = await self._client.submit(goal)
         seen: list[int] = []
@@ -166,7 +164,7 @@ class Load:
             self.tally.failures["watched: the events don't come once and in order"] += 1
         return run
 
-    async def _cancelled(self, goal: str) -> run_pb2.Run:
+    async def _cancelled(self, goal: str) -> Run:
         handle = await self._client.submit(goal)
         await handle.cancel("the soak cancels some")
         return await handle.result(timeout=SEEN_THROUGH_WITHIN)

@@ -40,7 +40,7 @@ async def load(target: str, seconds: float) -> list[float]:
             while time.monotonic() < deadline:
                 began = time.perf_counter()
                 handle = await client.submit(GOAL, wait=30.0)
-                assert handle.run is not None and not handle.run.failure.message
+                assert handle.run is not None and not handle.run.proto.failure.message
                 latencies.append(time.perf_counter() - began)
 
         await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import Client
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon.registry import RegistryClient
+from archon.types import TaskState
 from archon_services.local_mesh import Home, MeshOptions, StartFailed, Supervisor, make_plan, send_command
 from tests.e2e.terminal import PATIENCE, Result, Terminal
 from tests.fixtures.openai_server import Answer, OpenAIServer, completion
@@ -141,9 +141,9 @@ async def test_a_run_continues_over_a_restart_and_over_down_and_up(terminal: Ter
         async with Client(terminal.state().address("orchestrator")) as client:
             events = [event async for event in client.watch(handle.run_id, durable_only=True)]
             run = await client.get(handle.run_id)
-        assert run.state == common_pb2.TASK_STATE_COMPLETED
+        assert run.state == TaskState.COMPLETED
         assert [task.attempt for task in run.tasks] == [3]
-        kinds = [event.WhichOneof("event") for event in events]
+        kinds = [event.type for event in events]
         assert (kinds.count("dispatched"), kinds.count("lost")) == (3, 0), kinds
         idle = await run_in_thread(terminal, "down")
         assert idle.out.count("\n") == 1, "no run was in progress"

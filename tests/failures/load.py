@@ -155,11 +155,11 @@ class Load:
                         if event.seq != last_seq + 1:
                             self.wrong.append(f"{course.run_id}: event {event.seq} after {last_seq}")
                         last_seq = event.seq
-                        course.events.append(event)
-                        self.saw(course, event)
-                        if event.HasField("run_state"):
-                            course.ended, course.state = time.monotonic(), event.run_state.state
-                            course.failure = event.run_state.failure.message
+                        course.events.append(event.proto)
+                        self.saw(course, event.proto)
+                        if event.type == "run_state":
+                            course.ended, course.state = time.monotonic(), event.proto.run_state.state
+                            course.failure = event.proto.run_state.failure.message
                             return
             except (TimeoutError, ArchonError):
                 await asyncio.sleep(RETRY / 2)

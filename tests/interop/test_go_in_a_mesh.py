@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, RunHandle, answer_text
 from archon.memory import MemoryGraphClient
 from archon.registry import RegistryClient
+from archon.types import Run, RunTask, TaskState
 from archon_services.testing.mesh import LocalMesh
 from tests.fixtures.waiting import eventually
 from tests.interop.go_agent import GoAgent, StartGo, registered
@@ -58,21 +57,21 @@ async def submit(client: Client, delay: float = 0.0, session_id: str = "") -> Ru
     return await client.submit(GOAL, metadata={DELAY: f"{delay}s"}, session_id=session_id)
 
 
-def designing(run: run_pb2.Run) -> run_pb2.Task:
+def designing(run: Run) -> RunTask:
     return next(task for task in run.tasks if task.role == "designer")
 
 
 async def dispatches(client: Client, run_id: str) -> list[str]:
     """Returns the instances to which the designer's task was dispatched, in order."""
     events = [event async for event in client.watch(run_id)]
-    return [event.dispatched.instance_id for event in events if event.dispatched.role == "designer"]
+    return [event.proto.dispatched.instance_id for event in events if event.proto.dispatched.role == "designer"]
 
 
 @pytest.mark.liveness
 async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, client: Client, designer: GoAgent) -> None:
     handle = await submit(client, session_id="go")
     run = await handle.result(timeout=15)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
+    assert run.state == TaskState.COMPLETED, run.failure
     assert designing(run).instance_id.startswith("designer-go-")
     assert "GoComponentR1 — covers R1" in answer_text(run) and "GoComponentR2 — covers R2" in answer_text(run)
     assert designing(run).usage.model_calls == 1
@@ -98,10 +97,10 @@ async def test_deltas_of_the_designer_precede_its_result(client: Client, designe
     handle = await client.submit(GOAL, metadata={FIRST_DELAY: "1s"})
     deltas, result = [], False
     async for event in handle.events():
-        if event.text_delta.role == "designer":
+        if event.proto.text_delta.role == "designer":
             assert not result, "a delta came after the result"
-            deltas.append(event.text_delta)
-        result = result or event.result.role == "designer"
+            deltas.append(event.proto.text_delta)
+        result = result or event.proto.result.role == "designer"
     text = "".join(delta.text for delta in deltas)
     assert text.startswith("C1. GoComponentR1") and result
     assert [delta.offset for delta in deltas] == [0, len(deltas[0].text.encode())]
@@ -118,7 +117,7 @@ async def test_contract_rule_5_a_restarted_orchestrator_adopts_a_task(
     assert begun in (await designer.until_logged("adopted"))[0]
     assert not designer.logged("end"), "the task was not adopted before its end"
     run = await handle.result(timeout=15)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert designing(run).attempt == 1
     assert designer.logged("begin") == [begun]
 
@@ -133,7 +132,7 @@ async def test_contract_rule_5_a_result_in_an_outage_is_parked(
     await designer.until_logged("end")
     mesh.resume("orchestrator")
     run = await handle.result(timeout=15)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert (designing(run).attempt, len(designer.logged("begin"))) == (1, 1)
 
 
@@ -147,11 +146,11 @@ async def test_contract_rule_3_its_death_is_noticed_in_time(
     killed = time.monotonic()
     designer.send(signal.SIGKILL)
     async for event in handle.events():
-        if event.dispatched.role == "designer" and event.task.attempt == 2:
+        if event.proto.dispatched.role == "designer" and event.proto.task.attempt == 2:
             break
     assert time.monotonic() - killed < NOTICED_WITHIN + BUSY_MACHINE
     run = await handle.result(timeout=15)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert "GoComponent" not in answer_text(run)
     first, second = await dispatches(client, run.run_id)
     assert first.startswith("designer-go-") and not second.startswith("designer-go-")
@@ -163,7 +162,7 @@ async def test_a_cancel_stops_it_in_the_middle_of_a_task(client: Client, designe
     (begun,) = await designer.until_logged("begin", within=10.0)
     await handle.cancel()
     assert await designer.until_logged("end") == [f"{begun} TASK_STATE_CANCELED"]
-    assert (await handle.result(timeout=5)).state == common_pb2.TASK_STATE_CANCELED
+    assert (await handle.result(timeout=5)).state == TaskState.CANCELED
 
 
 @pytest.mark.liveness
@@ -175,7 +174,7 @@ async def test_sigterm_finishes_running_tasks_and_takes_no_new_ones(
     designer.send(signal.SIGTERM)
     assert await designer.exit_code() == 0
     run = await handle.result(timeout=10)
-    assert (run.state, designing(run).attempt) == (common_pb2.TASK_STATE_COMPLETED, 1)
+    assert (run.state, designing(run).attempt) == (TaskState.COMPLETED, 1)
     assert "GoComponentR1" in answer_text(run)
     assert "drained" in designer.log
     async with RegistryClient(mesh.registry) as registry:

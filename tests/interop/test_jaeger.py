@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
-from archon.client import FINAL_STATES, Client
+from archon.client import Client
 from archon.errors import Unavailable
+from archon.types import TaskState
 from archon_services.local_mesh.jaeger import exporting_to
 from archon_services.testing.mesh import LocalMesh
 from tests.fixtures.jaeger import JaegerQuery, require_jaeger
@@ -193,13 +193,13 @@ async def test_a_killed_orchestrator_breaks_no_trace(
 
         async def ended() -> bool:
             try:
-                return (await client.get(run_id)).state in FINAL_STATES
+                return (await client.get(run_id)).state.final
             except Unavailable:
                 return False
 
         await eventually(ended, 60)
         run = await client.get(run_id)
-        assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
+        assert run.state == TaskState.COMPLETED, run.failure
         spans = await trace_of(jaeger, run.trace_id, {"archon-orchestrator", "designer-go", "implementer"})
         check_trace(spans, "")
         (workflow,) = [span for span in spans if span["operationName"].startswith("invoke_workflow")]

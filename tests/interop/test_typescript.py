@@ -46,7 +46,7 @@ async def test_a_resumed_watch_has_every_durable_event_once_in_order(report: dic
     assert len(report["before"]["seqs"]) == 3 and report["after"]["seqs"]
     assert report["before"]["seqs"] + report["after"]["seqs"] == list(range(1, run.last_seq + 1))
     durable = [event async for event in client.watch(report["run_id"], durable_only=True)]
-    assert report["kinds"] == [_camel(event.WhichOneof("event") or "") for event in durable]
+    assert report["kinds"] == [_camel(event.type) for event in durable]
 
 
 def test_the_run_ends_with_an_answer_of_each_role(report: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
+from archon.types import TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.services import ServiceProcess
 from tests.real_model.result import outcome
@@ -41,9 +41,9 @@ async def test_a_run_ends_with_an_answer_or_a_typed_failure(
 ) -> None:
     await serve(own_mesh, tmp_path, real_model.url)
     run = (await own_mesh.client.submit("Say yes.", roles=["brief-clerk"], timeout=200, wait=200)).run
-    if run.state == common_pb2.TASK_STATE_COMPLETED:
+    if run.state == TaskState.COMPLETED:
         assert answer_text(run)
     else:
-        assert run.failure.kind, run
+        assert run.proto.failure.kind, run
     assert run.usage.input_tokens > 0, run
     await outcome(own_mesh.client.run_task("Say no.", roles=["brief-clerk"], timeout=200))

@@ -10,9 +10,8 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client, submit_request
+from archon.client import Client, RunOptions
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
@@ -90,10 +89,10 @@ class RemoteAgent:
                 f"no orchestrator to reach the role {self.name}: pass `orchestrator`, or set ARCHON_ORCHESTRATOR"
             )
         self._client = self._client or Client(target)
-        request = submit_request(message, roles=[self.name], strategy="agent", timeout=self._timeout)
+        options = RunOptions(roles=[self.name], strategy="agent", timeout=self._timeout)
         answer, has_ended, run_id = "", False, ""
         try:
-            async with aclosing(_follow_run(self._client, request)) as stream:
+            async with aclosing(_follow_run(self._client, message, options)) as stream:
                 async for event in stream:
                     run_id = event.run_id or run_id
                     match event.WhichOneof("event"):
@@ -209,26 +208,26 @@ class _RunEvents:
             await self._emitter.emit(events.RunError(message=str(error) or code, code=code, **self._run_fields))
 
 
-async def _follow_run(client: Client, request: pb.SubmitRunRequest) -> AsyncGenerator[run_pb2.RunEvent, None]:
+async def _follow_run(client: Client, message: str, options: RunOptions) -> AsyncGenerator[run_pb2.RunEvent, None]:
     """Submits a run and yields its events from the first on. If the stream breaks, a watch yields the remaining events.
 
     A watch alone would miss the text that is streamed before it starts.
     """
     last_seq = 0
     async with client.converse() as conversation:
-        run = await conversation.submit(request)
+        run = await conversation.submit(message, **options)
         yield run_pb2.RunEvent(run_id=run.run_id)
         try:
             async for event in conversation:
                 last_seq = event.seq or last_seq
-                yield event
-                if event.HasField("run_state"):
+                yield event.proto
+                if event.type == "run_state":
                     return
         except Unavailable:
             pass
     async with aclosing(client.watch(run.run_id, last_seq)) as remaining:
         async for event in remaining:
-            yield event
+            yield event.proto
 
 
 async def _cancel_run(client: Client, run_id: str) -> None:

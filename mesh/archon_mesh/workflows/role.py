@@ -15,6 +15,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import FailedPrecondition, InvalidArgument, PlanFailed
 from archon.registry import Tool
+from archon.types import Part
 from archon.wire import TEXT_TYPE, text_of
 from archon_mesh.engine.plan import SubTask
 from archon_mesh.tools.people.sdk_questions import to_answer, to_question
@@ -45,14 +46,14 @@ _FIELDS: Final = (
 )
 
 
-def goal_of(workflow: Workflow, arguments: Mapping[str, Any]) -> list[common_pb2.Part]:
+def goal_of(workflow: Workflow, arguments: Mapping[str, Any]) -> list[Part]:
     """Returns the goal of a run that executes a workflow. Raises InvalidArgument if it is too large."""
     data = json.dumps({"workflow": workflow.to_json_value(), "arguments": dict(arguments)}, ensure_ascii=False)
     if len(data.encode()) > MAX_WORKFLOW_BYTES:
         message = f"workflow {workflow.reference} and its arguments have more than {MAX_WORKFLOW_BYTES:,} bytes"
         raise InvalidArgument(message)
     text = f"Workflow {workflow.reference}" + (f": {workflow.description}" if workflow.description else "")
-    return [common_pb2.Part(text=text), common_pb2.Part(data_json=data, media_type=MEDIA_TYPE)]
+    return [Part(text=text), Part(data_json=data, media_type=MEDIA_TYPE)]
 
 
 def workflow_in(parts: Sequence[common_pb2.Part]) -> tuple[Workflow, dict[str, Any]]:

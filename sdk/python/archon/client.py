@@ -7,10 +7,9 @@ import random
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
 
-from archon import context
-from archon.api.common.v1 import common_pb2, plan_pb2, question_pb2
+from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
@@ -28,47 +27,32 @@ from archon.interceptors import translated
 from archon.output import OutputType
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
-from archon.wire import set_seconds, text_of, to_parts
+from archon.submission import Goal, RunOptions, content, submit_request
+from archon.types.budget import Budget
+from archon.types.plan import Plan
+from archon.types.run import Run
+from archon.types.run_answer import RunAnswer
+from archon.types.run_event import RunEvent
+from archon.types.run_question import RunQuestion
+from archon.types.run_record import RunRecord
+from archon.types.task_state import TaskState
+from archon.wire import set_seconds
 
 if TYPE_CHECKING:
     from archon.run_view import RunView
+
+__all__ = ["Client", "RunHandle", "RunOptions", "answer_text", "answer_value"]
 
 CALL_TIMEOUT: Final = 10.0
 PLAN_TIMEOUT: Final = 60.0
 EDIT_TIMEOUT: Final = 15.0
 CANCEL_TIMEOUT: Final = 2.0
 WATCH_PATIENCE: Final = 60.0
-FINAL_STATES: Final = frozenset(
-    {
-        common_pb2.TASK_STATE_COMPLETED,
-        common_pb2.TASK_STATE_FAILED,
-        common_pb2.TASK_STATE_CANCELED,
-        common_pb2.TASK_STATE_REJECTED,
-    }
-)
-
-Goal = str | Sequence[common_pb2.Part]
 
 Out = TypeVar("Out")
 
 
-class RunOptions(TypedDict, total=False):
-    """The options of `Client.run`, which are those of `Client.submit`."""
-
-    roles: Sequence[str]
-    capabilities: Sequence[str]
-    versions: Mapping[str, str] | None
-    strategy: str
-    planner: str
-    check_alignment: bool
-    budget: common_pb2.Budget | None
-    session_id: str
-    request_id: str
-    timeout: float | None
-    metadata: Mapping[str, str] | None
-
-
-def answer_text(run: run_pb2.Run) -> str:
+def answer_text(run: Run) -> str:
     """The text of the final answers; if there are several, each below the name of its role. Raises ResourceExhausted
     (MESSAGE_TOO_LARGE) if they are missing because the run was too large for the response."""
     if run.truncated and not run.answers:
@@ -77,21 +61,21 @@ def answer_text(run: run_pb2.Run) -> str:
             reason="MESSAGE_TOO_LARGE",
             metadata={"run_id": run.run_id},
         )
-    texts = [(_author(answer), text_of(answer.parts)) for answer in run.answers]
+    texts = [(_author(answer), answer.text) for answer in run.answers]
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"{role}:\n{text}" for role, text in texts)
 
 
 @overload
-def answer_value(run: run_pb2.Run, output: type[Out]) -> Out: ...
+def answer_value(run: Run, output: type[Out]) -> Out: ...
 
 
 @overload
-def answer_value(run: run_pb2.Run, output: object = None) -> Any: ...
+def answer_value(run: Run, output: object = None) -> Any: ...
 
 
-def answer_value(run: run_pb2.Run, output: object = None) -> Any:
+def answer_value(run: Run, output: object = None) -> Any:
     """The final answer as the JSON value that it is, or as an object of the type `output`: a pydantic model, another
     type that pydantic knows, or a JSON Schema, of which the answer is a value.
 
@@ -105,14 +89,14 @@ def answer_value(run: run_pb2.Run, output: object = None) -> Any:
     return (OutputType({}) if expected is None else expected).parse(text)
 
 
-def _author(answer: run_pb2.Answer) -> str:
+def _author(answer: RunAnswer) -> str:
     return f"{answer.role} ({answer.step_id})" if answer.step_id else answer.role
 
 
 class RunHandle:
     """A run that was submitted."""
 
-    def __init__(self, client: Client, run: run_pb2.Run) -> None:
+    def __init__(self, client: Client, run: Run) -> None:
         self._client = client
         self.run = run
 
@@ -121,7 +105,7 @@ class RunHandle:
         """The id that the orchestrator gave the run."""
         return self.run.run_id
 
-    def events(self, after_seq: int = 0) -> AsyncGenerator[run_pb2.RunEvent, None]:
+    def events(self, after_seq: int = 0) -> AsyncGenerator[RunEvent, None]:
         """The run's events, as from Client.watch."""
         return self._client.watch(self.run_id, after_seq)
 
@@ -135,7 +119,7 @@ class RunHandle:
                 view.apply(event)
                 yield view
 
-    async def result(self, timeout: float | None = None) -> run_pb2.Run:
+    async def result(self, timeout: float | None = None) -> Run:
         """Waits until the run has ended, in whatever state. Raises DeadlineExceeded after `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
@@ -149,7 +133,7 @@ class RunHandle:
         self.run = await self._client.get(self.run_id)
         return self.run
 
-    async def cancel(self, reason: str = "") -> run_pb2.Run:
+    async def cancel(self, reason: str = "") -> Run:
         """Requests that the run be cancelled, as Client.cancel does."""
         return await self._client.cancel(self.run_id, reason)
 
@@ -183,7 +167,7 @@ class Client:
         strategy: str = "",
         planner: str = "",
         check_alignment: bool = False,
-        budget: common_pb2.Budget | None = None,
+        budget: Budget | None = None,
         session_id: str = "",
         request_id: str = "",
         timeout: float | None = None,
@@ -221,7 +205,7 @@ class Client:
         if wait is not None:
             set_seconds(request.wait, wait)
         response = await self._stub.SubmitRun(request, timeout=CALL_TIMEOUT + (wait or 0.0))
-        return RunHandle(self, response.run)
+        return RunHandle(self, Run(response.run))
 
     @overload
     async def run(self, goal: Goal, *, output: None = None, **options: Unpack[RunOptions]) -> str: ...
@@ -258,12 +242,12 @@ class Client:
         `after_seq`), MessageTooLarge, EmptyGoal, RequestIdReused, ResourceExhausted."""
         request = pb.ForkRunRequest(request_id=request_id or uuid.uuid4().hex, run_id=run_id, after_seq=after_seq)
         if goal is not None:
-            request.goal.extend(to_parts(goal, "the goal"))
-        return RunHandle(self, (await self._stub.ForkRun(request, timeout=CALL_TIMEOUT)).run)
+            request.goal.extend(content(goal, "the goal"))
+        return RunHandle(self, Run((await self._stub.ForkRun(request, timeout=CALL_TIMEOUT)).run))
 
     async def watch(
         self, run_id: str, after_seq: int = 0, *, durable_only: bool = False, patience: float = WATCH_PATIENCE
-    ) -> AsyncGenerator[run_pb2.RunEvent, None]:
+    ) -> AsyncGenerator[RunEvent, None]:
         """Yields every durable event once and in order, and transient events (seq 0) as they come; ends after the run's
         last event. If the orchestrator is unreachable it reconnects and resumes after the last event, for `patience`
         seconds in a row."""
@@ -278,7 +262,7 @@ class Client:
                         heard = loop.time()
                         for event in message.events:
                             after_seq = event.seq or after_seq
-                            yield event
+                            yield RunEvent(event)
                 return
             except (Unavailable, Aborted):
                 if loop.time() - heard > patience:
@@ -286,57 +270,58 @@ class Client:
             await asyncio.sleep(random.uniform(0.1, 0.4))
 
     def converse(self) -> ConverseStream:
-        """Many runs on one stream; use it as an async context manager, with requests made by `submit_request`."""
+        """Many runs on one stream; use it as an async context manager."""
         return ConverseStream(self._stub)
 
-    async def get(self, run_id: str) -> run_pb2.Run:
+    async def get(self, run_id: str) -> Run:
         """The current state of a run. Raises UnknownRun."""
-        return (await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+        return Run((await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
 
     async def list_runs(
-        self, *, limit: int = 100, session_id: str = "", states: Collection[common_pb2.TaskState.ValueType] = ()
-    ) -> list[run_pb2.Run]:
+        self, *, limit: int = 100, session_id: str = "", states: Collection[TaskState] = ()
+    ) -> list[Run]:
         """The newest runs first, at most `limit`, without tasks and answers. `states` are those to list, by default
         all."""
-        runs: list[run_pb2.Run] = []
+        runs: list[Run] = []
+        numbers = [TaskState(state).proto for state in states]
         token = ""
         while len(runs) < limit:
             request = pb.ListRunsRequest(
-                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id, states=states
+                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id, states=numbers
             )
             page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
-            runs += page.runs
+            runs += map(Run, page.runs)
             token = page.next_page_token
             if not token:
                 break
         return runs
 
-    async def records(self, run_id: str, *, role: str = "") -> AsyncIterator[run_pb2.RunRecord]:
+    async def records(self, run_id: str, *, role: str = "") -> AsyncIterator[RunRecord]:
         """The recorded model and tool calls of a run, in order. Raises UnknownRun."""
         token = ""
         while True:
             request = pb.ListRunRecordsRequest(run_id=run_id, role=role, page_token=token)
             page = await self._stub.ListRunRecords(request, timeout=CALL_TIMEOUT)
             for record in page.records:
-                yield record
+                yield RunRecord(record)
             token = page.next_page_token
             if not token:
                 return
 
-    async def cancel(self, run_id: str, reason: str = "") -> run_pb2.Run:
+    async def cancel(self, run_id: str, reason: str = "") -> Run:
         """Requests that a run be cancelled; it has ended once its state is final. Raises UnknownRun."""
         request = pb.CancelRunRequest(run_id=run_id, reason=reason)
-        return (await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run
+        return Run((await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run)
 
-    async def list_questions(self, *, limit: int = 1000) -> list[run_pb2.Question]:
+    async def list_questions(self, *, limit: int = 1000) -> list[RunQuestion]:
         """The open questions of all runs to people, at least `limit` of them if there are so many, those of the newest
         run first."""
-        questions: list[run_pb2.Question] = []
+        questions: list[RunQuestion] = []
         token = ""
         while len(questions) < limit:
             request = pb.ListQuestionsRequest(page_size=min(1000, limit - len(questions)), page_token=token)
             page = await self._stub.ListQuestions(request, timeout=CALL_TIMEOUT)
-            questions += page.questions
+            questions += map(RunQuestion, page.questions)
             token = page.next_page_token
             if not token:
                 break
@@ -344,7 +329,7 @@ class Client:
 
     async def respond(
         self, run_id: str, input_id: str, answer: Goal = "", *, decision: str = "", request_id: str = ""
-    ) -> run_pb2.Run:
+    ) -> Run:
         """Answers a question of a run (`run.questions`, the events `input_requested` and `approval_requested`).
         Repeating the same answer is no error.
 
@@ -354,11 +339,11 @@ class Client:
         Raises UnknownRun, FailedPrecondition (there is no such question), PermissionDenied (the question has other
         approvers), InvalidArgument (the answer does not match its schema, or is no decision), RequestIdReused,
         MessageTooLarge."""
-        parts = to_parts(answer, "the answer") if answer or not decision else []
+        parts = content(answer, "the answer") if answer or not decision else []
         request = pb.RespondRequest(
             run_id=run_id, input_id=input_id, parts=parts, request_id=request_id, decision=_decision(decision)
         )
-        return (await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run
+        return Run((await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run)
 
     async def choose_strategy(self, query: Goal, *, roles: Sequence[str] = (), planner: str = "") -> StrategyChoice:
         """Asks the mesh how it would answer a query, by rules of text: one role answers a query of one step; one of
@@ -380,7 +365,7 @@ class Client:
         roles: Sequence[str] = (),
         planner: str = "",
         check_alignment: bool = False,
-        budget: common_pb2.Budget | None = None,
+        budget: Budget | None = None,
         session_id: str = "",
         timeout: float | None = None,
         on_choice: Callable[[StrategyChoice], object] | None = None,
@@ -415,7 +400,7 @@ class Client:
         versions: Mapping[str, str] | None = None,
         planner: str = "",
         timeout: float = PLAN_TIMEOUT,
-    ) -> plan_pb2.Plan:
+    ) -> Plan:
         """Returns the plan that a run with strategy `plan` would begin with. Nothing is stored or executed. The
         arguments are those of `submit`, but `timeout` is that of this call, in seconds.
 
@@ -425,30 +410,34 @@ class Client:
         request = submit_request(
             goal, roles=roles, capabilities=capabilities, versions=versions, strategy="plan", planner=planner
         )
-        return (await self._stub.PlanRun(pb.PlanRunRequest(submit=request), timeout=timeout)).plan
+        return Plan.from_proto((await self._stub.PlanRun(pb.PlanRunRequest(submit=request), timeout=timeout)).plan)
 
-    async def edit_plan(self, run_id: str, plan_json: str, *, expected_seq: int) -> run_pb2.Run:
-        """Replaces the steps of a run's plan that have not begun, by a plan in the JSON that planners reply.
-        `expected_seq` is `run.plan.change_seq` of the plan that was edited.
+    async def edit_plan(self, run_id: str, plan: Plan | str, *, expected_seq: int = 0) -> Run:
+        """Replaces the steps of a run's plan that have not begun by those of `plan`, which is `run.plan` with other
+        steps, or a text in the JSON that planners reply. `expected_seq` is `run.plan.change_seq` of the plan that was
+        edited, by default `plan.change_seq`; a text needs it.
 
         Raises UnknownRun, InvalidArgument if the text is no plan or the plan has faults (`field_violations`), Aborted
         if the plan has changed since, FailedPrecondition if the run has ended or has no plan, or the edit changes what
         has begun.
         """
+        plan_json = plan if isinstance(plan, str) else plan.to_json()
+        if not isinstance(plan, str):
+            expected_seq = expected_seq or plan.change_seq
         request = pb.EditPlanRequest(run_id=run_id, expected_seq=expected_seq, plan_json=plan_json)
-        return (await self._stub.EditPlan(request, timeout=EDIT_TIMEOUT)).run
+        return Run((await self._stub.EditPlan(request, timeout=EDIT_TIMEOUT)).run)
 
-    async def pause(self, run_id: str) -> run_pb2.Run:
+    async def pause(self, run_id: str) -> Run:
         """Pauses a run: no further tasks are dispatched until `resume`, tasks in progress continue, and the run's clock
         stops. Raises UnknownRun, FailedPrecondition if the run has ended."""
-        return (await self._stub.PauseRun(pb.PauseRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+        return Run((await self._stub.PauseRun(pb.PauseRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
 
-    async def resume(self, run_id: str) -> run_pb2.Run:
+    async def resume(self, run_id: str) -> Run:
         """Resumes a paused run. Raises as `pause` does."""
-        return (await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+        return Run((await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
 
 
-async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> run_pb2.Run:
+async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> Run:
     """Submits a run and returns it once it has completed. Raises its failure. If the caller is cancelled, so is the
     run."""
     submitting = asyncio.create_task(submit, name="submit")
@@ -459,8 +448,8 @@ async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> run_pb2.Run:
         await asyncio.wait([cancelling], timeout=CANCEL_TIMEOUT)
         cancelling.cancel()
         raise
-    if run.state != common_pb2.TASK_STATE_COMPLETED:
-        raise from_failure(run.failure)
+    if run.state is not TaskState.COMPLETED:
+        raise from_failure(run.proto.failure)
     return run
 
 
@@ -472,55 +461,7 @@ async def _cancel_run(submitting: asyncio.Task[RunHandle]) -> None:
         return
 
 
-def submit_request(
-    goal: Goal,
-    *,
-    roles: Sequence[str] = (),
-    capabilities: Sequence[str] = (),
-    versions: Mapping[str, str] | None = None,
-    strategy: str = "",
-    planner: str = "",
-    check_alignment: bool = False,
-    budget: common_pb2.Budget | None = None,
-    session_id: str = "",
-    request_id: str = "",
-    timeout: float | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> pb.SubmitRunRequest:
-    """The request that `Client.submit` sends. The run continues the trace of the current OpenTelemetry span, or of the
-    call being served. Raises MessageTooLarge, and InvalidArgument if the goal is not valid
-    UTF-8 or the strategy is unknown."""
-    request = pb.SubmitRunRequest(
-        request_id=request_id or uuid.uuid4().hex,
-        goal=to_parts(goal, "the goal"),
-        roles=roles,
-        capabilities=capabilities,
-        versions=versions,
-        strategy=_strategy(strategy),
-        planner=planner,
-        check_alignment=check_alignment,
-        budget=budget,
-        session_id=session_id,
-        metadata=metadata,
-    )
-    if timeout is not None:
-        set_seconds(request.timeout, timeout)
-    traceparent, tracestate = context.trace()
-    if traceparent:  # in the request, because a Converse stream carries the requests of many callers
-        request.trace.traceparent, request.trace.tracestate = traceparent, tracestate
-    return request
-
-
 def _decision(name: str) -> question_pb2.Decision.ValueType:
     if name and f"DECISION_{name.upper()}" not in question_pb2.Decision.keys()[1:]:
         raise InvalidArgument(f"unknown decision {name!r}; use approve, reject or modify")
     return question_pb2.Decision.Value(f"DECISION_{name.upper() or 'UNSPECIFIED'}")
-
-
-def _strategy(name: str) -> run_pb2.Strategy.ValueType:
-    if not name:
-        return run_pb2.STRATEGY_UNSPECIFIED
-    strategies = {value.removeprefix("STRATEGY_").lower(): value for value in run_pb2.Strategy.keys()[1:]}
-    if name not in strategies:
-        raise InvalidArgument(f"unknown strategy {name!r}; use one of {', '.join(strategies)}")
-    return run_pb2.Strategy.Value(strategies[name])

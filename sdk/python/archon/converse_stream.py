@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import grpc.aio
 
 from archon import status
-from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable
 from archon.interceptors.stream_status import StreamStatus
-from archon.wire import to_parts
+from archon.submission import Goal, RunOptions, content, submit_request
+from archon.types.run import Run
+from archon.types.run_event import RunEvent
 
 COMMAND_TIMEOUT: Final = 30.0
 MAX_WAITING: Final = 10_000
@@ -29,8 +30,8 @@ class ConverseStream:
     def __init__(self, stub: orchestrator_service_pb2_grpc.OrchestratorServiceStub) -> None:
         self._stub: Any = stub
         self._commands: asyncio.Queue[pb.ConverseRequest | None] = asyncio.Queue(MAX_WAITING)
-        self._events: asyncio.Queue[run_pb2.RunEvent | None] = asyncio.Queue(MAX_WAITING)
-        self._answers: dict[str, asyncio.Future[run_pb2.Run]] = {}
+        self._events: asyncio.Queue[RunEvent | None] = asyncio.Queue(MAX_WAITING)
+        self._answers: dict[str, asyncio.Future[Run]] = {}
         self._numbers = itertools.count(1)
         self._reader: asyncio.Task[None] | None = None
         self._error: ArchonError | None = None
@@ -46,23 +47,21 @@ class ConverseStream:
             self._reader.cancel()
             await asyncio.wait([self._reader], timeout=2.0)
 
-    async def submit(self, request: pb.SubmitRunRequest) -> run_pb2.Run:
-        """Submits a run and watches it. Raises as Client.submit does."""
-        return await self._command(pb.ConverseRequest(submit=request))
+    async def submit(self, goal: Goal, **options: Unpack[RunOptions]) -> Run:
+        """Submits a run and watches it. The options are those of Client.submit, and so are the errors."""
+        return await self._command(pb.ConverseRequest(submit=submit_request(goal, **options)))
 
-    async def watch(self, run_id: str, after_seq: int = 0) -> run_pb2.Run:
+    async def watch(self, run_id: str, after_seq: int = 0) -> Run:
         """Watches an existing run. Raises UnknownRun."""
         return await self._command(pb.ConverseRequest(watch=pb.WatchRunRequest(run_id=run_id, after_seq=after_seq)))
 
-    async def cancel(self, run_id: str, reason: str = "") -> run_pb2.Run:
+    async def cancel(self, run_id: str, reason: str = "") -> Run:
         """Requests that a run be cancelled. Raises UnknownRun."""
         return await self._command(pb.ConverseRequest(cancel=pb.CancelRunRequest(run_id=run_id, reason=reason)))
 
-    async def respond(
-        self, run_id: str, input_id: str, answer: str | Sequence[common_pb2.Part], *, request_id: str = ""
-    ) -> run_pb2.Run:
+    async def respond(self, run_id: str, input_id: str, answer: Goal, *, request_id: str = "") -> Run:
         """Answers a question of a run. Raises as Client.respond does."""
-        parts = to_parts(answer, "the answer")
+        parts = content(answer, "the answer")
         request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
         return await self._command(pb.ConverseRequest(respond=request))
 
@@ -70,10 +69,10 @@ class ConverseStream:
         """Ends the commands: the stream ends after the last event of the watched runs."""
         await self._commands.put(None)
 
-    def __aiter__(self) -> AsyncIterator[run_pb2.RunEvent]:
+    def __aiter__(self) -> AsyncIterator[RunEvent]:
         return self
 
-    async def __anext__(self) -> run_pb2.RunEvent:
+    async def __anext__(self) -> RunEvent:
         event = await self._events.get()
         if event is None:
             if self._error is not None:
@@ -81,11 +80,11 @@ class ConverseStream:
             raise StopAsyncIteration
         return event
 
-    async def _command(self, request: pb.ConverseRequest) -> run_pb2.Run:
+    async def _command(self, request: pb.ConverseRequest) -> Run:
         if self._reader is None or self._reader.done():
             raise self._error or Unavailable("the Converse stream has ended")
         request.correlation_id = str(next(self._numbers))
-        answer: asyncio.Future[run_pb2.Run] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         self._answers[request.correlation_id] = answer
         try:
             async with asyncio.timeout(COMMAND_TIMEOUT):
@@ -110,7 +109,7 @@ class ConverseStream:
                 for reply in response.replies:
                     self._answer(reply)
                 for event in response.events:
-                    await self._events.put(event)
+                    await self._events.put(RunEvent(event))
         except grpc.aio.AioRpcError as raised:
             if (error := await ended.error(raised)) is not None:
                 self._error = status.from_rpc_error(error)
@@ -137,4 +136,4 @@ class ConverseStream:
         if reply.HasField("failure"):
             answer.set_exception(status.from_failure(reply.failure))
         else:
-            answer.set_result(reply.run)
+            answer.set_result(Run(reply.run))

@@ -11,7 +11,7 @@ from archon_services.cli.errors import USAGE, CliError
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
-    from archon.client import Goal
+    from archon.submission import Goal
     from archon_services.cli.render.questions import PendingQuestion
 
 Send = Callable[["Goal", str], "Run"]

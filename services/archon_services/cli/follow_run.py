@@ -10,16 +10,16 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import FINAL_STATES, Client, Goal, submit_request
+from archon.client import Client
 from archon.converse_stream import ConverseStream
 from archon.errors import Aborted, Unavailable
+from archon.submission import Goal
+from archon.types import Budget, TaskState
 from archon_services.cli.errors import FAILED, INTERRUPTED, OK, CliError, Interrupted
 from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.render.rerun import rerun_note
 from archon_services.cli.render.run_screen import Screen
-from archon_services.cli.render.state_names import state_name
 from archon_services.cli.run_ids import SHORT
 from archon_services.cli.target.memory_versions import memory_versions
 from archon_services.cli.target.mesh import Target, connecting
@@ -39,7 +39,7 @@ class RunRequest:
     session_id: str = ""
     timeout: float | None = None
     strategy: str = ""
-    budget: common_pb2.Budget | None = None
+    budget: Budget | None = None
     request_id: str = ""
     """Empty for a new one."""
     planner: str = ""
@@ -105,13 +105,13 @@ async def fork_and_follow(
 
 async def _fork(client: Client, name: str) -> tuple[run_pb2.Run, run_pb2.Run]:
     source = await client.get(await find_run_id(client, name))
-    if source.state not in FINAL_STATES:
+    if not source.state.final:
         short = source.run_id[:SHORT]
         raise CliError(
-            f"run {source.run_id} has not ended: it is {state_name(source.state)}",
+            f"run {source.run_id} has not ended: it is {source.state}",
             hint=f"`archon watch {short}` follows it, `archon cancel {short}` ends it.",
         )
-    return source, (await client.fork(source.run_id)).run
+    return source.proto, (await client.fork(source.run_id)).run.proto
 
 
 async def _followed(
@@ -131,12 +131,12 @@ async def _followed(
         following.cancel()
         await asyncio.wait({following})
         screen.close()
-    return await client.get(run_id), cancelled
+    return (await client.get(run_id)).proto, cancelled
 
 
 async def _outcome(target: Target, run: run_pb2.Run, *, cancelled: bool) -> RunOutcome:
     versions = await memory_versions(target.memory, run)
-    if run.state == common_pb2.TASK_STATE_COMPLETED:
+    if TaskState.from_proto(run.state) is TaskState.COMPLETED:
         return RunOutcome(run, OK, versions)
     return RunOutcome(run, INTERRUPTED if cancelled else FAILED, versions)
 
@@ -145,7 +145,7 @@ async def follow(client: Client, run_id: str, screen: Screen, *, after_seq: int 
     """Passes the events of a run after `after_seq` to `screen` until the run has ended."""
     async with aclosing(client.watch(run_id, after_seq, patience=_PATIENCE)) as events:
         async for event in events:
-            screen.event(event)
+            screen.event(event.proto)
 
 
 async def _submit(client: Client, stream: ConverseStream, request: RunRequest) -> tuple[str, bool]:
@@ -153,7 +153,7 @@ async def _submit(client: Client, stream: ConverseStream, request: RunRequest) -
     whether the stream shows it: if the stream breaks, the run is submitted by a call of its own."""
     options = request.options()  # with one request id, so that both submit one run
     try:
-        return (await stream.submit(submit_request(request.goal, **options))).run_id, True
+        return (await stream.submit(request.goal, **options)).run_id, True
     except Unavailable:
         return (await client.submit(request.goal, **options)).run_id, False
 
@@ -163,9 +163,9 @@ async def _follow_stream(client: Client, stream: ConverseStream, run_id: str, sc
     seen = 0
     try:
         async for event in stream:
-            screen.event(event)
+            screen.event(event.proto)
             seen = event.seq or seen
-            if event.HasField("run_state"):
+            if event.type == "run_state":
                 return
     except (Unavailable, Aborted):
         pass

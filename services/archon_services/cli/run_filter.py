@@ -10,7 +10,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from archon.wire import to_seconds
 from archon_services.cli.errors import USAGE, CliError
 
 if TYPE_CHECKING:
@@ -60,15 +59,15 @@ class RunFilter:
 
     async def list(self, client: Client) -> list[Run]:
         """Returns the runs of the list, in which a paused run has the state that it was paused in."""
-        from archon.api.common.v1 import common_pb2
+        from archon.types import TaskState
 
         stored = {state for state in self.states if state is not StateName.PAUSED}
         if StateName.PAUSED in self.states:
             stored |= {StateName.SUBMITTED, StateName.WORKING, StateName.INPUT_REQUIRED}
-        numbers = [common_pb2.TaskState.Value("TASK_STATE_" + state.name) for state in sorted(stored)]
+        states = [TaskState[state.name] for state in sorted(stored)]
         limit = _SEARCHED if StateName.PAUSED in self.states else self.limit
-        listed = await client.list_runs(limit=limit, session_id=self.session, states=numbers)
-        return [run for run in listed if to_seconds(run.create_time) >= self.since]
+        listed = await client.list_runs(limit=limit, session_id=self.session, states=states)
+        return [run.proto for run in listed if run.create_time >= self.since]
 
     def admits(self, run: Run) -> bool:
         """Whether the run, with all its fields, is one of the wanted."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from archon_services.cli.errors import USAGE, CliError
 
 if TYPE_CHECKING:
-    from archon.api.common.v1.common_pb2 import Part
-    from archon.client import Goal
+    from archon.submission import Goal
+    from archon.types import Part
 
 
 def read_goal(text: str, files: Sequence[Path], name: str, *, hint: str) -> Goal:
@@ -25,20 +25,20 @@ def read_goal(text: str, files: Sequence[Path], name: str, *, hint: str) -> Goal
         text = decode_utf8(sys.stdin.buffer.read(), "standard input")
     if not files:
         return read_text(text, None, name, hint=hint)
-    from archon.api.common.v1 import common_pb2
+    from archon.types import Part
     from archon.wire import CONTENT_ROOM, MAX_CHECKED_BYTES
 
-    parts, room = [common_pb2.Part(text=text)] if text.strip() else [], MAX_CHECKED_BYTES - CONTENT_ROOM
-    room -= sum(part.ByteSize() for part in parts)
+    parts, room = [Part(text=text)] if text.strip() else [], MAX_CHECKED_BYTES - CONTENT_ROOM
+    room -= sum(part.proto.ByteSize() for part in parts)
     for file in files:
         part = _file_part(file, room, is_alone=len(files) == 1 and not parts, name=name)
-        room -= part.ByteSize()
+        room -= part.proto.ByteSize()
         parts.append(part)
-    return parts[0].text if len(parts) == 1 and parts[0].WhichOneof("content") == "text" else parts
+    return parts[0].text if len(parts) == 1 and parts[0].text is not None else parts
 
 
 def _file_part(file: Path, room: int, *, is_alone: bool, name: str) -> Part:
-    from archon.api.common.v1 import common_pb2
+    from archon.types import Part
     from archon_mesh.core.media_types import TEXTUAL, UNKNOWN, type_of_file
 
     try:
@@ -57,9 +57,9 @@ def _file_part(file: Path, room: int, *, is_alone: bool, name: str) -> Part:
     if (media_type := type_of_file(file.name, data)) == UNKNOWN:
         raise CliError(f"{file} is not UTF-8 text, nor of a type that its name or its first bytes tell", code=USAGE)
     if not TEXTUAL.match(media_type):
-        return common_pb2.Part(raw=data, filename=file.name, media_type=media_type)
+        return Part(raw=data, filename=file.name, media_type=media_type)
     content = decode_utf8(data, str(file))
-    return common_pb2.Part(text=content) if is_alone else common_pb2.Part(text=content, filename=file.name)
+    return Part(text=content) if is_alone else Part(text=content, filename=file.name)
 
 
 def read_text(text: str, file: Path | None, name: str, *, hint: str) -> Goal:
@@ -82,9 +82,9 @@ def read_text(text: str, file: Path | None, name: str, *, hint: str) -> Goal:
         if not content.strip():
             raise CliError(f"missing {name}: {file} is empty", code=USAGE)
         return content
-    from archon.api.common.v1 import common_pb2
+    from archon.types import Part
 
-    return [common_pb2.Part(text=text), common_pb2.Part(text=content, filename=file.name)]
+    return [Part(text=text), Part(text=content, filename=file.name)]
 
 
 def decode_utf8(content: bytes, source: str) -> str:

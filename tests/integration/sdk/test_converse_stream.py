@@ -12,7 +12,7 @@ import pytest
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.channel import server_options
-from archon.client import Client, submit_request
+from archon.client import Client
 from archon.errors import Unavailable
 from tests.fixtures.waiting import eventually
 
@@ -34,9 +34,9 @@ async def test_a_stream_that_the_orchestrator_ends_leaves_no_task_behind() -> No
         before = asyncio.all_tasks()
         async with Client(f"127.0.0.1:{port}") as client, client.converse() as stream:
             with pytest.raises(Unavailable, match="the orchestrator leaves"):
-                await stream.submit(submit_request("x"))
+                await stream.submit("x")
             with pytest.raises(Unavailable):
-                await stream.submit(submit_request("x"))
+                await stream.submit("x")
 
             async def has_no_writer() -> bool:
                 return not any("_consume_request_iterator" in repr(task) for task in asyncio.all_tasks() - before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import uuid
 from pathlib import Path
+from typing import Any
 
-from archon.api.common.v1 import common_pb2
 from archon.run_view import RunView, TaskState
 from archon.testing import FakeAgent
 from tests.fixtures.mesh import Mesh, mesh
@@ -26,7 +26,7 @@ async def test_views_follow_a_run_to_its_end(mesh: Mesh) -> None:
     (task,) = view.tasks.values()
     run = await mesh.client.get(handle.run_id)
     assert (task.task_id, task.state, task.result_seq) == (run.tasks[0].task_id, "completed", run.tasks[0].result_seq)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert view.last_seq == run.last_seq
     resumed = RunView()
     async for event in mesh.client.watch(handle.run_id):
@@ -34,13 +34,25 @@ async def test_views_follow_a_run_to_its_end(mesh: Mesh) -> None:
     assert (resumed.tasks[task.task_id].attempts, resumed.state) == (task.attempts, view.state)
 
 
-async def test_the_example_on_the_page_of_clients_has_changes(mesh: Mesh) -> None:
+def load_example() -> Any:
     spec = importlib.util.spec_from_file_location("clients", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    lines = await example.follow(mesh.client, "The clerk must see overdue books.")
+    return example
+
+
+async def test_the_example_of_events_on_the_page_of_clients_ends_with_the_answer(mesh: Mesh) -> None:
+    lines = await load_example().narrate(mesh.client, "The clerk must see overdue books.")
+    assert [line.partition(" s: ")[2] for line in lines[:-1]] == [
+        *("requirements completed", "designer completed", "implementer completed")
+    ]
+    assert lines[-1].startswith("implementer: ")
+
+
+async def test_the_example_on_the_page_of_clients_has_changes(mesh: Mesh) -> None:
+    lines = await load_example().follow(mesh.client, "The clerk must see overdue books.")
     assert lines[:3] == [
         "requirements: submitted",
         "designer: submitted, waits for requirements",

@@ -205,7 +205,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("people", 3),
         ("workflows", 4),
         ("testing-agents", 3),
-        ("clients", 1),
+        ("clients", 2),
     ],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:

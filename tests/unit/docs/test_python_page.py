@@ -1,4 +1,5 @@
-"""docs/reference/python.md is what the code gives, and docs and examples import nothing else."""
+"""docs/reference/python.md is what the code gives, docs and examples import nothing else, and signatures have plain
+types."""
 
 from __future__ import annotations
 
@@ -68,6 +69,60 @@ def test_a_private_import_from_another_package_is_found(tmp_path: Path) -> None:
 def test_public_names_stubs_and_other_packages_pass(tmp_path: Path) -> None:
     code = "import os\nfrom archon import Client, errors\nfrom archon.api.common.v1 import common_pb2\nimport archon.errors\n"
     assert list(PUBLIC.check(tree(tmp_path, examples__a_py=code))) == []
+
+
+def signatures(root: Path) -> list[str]:
+    return list(PUBLIC.Signatures(root).check(PUBLIC.public_names((root / PUBLIC.PAGE).read_text())))
+
+
+def test_no_public_signature_has_a_class_of_the_stubs() -> None:
+    assert signatures(ROOT) == []
+
+
+HEAD = """
+from typing import TYPE_CHECKING
+from archon.api.common.v1 import common_pb2
+from archon.client import Goal
+if TYPE_CHECKING:
+    from archon.api.common.v1.common_pb2 import Part as Hidden
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("class NotFound:\n    def f(self, part: list[common_pb2.Part]): ...", ["NotFound.f has common_pb2"]),
+        ("class NotFound:\n    async def f(self) -> common_pb2.Part: ...", ["NotFound.f has common_pb2"]),
+        ("class NotFound:\n    def f(self, *, part: 'Hidden | None' = None): ...", ["NotFound.f has Hidden"]),
+        ("class NotFound:\n    @property\n    def f(self) -> Hidden: ...", ["NotFound.f has Hidden"]),
+        ("class NotFound:\n    part: Hidden", ["NotFound.part has Hidden"]),
+        ("class NotFound:\n    def __init__(self):\n        self.part: Hidden = 1", ["NotFound.__init__ has Hidden"]),
+        ("class _Base:\n    def f(self, x: Hidden): ...\nclass NotFound(_Base): ...", ["NotFound.f has Hidden"]),
+        ("class NotFound:\n    def f(self, goal: Goal): ...", ["NotFound.f has Part"]),
+        ("def NotFound(**goals: Goal): ...", ["NotFound has Part"]),
+        ("NotFound = dict[str, Hidden]", ["NotFound has Hidden"]),
+        ("class NotFound:\n    proto: Hidden\n    def __init__(self, proto: Hidden): ...", []),
+        ("class NotFound:\n    @classmethod\n    def from_proto(cls, message: Hidden): ...", []),
+        ("class NotFound:\n    _part: Hidden\n    def _f(self) -> Hidden: ...\n    def f(self, x: int): ...", []),
+        ("def _f(part: Hidden): ...\nclass NotFound: ...", []),
+    ],
+)
+def test_classes_of_the_stubs_in_signatures_are_found(tmp_path: Path, code: str, found: list[str]) -> None:
+    root = tree(
+        tmp_path,
+        sdk__python__archon__errors_py=HEAD + code,
+        sdk__python__archon__client_py="from archon.api.common.v1.common_pb2 import Part\nGoal = str | Part\n",
+    )
+    assert [finding.partition(": ")[2].partition(" of the stubs")[0] for finding in signatures(root)] == found
+
+
+def test_a_name_is_followed_to_the_module_that_defines_it(tmp_path: Path) -> None:
+    code = "from archon.api.common.v1 import common_pb2\nclass Client:\n    def f(self) -> common_pb2.Part: ...\n"
+    root = tree(tmp_path, sdk__python__archon__client_py=code)
+    (root / "sdk/python/archon/__init__.py").write_text("from archon.client import Client\n")
+    assert signatures(root) == [
+        "sdk/python/archon/client.py:3: Client.f has common_pb2 of the stubs in its signature",
+    ]
 
 
 def test_importing_a_package_imports_none_of_its_names() -> None:

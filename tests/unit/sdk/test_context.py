@@ -9,8 +9,8 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 from archon import context
-from archon.client import submit_request
 from archon.interceptors import identity
+from archon.submission import submit_request
 
 
 def test_a_nested_call_gets_at_most_the_time_left() -> None:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import Client
 from archon.errors import InvalidArgument, MessageTooLarge
+from archon.types import Part
 
 NOWHERE = "127.0.0.1:1"  # no server listens there: the answers are refused before they are sent
 
 
-@pytest.mark.parametrize("answer", ["x" * 5_000_000, [common_pb2.Part(raw=bytes(5_000_000))]])
+@pytest.mark.parametrize("answer", ["x" * 5_000_000, [Part(raw=bytes(5_000_000))]])
 async def test_a_too_large_answer_is_refused_before_it_is_sent(
-    answer: str | Sequence[common_pb2.Part],
+    answer: str | Sequence[Part],
 ) -> None:
     async with Client(NOWHERE) as client, client.converse() as stream:
         for respond in (client.respond, stream.respond):

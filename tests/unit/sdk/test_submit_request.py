@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import submit_request
 from archon.errors import InvalidArgument
+from archon.submission import submit_request
+from archon.types import Budget
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,6 @@ def test_an_unknown_strategy_is_refused_with_the_valid_ones(name: str) -> None:
 
 
 def test_a_submit_has_a_budget_if_one_is_given() -> None:
-    budget = common_pb2.Budget(max_tokens=7)
-    assert submit_request("x", budget=budget).budget == budget
+    budget = Budget(max_tokens=7)
+    assert submit_request("x", budget=budget).budget == budget.proto
     assert not submit_request("x").HasField("budget")

@@ -17,6 +17,7 @@ from archon.interceptors import translated
 from archon.memory import convert
 from archon.memory.item import FoundItem, MemoryChange, MemoryItem
 from archon.memory.long_term.entry import check_limit, check_query, check_threshold
+from archon.memory.publication import Published, PublishItem
 from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
@@ -83,7 +84,7 @@ class MemoryGraphClient:
 
         Raises MessageTooLarge for more than 4 MiB of text, RequestIdReused, ResourceExhausted.
         """
-        item = convert.publish_item(node_id, content, metadata, policy, ttl)
+        item = PublishItem(node_id, content, metadata or {}, policy, ttl)
         done = await self.publish_items([item], request_id=request_id or uuid.uuid4().hex, timeout=timeout)
         if not done[0].version:
             return None
@@ -99,12 +100,12 @@ class MemoryGraphClient:
 
     async def publish_items(
         self,
-        items: Iterable[memory_pb2.PublishItem],
+        items: Iterable[PublishItem],
         request_id: str = "",
         *,
         scope: str | None = None,
         timeout: float = CALL_TIMEOUT,
-    ) -> list[memory_pb2.Published]:
+    ) -> list[Published]:
         """Publishes items, all or none, into `scope` or the client's own; returns one answer per item. For publishers
         that make items idempotent by run_id, epoch and seq, or by a request id.
 
@@ -113,7 +114,7 @@ class MemoryGraphClient:
         """
         request = pb.PublishItemsRequest(
             scope=self._scope if scope is None else convert.text(scope, "scope"),
-            items=items,
+            items=[item.proto for item in items],
             request_id=convert.text(request_id, "request_id"),
         )
         size = request.ByteSize()
@@ -122,7 +123,8 @@ class MemoryGraphClient:
                 f"the items make a message of {size:,} bytes, more than the limit of {MAX_PUBLISH_BYTES:,}",
                 metadata={"size": str(size), "limit": str(MAX_PUBLISH_BYTES)},
             )
-        return list((await self._stub.PublishItems(request, timeout=timeout)).published)
+        answer = await self._stub.PublishItems(request, timeout=timeout)
+        return [Published.from_proto(published) for published in answer.published]
 
     async def pull_for(
         self, node_id: str, *, scope: str | None = None, timeout: float = CALL_TIMEOUT

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from archon.api.memory.v1 import memory_graph_service_pb2, memory_pb2
 from archon.errors import FieldViolation, InvalidArgument
 from archon.memory.item import MemoryChange, MemoryItem
-from archon.propagation import PropagationPolicy
-from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
+from archon.wire import policy_from_proto, to_seconds
 
 
 def text(value: str, field: str) -> str:
@@ -21,22 +20,6 @@ def text(value: str, field: str) -> str:
             f"{field} cannot be encoded: {error}", field_violations=[FieldViolation(field, "not a text")]
         ) from None
     return value
-
-
-def publish_item(
-    role: str, content: str, metadata: Mapping[str, str] | None, policy: PropagationPolicy | str, ttl: float | None
-) -> memory_pb2.PublishItem:
-    """The message. Raises InvalidArgument if a value cannot be encoded."""
-    try:
-        return memory_pb2.PublishItem(
-            role=role,
-            content=content,
-            metadata=metadata,
-            policy=policy_to_proto(policy),
-            ttl=None if ttl is None else duration(ttl),
-        )
-    except (TypeError, AttributeError, UnicodeEncodeError) as error:
-        raise InvalidArgument(f"the item of {role} cannot be encoded: {error}") from None
 
 
 def item_from_proto(message: memory_pb2.MemoryItem) -> MemoryItem:

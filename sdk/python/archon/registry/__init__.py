@@ -2,7 +2,7 @@
 
 from archon.propagation import PropagationPolicy
 from archon.registry.client import RegistryClient
-from archon.registry.graph import Edge, Graph, RefusedEdge, RegistryChange
+from archon.registry.graph import Graph, Lease, RefusedEdge, RegistryChange
 from archon.registry.registration import (
     Capability,
     DependsOn,
@@ -11,12 +11,14 @@ from archon.registry.registration import (
     Tool,
 )
 from archon.registry.registration_handle import RegistrationHandle
+from archon.types.edge import Edge
 
 __all__ = [
     "Capability",
     "DependsOn",
     "Edge",
     "Graph",
+    "Lease",
     "Profile",
     "PropagationPolicy",
     "RefusedEdge",

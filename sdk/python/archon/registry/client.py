@@ -18,11 +18,12 @@ from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import Option, connect
 from archon.interceptors import translated
 from archon.registry import convert
-from archon.registry.graph import Edge, Graph, RegistryChange
+from archon.registry.graph import Graph, Lease, RegistryChange
 from archon.registry.keepalive import Keepalive
 from archon.registry.registration import Registration
 from archon.registry.registration_handle import CALL_TIMEOUT, CLOSE_TIMEOUT, RegistrationHandle
 from archon.registry.retry import backoff, is_transient
+from archon.types.edge import Edge
 from archon.wire import to_seconds
 
 REGISTER_TIMEOUT: Final = 10.0
@@ -199,8 +200,10 @@ class RegistryClient:
         if not call.done():
             self._watch_lost = None
 
-    async def _register(self, request: pb.RegisterInstanceRequest) -> pb.RegisterInstanceResponse:
-        return await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT, metadata=mesh_id.outgoing())
+    async def _register(self, registration: Registration, token: str) -> Lease:
+        request = pb.RegisterInstanceRequest(registration=convert.registration_to_proto(registration), token=token)
+        answer = await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT, metadata=mesh_id.outgoing())
+        return Lease(to_seconds(answer.ttl), convert.refused_from_proto(answer.refused_edges))
 
     async def _deregister(self, instance_id: str, token: str) -> None:
         for handle in self._keepalive.handles():

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from archon.api.common.v1 import capability_pb2, common_pb2
 from archon.api.registry.v1 import registry_pb2, registry_service_pb2
 from archon.errors import InvalidArgument
-from archon.registry.graph import Edge, Graph, RefusedEdge, RegistryChange
+from archon.registry.graph import Graph, RefusedEdge, RegistryChange
 from archon.registry.registration import Capability, DependsOn, Profile, Registration, Tool
+from archon.types.edge import Edge
 from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
 
 
@@ -153,24 +154,14 @@ def edges_to_proto(edges: Iterable[Edge | tuple[str, str]]) -> list[common_pb2.E
     ]
 
 
-def edge_from_proto(message: common_pb2.Edge) -> Edge:
-    return Edge(
-        message.upstream,
-        message.downstream,
-        policy_from_proto(message.policy),
-        message.pinned,
-        tuple(message.declared_by),
-    )
-
-
 def refused_from_proto(messages: Iterable[registry_pb2.RefusedEdge]) -> tuple[RefusedEdge, ...]:
-    return tuple(RefusedEdge(edge_from_proto(message.edge), message.cycle) for message in messages)
+    return tuple(RefusedEdge(Edge.from_proto(message.edge), message.cycle) for message in messages)
 
 
 def graph_from_proto(message: registry_pb2.Graph) -> Graph:
     return Graph(
         roles=tuple(message.roles),
-        edges=tuple(edge_from_proto(edge) for edge in message.edges),
+        edges=tuple(Edge.from_proto(edge) for edge in message.edges),
         revision=message.revision,
         refused=refused_from_proto(message.refused),
     )

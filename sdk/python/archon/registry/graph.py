@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archon.propagation import PropagationPolicy
 from archon.registry.registration import Registration
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """An edge: `downstream` receives the final answers of `upstream`. The registry sets `pinned` (by an operator) and
-    `declared_by` (ids of the instances that declare it)."""
-
-    upstream: str
-    downstream: str
-    policy: PropagationPolicy = PropagationPolicy.FINAL_RESPONSE_ONLY
-    pinned: bool = False
-    declared_by: tuple[str, ...] = ()
+from archon.types.edge import Edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +15,14 @@ class RefusedEdge:
 
     edge: Edge
     cycle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What the registry grants a registration: a lease of `ttl` seconds, and the edges that it refuses."""
+
+    ttl: float
+    refused: tuple[RefusedEdge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from archon import errors
-from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.background import BackgroundLoop
 from archon.registry import convert
-from archon.registry.graph import RefusedEdge
+from archon.registry.graph import Lease, RefusedEdge
 from archon.registry.registration import Registration
 from archon.registry.retry import backoff, is_transient
-from archon.wire import to_seconds
 
 CALL_TIMEOUT: Final = 6.0
 """Seconds for one RegisterInstance; the registry gives up on its store earlier."""
@@ -26,7 +24,8 @@ CLOSE_TIMEOUT: Final = 2.0
 
 _log = logging.getLogger(__name__)
 
-Register = Callable[[pb.RegisterInstanceRequest], Awaitable[pb.RegisterInstanceResponse]]
+Register = Callable[[Registration, str], Awaitable[Lease]]
+"""Registers once, with the token of the owner."""
 
 
 class RegistrationHandle:
@@ -134,8 +133,7 @@ class RegistrationHandle:
             self._wanted.clear()
             began, registration = time.monotonic(), self.registration
             try:
-                message = convert.registration_to_proto(registration)
-                answer = await self._register(pb.RegisterInstanceRequest(registration=message, token=self.token))
+                lease = await self._register(registration, self.token)
             except errors.ArchonError as error:
                 self.error = error
                 if isinstance(error, errors.InvalidArgument):
@@ -151,12 +149,12 @@ class RegistrationHandle:
             if self._wanted.is_set():  # the content has changed meanwhile
                 continue
             attempt, self.error = 0, None
-            self.refused = convert.refused_from_proto(answer.refused_edges)
+            self.refused = lease.refused
             for refused in self.refused:
                 _log.warning(
                     "an edge of %s is refused because it would close the cycle %s", self.instance_id, refused.cycle
                 )
-            self.ttl, self.renewed = to_seconds(answer.ttl) or self.ttl, began
+            self.ttl, self.renewed = lease.ttl or self.ttl, began
             self.registered.set()
             self._tried.set()
             self._on_leased()

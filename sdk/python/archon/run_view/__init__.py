@@ -4,12 +4,13 @@
 but the times of the events, and states facts: texts for people are the work of its readers.
 """
 
-from archon.run_view.attempt import Attempt, Delegation, Failure
-from archon.run_view.plan import Plan, PlanStep
+from archon.run_view.attempt import Attempt, Delegation, Outcome
 from archon.run_view.question import Question
 from archon.run_view.run import Claim, Pause, RunView
-from archon.run_view.states import Outcome, TaskState
 from archon.run_view.task import LastFailure, TaskView, Wait, WaitKind
+from archon.types.failure import Failure
+from archon.types.plan import Plan, PlanStep
+from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 
 __all__ = [

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from archon.run_view.states import Outcome
+from archon.types.failure import Failure
 from archon.types.usage import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A failure: its kind in the catalogue, such as `tool.timeout`, and a message for people."""
+class Outcome(StrEnum):
+    """How an attempt ended; WORKING if it has not."""
 
-    kind: str = ""
-    message: str = ""
+    WORKING = "working"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    REJECTED = "rejected"
+    """The instance rejected the attempt, or the role refused the task."""
+    GIVEN_BACK = "given back"
+    RETRIED = "retried"
+    LOST = "lost"
+    ASKED = "asked"
+    """It ended with a question to a person."""
 
 
 @dataclass(slots=True)

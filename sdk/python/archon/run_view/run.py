@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import convert
-from archon.run_view.attempt import Failure
-from archon.run_view.plan import Plan
 from archon.run_view.question import Question
-from archon.run_view.states import TaskState
 from archon.run_view.task import TaskView, Wait, WaitKind
 from archon.run_view.task_events import apply_to_task, end_task
+from archon.types.failure import Failure
+from archon.types.plan import Plan
+from archon.types.run_event import RunEvent
+from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 from archon.wire import to_seconds
 
@@ -69,8 +70,11 @@ class RunView:
     _stopped_for: float = field(default=0.0, init=False, repr=False)
     _stopped_since: float = field(default=0.0, init=False, repr=False)
 
-    def apply(self, event: run_pb2.RunEvent) -> None:
+    def apply(self, event: RunEvent) -> None:
         """Folds one event. One that was applied before, or is of an unknown kind, changes nothing."""
+        self._apply(event.proto)
+
+    def _apply(self, event: run_pb2.RunEvent) -> None:
         if event.seq and event.seq <= self.last_seq:
             return
         self.last_seq = event.seq or self.last_seq
@@ -154,8 +158,8 @@ class RunView:
             case "resumed" if self.paused:
                 self.pauses[-1].ended = now
             case "planned":
-                self.plan = convert.plan(event.planned)
-            case "run_state" if (state := convert.task_state(event.run_state.state)).final:
+                self.plan = Plan.from_proto(event.planned.plan, event.planned.reason)
+            case "run_state" if (state := TaskState.from_proto(event.run_state.state)).final:
                 self._end(state, convert.failure(event.run_state.failure), now)
 
     def _end(self, state: TaskState, failure: Failure | None, now: float) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from archon.run_view.attempt import Attempt, Delegation, Failure
-from archon.run_view.plan import PlanStep
+from archon.run_view.attempt import Attempt, Delegation, Outcome
 from archon.run_view.question import Question
-from archon.run_view.states import Outcome, TaskState
+from archon.types.failure import Failure
+from archon.types.plan import PlanStep
+from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 
 

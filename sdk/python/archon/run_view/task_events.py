@@ -9,10 +9,12 @@ from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.failure_kinds import GIVEN_BACK
 from archon.run_view import convert
-from archon.run_view.attempt import Attempt, Delegation, Failure
+from archon.run_view.attempt import Attempt, Delegation, Outcome
 from archon.run_view.question import Question
-from archon.run_view.states import Outcome, TaskState
 from archon.run_view.task import LastFailure, TaskView
+from archon.types.enum_name import enum_name
+from archon.types.failure import Failure
+from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 from archon.wire import parts_text, to_seconds
 
@@ -77,7 +79,7 @@ def _change_state(task: TaskView, attempt: Attempt, changed: run_pb2.TaskStateCh
         if not attempt.ended:
             attempt.stopping = task.stopping
         return
-    task.state = convert.task_state(changed.state)
+    task.state = TaskState.from_proto(changed.state)
     if failure is not None:
         task.last_failure = LastFailure(Outcome.FAILED, failure)
     if task.final:
@@ -94,7 +96,7 @@ def _start_attempt(task: TaskView, event: run_pb2.RunEvent, now: float) -> None:
 
 def _end_with_result(task: TaskView, event: run_pb2.RunEvent, now: float) -> None:
     failure = convert.failure(event.result.failure)
-    task.state = convert.task_state(event.result.state)
+    task.state = TaskState.from_proto(event.result.state)
     task.last_failure = LastFailure(Outcome.FAILED, failure) if failure is not None else None
     if task.final:
         task.result_seq = event.seq
@@ -152,12 +154,12 @@ def _answer(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: floa
     known = (question for question in reversed(task.questions) if question.input_id == input_id)
     question = next(known, None) or Question(input_id, task.role)
     if event.HasField("question_timed_out"):
-        policy = convert.enum_name(question_pb2.TimeoutPolicy, "TIMEOUT_POLICY_", late.policy)
+        policy = enum_name(question_pb2.TimeoutPolicy, "TIMEOUT_POLICY_", late.policy)
         question.timed_out, question.rule = policy or "unknown", late.rule
     else:
         question.ended = question.ended or now
         question.answer, question.identity = parts_text(given.parts), given.identity
-        question.decision = convert.enum_name(question_pb2.Decision, "DECISION_", given.decision)
+        question.decision = enum_name(question_pb2.Decision, "DECISION_", given.decision)
         if task.state is TaskState.INPUT_REQUIRED:
             goes_on = attempt is task.attempt and not attempt.ended
             task.state = TaskState.WORKING if goes_on else TaskState.SUBMITTED

@@ -43,10 +43,10 @@ class RoleChat:
     async def ask(self, line: str, write: Callable[[str], None], questions: ChatQuestions) -> str:
         """Returns the answer of the role. Its text goes to `write` while it is generated. Raises the failure of the run
         as an ArchonError."""
-        from archon.api.common.v1 import common_pb2
         from archon.client import answer_text
         from archon.run_view import RunView
         from archon.status import from_failure
+        from archon.types import TaskState
 
         client, role = self._client, self.name
         handle = await client.submit(
@@ -59,10 +59,11 @@ class RoleChat:
         prompts, view = _Prompts(client, handle.run_id, questions), RunView()
         try:
             async for event in handle.events():
-                if event.dispatched.role == role:
-                    self._stateful = event.dispatched.HasField("conversation_version")
-                if event.WhichOneof("event") == "text_delta" and event.text_delta.role == role:
-                    write(event.text_delta.text)
+                message = event.proto
+                if message.dispatched.role == role:
+                    self._stateful = message.dispatched.HasField("conversation_version")
+                if event.type == "text_delta" and message.text_delta.role == role:
+                    write(message.text_delta.text)
                 view.apply(event)
                 prompts.update(view.questions)
         except asyncio.CancelledError:
@@ -71,8 +72,8 @@ class RoleChat:
         finally:
             await prompts.close()
         run = await client.get(handle.run_id)
-        if run.state != common_pb2.TASK_STATE_COMPLETED:
-            raise from_failure(run.failure)
+        if run.state is not TaskState.COMPLETED:
+            raise from_failure(run.proto.failure)
         answer = answer_text(run)
         self._history.extend((f"user: {line}", f"{role}: {answer}"))
         return answer

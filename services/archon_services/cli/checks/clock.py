@@ -72,7 +72,7 @@ async def check_events(orchestrator: str, now: float | None = None) -> list[Find
     except ArchonError:
         return []
     now = time.time() if now is None else now
-    latest = max((max(run.create_time.ToSeconds(), run.end_time.ToSeconds()) for run in runs), default=0)
+    latest = max((max(run.create_time, run.end_time) for run in runs), default=0.0)
     if latest - now > _TOLERANCE:
         message = f"the newest run is {latest - now:,.0f} s in the future"
         hint = f"The orchestrator's clock is ahead of this machine's, or was set back. {_NTP_HINT}"

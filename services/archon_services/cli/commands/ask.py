@@ -16,8 +16,8 @@ from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import connecting, orchestrator_flag
 
 if TYPE_CHECKING:
-    from archon.client import Goal
     from archon.strategy_choice import StrategyChoice
+    from archon.submission import Goal
     from archon_mesh.workflows import Workflow
     from archon_services.cli.follow_run import RunOutcome, RunRequest
 

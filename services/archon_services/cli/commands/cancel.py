@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from archon_services.cli.options import OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id
-
-if TYPE_CHECKING:
-    from archon.api.orchestrator.v1.run_pb2 import Run
 
 
 def cancel(
@@ -26,16 +23,15 @@ def cancel(
 
 
 async def _cancel(orchestrator: str, name: str, reason: str, *, wait: bool) -> str:
-    from archon.client import FINAL_STATES, Client, RunHandle
-    from archon_services.cli.render.state_names import state_name
+    from archon.client import Client, RunHandle
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
             before = await client.get(await find_run_id(client, name))
-            if before.state in FINAL_STATES:
-                return f"Run {before.run_id} has already ended: {state_name(before.state)}."
+            if before.state.final:
+                return f"Run {before.run_id} has already ended: {before.state}."
             cancelled = await client.cancel(before.run_id, reason)
-            run: Run = await RunHandle(client, cancelled).result() if wait else cancelled
-    if run.state not in FINAL_STATES:
+            run = await RunHandle(client, cancelled).result() if wait else cancelled
+    if not run.state.final:
         return f"Cancelling run {run.run_id}."
-    return f"Run {run.run_id} has ended: {state_name(run.state)}."
+    return f"Run {run.run_id} has ended: {run.state}."

@@ -15,8 +15,9 @@ import typer
 from archon_services.cli.options import OrchestratorOption
 
 if TYPE_CHECKING:
-    from archon.api.orchestrator.v1.run_pb2 import Run, RunEvent
+    from archon.api.orchestrator.v1 import run_pb2
     from archon.client import Client
+    from archon.types import Run
     from archon_services.cli.target.mesh import Target
     from archon_services.demo.processes import AgentProcesses
     from archon_services.local_mesh import Home
@@ -106,20 +107,20 @@ def _membership(home: Home, registry: str) -> dict[str, str]:
 
 async def _run(client: Client, agents: AgentProcesses) -> Run:
     """Submits the run and follows it; kills the analyst in the middle of its work. Raises the failure of the run."""
-    from archon.api.common.v1 import common_pb2
     from archon.status import from_failure
+    from archon.types import Part, TaskState
 
     log = files("archon_services.demo").joinpath("checkout.log").read_text(encoding="utf-8")
-    parts = [common_pb2.Part(text=GOAL), common_pb2.Part(text=log, filename="checkout.log")]
+    parts = [Part(text=GOAL), Part(text=log, filename="checkout.log")]
     roles = ("reader", "analyst", "reporter")
     print(f"Goal: {GOAL}\n      checkout.log, {log.count(chr(10))} lines")
     handle = await client.submit(parts, roles=roles, timeout=TIMEOUT)
     story = _Story(agents)
     async for event in handle.events():
-        await story.tell(event)
+        await story.tell(event.proto)
     run = await client.get(handle.run_id)
-    if run.state != common_pb2.TASK_STATE_COMPLETED:
-        raise from_failure(run.failure)
+    if run.state is not TaskState.COMPLETED:
+        raise from_failure(run.proto.failure)
     return run
 
 
@@ -139,7 +140,7 @@ class _Story:
             "reporter": "writes the report",
         }
 
-    async def tell(self, event: RunEvent) -> None:
+    async def tell(self, event: run_pb2.RunEvent) -> None:
         """Prints a line about the event, if it is worth one."""
         if event.HasField("dispatched"):
             role = event.dispatched.role

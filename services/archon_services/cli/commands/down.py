@@ -56,11 +56,11 @@ async def _open_runs(home: Home) -> list[str]:
     address = state.address("orchestrator") if state is not None else ""
     if not address:
         return []
-    from archon.api.common.v1 import common_pb2
-    from archon.client import FINAL_STATES, Client
+    from archon.client import Client
     from archon.errors import ArchonError
+    from archon.types import TaskState
 
-    states = [state for state in common_pb2.TaskState.values() if state and state not in FINAL_STATES]
+    states = [state for state in TaskState if state.proto and not state.final]
     try:
         async with asyncio.timeout(_PATIENCE), Client(address) as client:
             return [run.run_id for run in await client.list_runs(limit=_COUNTED, states=states)]

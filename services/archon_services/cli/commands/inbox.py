@@ -16,7 +16,7 @@ from archon_services.cli.target.mesh import connecting, find_orchestrator
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Question, Run
-    from archon.client import Goal
+    from archon.submission import Goal
 
 _HEADERS: Final = ("run", "question", "role", "age", "left", "approver", "text")
 _RIGHT: Final = (3, 4)
@@ -59,7 +59,7 @@ async def _list(orchestrator: str) -> list[Question]:
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return await client.list_questions()
+            return [question.proto for question in await client.list_questions()]
 
 
 async def _send(orchestrator: str, question: Question, answer: Goal, decision: str) -> Run:
@@ -67,7 +67,7 @@ async def _send(orchestrator: str, question: Question, answer: Goal, decision: s
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return await client.respond(question.run_id, question.input_id, answer, decision=decision)
+            return (await client.respond(question.run_id, question.input_id, answer, decision=decision)).proto
 
 
 def _order(question: Question) -> tuple[bool, float]:

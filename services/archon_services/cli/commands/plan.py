@@ -20,7 +20,7 @@ from archon_services.cli.target.run import find_run_id
 if TYPE_CHECKING:
     from archon.api.common.v1.plan_pb2 import Plan
     from archon.api.orchestrator.v1.run_pb2 import Run
-    from archon.client import Goal
+    from archon.submission import Goal
     from archon_services.cli.target.mesh import Target
 
 _DEFAULT: Final = "make"
@@ -92,7 +92,8 @@ async def _make(
         with connecting("orchestrator", target.orchestrator):
             async with Client(target.orchestrator) as client:
                 try:
-                    return await signals.guard(client.plan(goal, roles=roles, planner=planner, timeout=timeout))
+                    made = client.plan(goal, roles=roles, planner=planner, timeout=timeout)
+                    return (await signals.guard(made)).proto
                 except PlanFailed as error:
                     raise CliError(_with_faults(str(error), error)) from error
                 except (DeadlineExceeded, Unavailable) as error:
@@ -154,7 +155,7 @@ async def _run_of(target: Target, name: str) -> Run:
 
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
-            run = await client.get(await find_run_id(client, name))
+            run = (await client.get(await find_run_id(client, name))).proto
     if not run.plan.steps:
         raise _no_plan(run)
     return run
@@ -180,7 +181,7 @@ async def _edit(target: Target, name: str, text: str, seq: int, file: Path) -> R
         async with Client(target.orchestrator) as client:
             try:
                 await client.edit_plan(run.run_id, text, expected_seq=seq or run.plan.change_seq)
-                return await client.get(run.run_id)
+                return (await client.get(run.run_id)).proto
             except Aborted as error:
                 raise CliError(
                     f"the plan of run {run.run_id} has changed since {file} was written: {error}",

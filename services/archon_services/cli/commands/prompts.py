@@ -12,8 +12,10 @@ from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id, read_events
 
 if TYPE_CHECKING:
-    from archon.api.orchestrator.v1.run_pb2 import Run, RunEvent
+    from archon.api.orchestrator.v1 import run_pb2
+    from archon.api.orchestrator.v1.run_pb2 import Run
     from archon.client import Client
+    from archon.types import RunEvent
     from archon_services.cli.render.prompt_output import PromptOutput
     from archon_services.cli.render.prompt_sections import Expected
 
@@ -48,15 +50,15 @@ async def _report(orchestrator: str, name: str, role: str, window: int, output: 
     recorded = 0
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            run = await client.get(await find_run_id(client, name))
+            run = (await client.get(await find_run_id(client, name))).proto
             expected = await _expected(client, run)
             async for record in client.records(run.run_id, role=role):
                 if record.kind != "model":
                     continue
                 recorded += 1
                 attempt = record.task.task_id, record.task.attempt
-                prompt = read_prompt(record, window or find_window(record.target), expected.get(attempt))
-                output.call(record, prompt)
+                prompt = read_prompt(record.proto, window or find_window(record.target), expected.get(attempt))
+                output.call(record.proto, prompt)
     ended = run.HasField("end_time")
     output.end(recorded_text(recorded, run.usage.model_calls, role, ended=ended))
 
@@ -65,10 +67,10 @@ async def _expected(client: Client, run: Run) -> dict[tuple[str, int], Expected]
     """Returns the expected content of the prompts of the run's attempts; empty if its events have been deleted."""
     from archon_services.cli.render.prompt_sections import expectations
 
-    dispatched: list[RunEvent] = []
+    dispatched: list[run_pb2.RunEvent] = []
 
     def keep(event: RunEvent) -> None:
-        if event.WhichOneof("event") == "dispatched":
-            dispatched.append(event)
+        if event.type == "dispatched":
+            dispatched.append(event.proto)
 
     return expectations(run, dispatched) if await read_events(client, run, keep) else {}

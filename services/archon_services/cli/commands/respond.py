@@ -17,7 +17,7 @@ from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
-    from archon.client import Goal
+    from archon.submission import Goal
     from archon_services.cli.render.questions import PendingQuestion
 
 _HINT = 'Pass it, as in: archon respond last "yes"; - reads it from standard input.'
@@ -89,7 +89,7 @@ async def _get(orchestrator: str, name: str) -> Run:
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return await client.get(await find_run_id(client, name))
+            return (await client.get(await find_run_id(client, name))).proto
 
 
 def _decision(*, approve: bool, reject: bool, modify: Path | None, file: Path | None) -> str:
@@ -107,7 +107,8 @@ async def _send(
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return await client.respond(run_id, input_id, answer, decision=decision, request_id=request_id)
+            after = await client.respond(run_id, input_id, answer, decision=decision, request_id=request_id)
+            return after.proto
 
 
 def _answer(orchestrator: str, run: Run, input_id: str, answer: Goal, request_id: str, decision: str) -> Run:
@@ -179,12 +180,11 @@ def _prompt(orchestrator: str, question: PendingQuestion, request_id: str) -> Ru
 
 def _outcome(run: Run, input_id: str, flag: str) -> str:
     """Describes the run after the answer to `input_id`."""
-    from archon.client import FINAL_STATES
+    from archon.types import TaskState
     from archon_services.cli.render.output import strip_controls
-    from archon_services.cli.render.state_names import state_name
 
-    if run.state in FINAL_STATES:
-        return f"Answer accepted. Run {run.run_id} has ended: {state_name(run.state)}."
+    if (state := TaskState.from_proto(run.state)).final:
+        return f"Answer accepted. Run {run.run_id} has ended: {state}."
     questions = _questions(run)
     if any(question.input_id == input_id for question in questions):  # another replica owns the run, or it asks again
         return f"Answer accepted. Run {run.run_id} has not processed it yet."

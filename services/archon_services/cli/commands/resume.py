@@ -11,7 +11,7 @@ from archon_services.cli.target.mesh import connecting, find_orchestrator, orche
 from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
-    from archon.api.orchestrator.v1.run_pb2 import Run
+    from archon.types import Run
 
 
 def resume(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
@@ -20,28 +20,26 @@ def resume(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
 
 
 async def _resume(orchestrator: str, name: str, flag: str) -> str:
-    from archon.client import FINAL_STATES, Client
+    from archon.client import Client
     from archon_services.cli.render.questions import pending_question
     from archon_services.cli.render.rerun import rerun_hint
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
             before = await client.get(await find_run_id(client, name))
-            if before.state in FINAL_STATES:
-                raise CliError(_ended_text(before), hint=rerun_hint(before, flag))
+            if before.state.final:
+                raise CliError(_ended_text(before), hint=rerun_hint(before.proto, flag))
             run = await client.resume(before.run_id)
     if not before.paused:
         return f"Run {run.run_id} is not paused."
     if run.paused:
         return f"Run {run.run_id} is being resumed."
     if run.questions:
-        question = pending_question(run.run_id, run.questions[0])
+        question = pending_question(run.run_id, run.questions[0].proto)
         return f"Run {run.run_id} is resumed and waiting for input: {question.command(flag)}"
     return f"Run {run.run_id} is resumed."
 
 
 def _ended_text(run: Run) -> str:
-    from archon_services.cli.render.state_names import state_name
-
-    failure = f": {run.failure.message}" if run.failure.message else ""
-    return f"run {run.run_id} has ended: {state_name(run.state)}{failure}"
+    failure = f": {run.failure.message}" if run.failure is not None and run.failure.message else ""
+    return f"run {run.run_id} has ended: {run.state}{failure}"

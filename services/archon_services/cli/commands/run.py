@@ -15,7 +15,7 @@ from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import find_target, orchestrator_flag
 
 if TYPE_CHECKING:
-    from archon.api.common.v1.common_pb2 import Budget
+    from archon.types import Budget
     from archon_services.cli.follow_run import RunOutcome, RunRequest
     from archon_services.cli.render.run_screen import Screen
 
@@ -142,7 +142,7 @@ def budget_of(*, tokens: int | None, cost: float | None, depth: int | None, call
     """Converts the budget options; None if there are none. Raises CliError if the cost is out of range."""
     if tokens is None and cost is None and depth is None and calls is None:
         return None
-    from archon.api.common.v1 import common_pb2
+    from archon.types import Budget
 
     micro_usd = 0
     if cost is not None:
@@ -150,7 +150,7 @@ def budget_of(*, tokens: int | None, cost: float | None, depth: int | None, call
         if not 1e-6 <= cost <= MAX_USD:
             raise CliError(f"--budget-cost must be 0.000001 to {MAX_USD:,} US dollars, not {cost:g}", code=USAGE)
         micro_usd = round(cost * 1_000_000)
-    return common_pb2.Budget(
+    return Budget(
         max_tokens=tokens or 0, max_cost_micro_usd=micro_usd, max_depth=depth or 0, max_model_calls=calls or 0
     )
 

@@ -82,7 +82,7 @@ async def _details(client: Client, run: Run, slots: asyncio.Semaphore) -> Run:
 
     async with slots:
         try:
-            return await client.get(run.run_id)
+            return (await client.get(run.run_id)).proto
         except (Unavailable, DeadlineExceeded):
             raise
         except ArchonError:

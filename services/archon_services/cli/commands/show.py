@@ -58,7 +58,7 @@ async def _get(target: Target, name: str) -> tuple[Run, RunView, dict[tuple[str,
 
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
-            run = await client.get(await find_run_id(client, name))
+            run = (await client.get(await find_run_id(client, name))).proto
             view = await _view(client, run)
             calls = await _read_calls(client, run, view)
     # The last answers are published after the end of the run, so the run does not have their versions.
@@ -95,7 +95,7 @@ async def _read_calls(client: Client, run: Run, view: RunView) -> dict[tuple[str
     async for record in client.records(run.run_id):
         read += 1
         if (calls := working.get((record.task.task_id, record.task.attempt))) is not None:
-            calls.add(record)
+            calls.add(record.proto)
         if read == MAX_CALLS:
             break
     return working

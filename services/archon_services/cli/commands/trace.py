@@ -96,9 +96,9 @@ async def _read(orchestrator: str, name: str) -> Waterfall:
                     if len(calls) >= MAX_CALLS:
                         notes.append(f"the run has more than {MAX_CALLS:,} call records; the others are missing")
                         break
-                    calls.append(read_call(record))
+                    calls.append(read_call(record.proto))
             else:
-                view, notes = view_of(run), [DELETED]
+                view, notes = view_of(run.proto), [DELETED]
     return waterfall(view, calls, time.time(), notes)
 
 

@@ -36,8 +36,8 @@ def watch(
 
 
 async def _watch(target: Target, name: str, since: int, flag: str, *, as_json: bool) -> int:
-    from archon.api.common.v1 import common_pb2
     from archon.client import Client
+    from archon.types import TaskState
     from archon_services.cli.follow_run import follow
     from archon_services.cli.render.run_summary import print_answer, print_summary
     from archon_services.cli.target.memory_versions import memory_versions
@@ -58,9 +58,9 @@ async def _watch(target: Target, name: str, since: int, flag: str, *, as_json: b
                 screen.close()
             run = await client.get(run_id)
     if not as_json:
-        print_answer(run)
-        print_summary(run, await memory_versions(target.memory, run), flag)
-    return OK if run.state == common_pb2.TASK_STATE_COMPLETED else FAILED
+        print_answer(run.proto)
+        print_summary(run.proto, await memory_versions(target.memory, run.proto), flag)
+    return OK if run.state is TaskState.COMPLETED else FAILED
 
 
 def _screen(since: int, flag: str, *, as_json: bool) -> Screen:

@@ -259,7 +259,7 @@ async def _completed(target: Target, name: str) -> Run:
 
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
-            found = await client.get(await find_run_id(client, name))
+            found = (await client.get(await find_run_id(client, name))).proto
     if not found.HasField("plan"):
         raise CliError(f"run {found.run_id} has no plan to record", hint="Run a goal with `--strategy plan`.")
     if found.state != common_pb2.TASK_STATE_COMPLETED:

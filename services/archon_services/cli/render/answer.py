@@ -7,6 +7,7 @@ import json
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
+from archon.types import Run
 from archon.wire import is_text
 
 
@@ -18,12 +19,12 @@ def has_json(run: run_pb2.Run) -> bool:
 def shown_answer(run: run_pb2.Run) -> str:
     """Returns the text of the answers, as `answer_text` does, with JSON indented."""
     if not has_json(run):
-        return answer_text(run)
+        return answer_text(Run(run))
     shown = run_pb2.Run(run_id=run.run_id, answers=run.answers, truncated=run.truncated)
     for answer in shown.answers:
         for part in answer.parts:
             _indent(part)
-    return answer_text(shown)
+    return answer_text(Run(shown))
 
 
 def _indent(part: common_pb2.Part) -> None:

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView, TaskState, TaskView
+from archon.types import RunEvent
 from archon.wire import to_seconds
 from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
 from archon_services.cli.render.questions import asked_question, pending_question
@@ -83,7 +84,7 @@ class QuietScreen(_NotesScreen):
 
     @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        self._view.apply(event)
+        self._view.apply(RunEvent(event))
         if (question := asked_question(self._view, event)) is not None:
             lines = (f"{question.role} asks:", *question.lines(), f"To answer: {question.command(self._flag)}")
             for line in lines:
@@ -113,7 +114,7 @@ class LineScreen(_NotesScreen):
 
     @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        self._view.apply(event)
+        self._view.apply(RunEvent(event))
         if event.seq < self._since:
             return
         view = self._view
@@ -142,7 +143,7 @@ class TreeScreen(_NotesScreen):
 
     @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        self._view.apply(event)
+        self._view.apply(RunEvent(event))
         if self._live is None:
             from rich.live import Live
 

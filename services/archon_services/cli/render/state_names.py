@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.run_view import TaskView
-from archon.run_view.convert import task_state
+from archon.run_view import TaskState, TaskView
 
 
 def state_name(state: common_pb2.TaskState.ValueType) -> str:
     """Returns the display name of a state, such as `working` or `input required`."""
-    return task_state(state)
+    return TaskState.from_proto(state)
 
 
 def run_state_name(run: run_pb2.Run) -> str:

@@ -13,8 +13,9 @@ from archon_services.cli.options import LAST
 from archon_services.cli.run_ids import short_length
 
 if TYPE_CHECKING:
-    from archon.api.orchestrator.v1.run_pb2 import Run, RunEvent
+    from archon.api.orchestrator.v1 import run_pb2
     from archon.client import Client
+    from archon.types import Run, RunEvent
 
 _SHOWN: Final = 5
 """Candidates that are listed if a prefix matches several runs."""
@@ -72,7 +73,7 @@ async def _matches(client: Client, prefix: str) -> tuple[list[str], int]:
     return matches, searched
 
 
-async def read_events(client: Client, run: Run, apply: Callable[[RunEvent], None]) -> bool:
+async def read_events(client: Client, run: Run | run_pb2.Run, apply: Callable[[RunEvent], None]) -> bool:
     """Calls `apply` with the durable events up to the present state of `run`, in order. Returns whether there are any:
     they are deleted some time after the end of the run. Raises CliError if no event comes for 10 seconds."""
     from archon.errors import RunExpired

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from archon import context
-from archon.api.memory.v1 import memory_pb2
 from archon.background import BackgroundLoop
 from archon.errors import Aborted, ArchonError, DataLoss, Internal, OperationCancelled, Unauthenticated
-from archon.memory import MemoryGraphClient
+from archon.memory import MemoryGraphClient, PropagationPolicy, PublishItem
 from archon.telemetry import metrics
 from archon.telemetry.spans import without_client_spans
-from archon.wire import described, to_seconds
+from archon.wire import described, policy_from_proto, to_seconds
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
@@ -157,9 +156,8 @@ class OutboxPublisher:
         return None
 
     async def _send(self, row: OutboxRow) -> None:
-        publication, item = row.publication, _item(row)
-        if publication.scope == row.run_id:
-            item.ttl.seconds = self._keep
+        publication = row.publication
+        item = _item(row, ttl=self._keep if publication.scope == row.run_id else None)
         with self._within_trace(row):
             published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
         given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
@@ -192,25 +190,28 @@ def _fields(row: OutboxRow) -> dict[str, str]:
     return {"run_id": row.run_id, "task_id": row.publication.task_id}
 
 
-def _item(row: OutboxRow) -> memory_pb2.PublishItem:
+def _item(row: OutboxRow, *, ttl: float | None) -> PublishItem:
     """Returns the item to publish of the event that the row names: the text of an answer, or an item. Raises DataLoss
     if the step cannot be read."""
     if row.damage is not None:
         raise row.damage
     publication = row.publication
-    item = memory_pb2.PublishItem(
-        role=publication.role,
-        content=row.content or "",
-        run_id=row.run_id,
-        epoch=row.epoch,
-        seq=publication.seq,
-        task_id=publication.task_id,
-    )
+    content, policy, metadata = row.content or "", PropagationPolicy.FINAL_RESPONSE_ONLY, dict[str, str]()
     for event in events_of(row.data, row.run_id) if row.content is None else ():
         if event.seq == publication.seq and event.HasField("item_published"):
             published = event.item_published
-            item.content, item.policy = described(published.parts), published.policy
-            item.metadata.update(published.metadata)
+            content, policy = described(published.parts), policy_from_proto(published.policy)
+            metadata = dict(published.metadata)
         elif event.seq == publication.seq:
-            item.content = described(event.result.output)
-    return item
+            content = described(event.result.output)
+    return PublishItem(
+        publication.role,
+        content,
+        metadata,
+        policy,
+        ttl,
+        row.run_id,
+        row.epoch,
+        publication.seq,
+        publication.task_id,
+    )

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from archon.agent import AgentSettings
-from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, answer_text
 from archon.errors import InvalidArgument
 from archon.secret_answers import seal
+from archon.types import Run, RunQuestion, TaskState
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
@@ -49,10 +48,10 @@ class Asking:
     def __init__(self, client: Client, address: str, journal: Path) -> None:
         self.client, self.address, self.journal = client, address, journal
 
-    async def asked(self) -> tuple[str, run_pb2.Question]:
+    async def asked(self) -> tuple[str, RunQuestion]:
         """Submits a run; returns its id and its question."""
         run_id = (await self.client.submit("read page 1", roles=["reader"])).run_id
-        questions: list[run_pb2.Question] = []
+        questions: list[RunQuestion] = []
 
         async def is_asked() -> bool:
             questions[:] = (await self.client.get(run_id)).questions
@@ -61,7 +60,7 @@ class Asking:
         await eventually(is_asked)
         return run_id, questions[0]
 
-    async def ended(self, run_id: str) -> run_pb2.Run:
+    async def ended(self, run_id: str) -> Run:
         async for _ in self.client.watch(run_id):
             pass
         return await self.client.get(run_id)
@@ -93,7 +92,7 @@ async def test_the_answer_reaches_the_tool_and_nothing_else(mesh: Asking, caplog
     assert question.prompt[0].text == "The tool fetch needs the credential api_key."
     await mesh.client.respond(run_id, question.input_id, seal(question.schema_json, SECRET))
     run = await mesh.ended(run_id)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert answer_text(run) == "it says: page 1, read with ***"
     assert USED == [SECRET]
     events = [event async for event in mesh.client.watch(run_id)]
@@ -128,7 +127,7 @@ async def test_archon_respond_encrypts_the_answer(mesh: Asking) -> None:
     assert '"..."' not in shown
     accepted = await archon("respond", run_id, "-", "--orchestrator", mesh.address, stdin=f"{SECRET}\n")
     assert accepted.startswith("Answer accepted.")
-    assert (await mesh.ended(run_id)).state == common_pb2.TASK_STATE_COMPLETED
+    assert (await mesh.ended(run_id)).state == TaskState.COMPLETED
     assert USED == [SECRET]
     shown = await archon("show", run_id, "--orchestrator", mesh.address)
     assert "answer: (secret)" in shown

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from archon.agent import AgentSettings
-from archon.api.common.v1 import common_pb2
 from archon.client import Client, answer_text
 from archon.errors import ArchonError
+from archon.types import Budget, Run, TaskState
 from archon_mesh.agent import Agent, BudgetMiddleware, HistoryList
 from archon_mesh.llm import retry
 from archon_mesh.llm.openai import OpenAIModel
@@ -166,18 +166,18 @@ async def test_each_run_of_a_mesh_ends_in_a_final_state(agent: Agent, model: Fai
         role = Role("clerk", "You calculate.", max_tasks=RUNS)
         await stack.enter_async_context(agent_server(role, agent, AgentSettings(registry=registry, **LOCAL)))
         client = await stack.enter_async_context(Client(orchestrator))
-        budget = common_pb2.Budget(max_tokens=BUDGET)
+        budget = Budget(max_tokens=BUDGET)
 
-        async def submit(number: int) -> Any:
+        async def submit(number: int) -> Run:
             return (await client.submit(f"run {number}", roles=["clerk"], budget=budget, wait=PATIENCE)).run
 
         async with asyncio.timeout(PATIENCE):
             runs = await asyncio.gather(*(submit(number) for number in range(RUNS)))
-    completed = [run for run in runs if run.state == common_pb2.TASK_STATE_COMPLETED]
-    failed = [run for run in runs if run.state == common_pb2.TASK_STATE_FAILED]
+    completed = [run for run in runs if run.state is TaskState.COMPLETED]
+    failed = [run for run in runs if run.state is TaskState.FAILED]
     assert len(completed) + len(failed) == RUNS
     assert all(answer_text(run) for run in completed)
-    assert all(run.failure.kind for run in failed)
+    assert all(run.failure is not None and run.failure.kind for run in failed)
     assert failed, "the test is worth something"
     spent = [run.usage.input_tokens + run.usage.output_tokens for run in runs]
     assert max(spent) <= BUDGET + MAX_TOKENS

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from archon.agent import AgentSettings
-from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import Client, answer_text
 from archon.errors import MessageTooLarge
+from archon.submission import Goal
+from archon.types import Part, Run, TaskState
 from archon_mesh.agent import Agent
 from archon_mesh.llm.openai import OpenAIModel
 from archon_mesh.node import Role, agent_server
@@ -25,7 +26,6 @@ from tests.fixtures.media import JPEG, PNG, in_base64
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 
 LOCAL: dict[str, Any] = {"host": "127.0.0.1", "port": 0}
-Part = common_pb2.Part
 GOAL = [Part(text="What is this?"), Part(raw=PNG, filename="a.png", media_type="image/png")]
 
 
@@ -42,7 +42,7 @@ class Viewer:
         self.client = client
         self._server = server
 
-    async def ask(self, goal: Any, session: str = "") -> Any:
+    async def ask(self, goal: Goal, session: str = "") -> Run:
         submit = self.client.submit(goal, roles=["viewer"], session_id=session, wait=20)
         return (await submit).run
 
@@ -81,7 +81,7 @@ def images(messages: list[dict[str, Any]]) -> list[str]:
 async def test_the_model_sees_the_file_of_a_goal_and_of_its_session() -> None:
     async with viewing(["image"]) as viewer:
         run = await viewer.ask(GOAL, "s")
-        assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure.message
+        assert run.state == TaskState.COMPLETED, run.failure
         url = f"data:image/png;base64,{in_base64(PNG)}"
         assert images(viewer.sent()) == [url]
         run = await viewer.ask("And its colour?", "s")
@@ -93,9 +93,9 @@ async def test_the_model_sees_the_file_of_a_goal_and_of_its_session() -> None:
 async def test_a_file_that_the_model_does_not_take_fails_the_run_typed() -> None:
     async with viewing([]) as viewer:
         run = await viewer.ask(GOAL)
-        assert run.state == common_pb2.TASK_STATE_FAILED
+        assert run.state == TaskState.FAILED
         failure = run.failure
-        assert failure.reason == failure_pb2.ERROR_REASON_INVALID_ARGUMENT
+        assert failure is not None and failure.reason == "INVALID_ARGUMENT"
         assert "the model m does not take the file [a.png, image/png, 70 bytes]" in failure.message
         assert [violation.field for violation in failure.field_violations] == ["messages[0].files[0]"]
         assert [task.attempt for task in run.tasks] == [1], "it is not tried again"
@@ -104,7 +104,7 @@ async def test_a_file_that_the_model_does_not_take_fails_the_run_typed() -> None
 async def test_a_file_at_a_url_is_fetched_by_the_provider() -> None:
     async with viewing(["image"]) as viewer:
         run = await viewer.ask([Part(text="And this?"), Part(url="https://x.org/a.jpg", media_type="image/jpeg")])
-        assert run.state == common_pb2.TASK_STATE_COMPLETED
+        assert run.state == TaskState.COMPLETED
         assert images(viewer.sent()) == ["https://x.org/a.jpg"]
 
 
@@ -114,7 +114,7 @@ async def test_a_tools_picture_reaches_a_model_that_sees(media: list[str]) -> No
         call = {"index": 0, "id": "c1", "function": {"name": "photograph", "arguments": "{}"}}
         viewer._server.script(Answer(events=[chunk({"tool_calls": [call]}), chunk(finish="tool_calls")]))
         run = await viewer.ask("Take a picture.")
-        assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure.message
+        assert run.state == TaskState.COMPLETED, run.failure
         assert len(images(viewer.sent())) == len(media)
         result = next(message for message in viewer.sent() if message["role"] == "tool")
         assert ("is not shown to you" in result["content"]) is (not media)

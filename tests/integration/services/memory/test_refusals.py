@@ -117,8 +117,7 @@ async def test_merged_metadata_is_bounded(client: MemoryGraphClient) -> None:
 
 
 async def test_every_invalid_field_is_named(mesh: Mesh) -> None:
-    invalid = PublishItem(role="No Role", content="x", metadata={"": ""}, epoch=1)
-    invalid.ttl.FromSeconds(-1)
+    invalid = PublishItem(role="No Role", content="x", metadata={"": ""}, epoch=1, ttl=-1)
     async with mesh.client("") as client:
         with pytest.raises(InvalidArgument) as refused:
             await client.publish_items([invalid, PublishItem(role="a", content="x", run_id="r")])

@@ -55,8 +55,7 @@ async def test_role_unknown_to_the_registry_exists_in_its_scope_only(mesh: Mesh,
 
 
 async def test_item_comes_back_as_it_was_published(client: MemoryGraphClient) -> None:
-    published = PublishItem(role="a", content="naïve 𝄞\x00", metadata={"k": "v"}, run_id="run-9", epoch=2, seq=7)
-    published.ttl.FromSeconds(60)
+    published = PublishItem("a", "naïve 𝄞\x00", {"k": "v"}, ttl=60, run_id="run-9", epoch=2, seq=7)
     await client.publish_items([published])
     (item,) = await client.pull_for("b")
     assert (item.source_id, item.content, item.version, item.policy) == ("a", "naïve 𝄞\x00", 1, FINAL)

@@ -14,18 +14,18 @@ import pytest
 
 from archon import context
 from archon.agent import Question, TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2, question_pb2
+from archon.api.common.v1 import failure_pb2, question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import FailedPrecondition, InvalidArgument, PermissionDenied
+from archon.types import RunQuestion, TaskState
 from tests.fixtures.hook_server import HookServer
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
-FAILED = common_pb2.TASK_STATE_FAILED
+COMPLETED = TaskState.COMPLETED
+FAILED = TaskState.FAILED
 
 RULES = """
 rules:
@@ -72,9 +72,9 @@ def name(role: str) -> str:
     return f"{role}-{uuid.uuid4().hex[:6]}"
 
 
-async def asked(mesh: Mesh, handle: RunHandle) -> run_pb2.Question:
+async def asked(mesh: Mesh, handle: RunHandle) -> RunQuestion:
     """Waits until the run asks a question, and returns it."""
-    questions: list[run_pb2.Question] = []
+    questions: list[RunQuestion] = []
 
     async def look() -> bool:
         questions[:] = (await mesh.client.get(handle.run_id)).questions
@@ -120,16 +120,16 @@ async def test_an_approved_plan_begins(mesh: Mesh, troupe: Troupe) -> None:
     await roles.join(troupe)
     handle = await roles.submit(mesh)
     question = await asked(mesh, handle)
-    assert (question.kind, question.terms.rule) == (question_pb2.QUESTION_KIND_APPROVAL, "plans")
-    assert [step.step_id for step in question.plan.steps] == ["a", "b"]
-    assert question.expire_time.seconds - question.create_time.seconds == 300
+    assert (question.is_approval, question.proto.terms.rule) == (True, "plans")
+    assert [step.step_id for step in question.proto.plan.steps] == ["a", "b"]
+    assert round(question.expire_time - question.create_time) == 300
     listed = [each for each in await mesh.client.list_questions() if each.run_id == handle.run_id]
     assert [each.input_id for each in listed] == [question.input_id]
     assert roles.worked == []
     await mesh.client.respond(handle.run_id, question.input_id, decision="approve")
     run = await handle.result(timeout=15)
     assert (run.state, roles.worked) == (COMPLETED, ["a", "b"])
-    assert [each.state for each in run.closed_questions] == [question_pb2.QUESTION_STATE_APPROVED]
+    assert [each.state for each in run.closed_questions] == ["approved"]
     (given,) = of(await durable(handle), "input_given")
     assert (given.input_given.decision, given.input_given.identity) == (question_pb2.DECISION_APPROVE, "anonymous")
 
@@ -141,7 +141,7 @@ async def test_a_rejected_plan_stops_the_run(mesh: Mesh, troupe: Troupe) -> None
     question = await asked(mesh, handle)
     await mesh.client.respond(handle.run_id, question.input_id, "too much", decision="reject")
     run = await handle.result(timeout=15)
-    assert (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_APPROVAL_REJECTED)
+    assert (run.state, run.proto.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_APPROVAL_REJECTED)
     assert roles.worked == []
     with pytest.raises(FailedPrecondition):
         await mesh.client.respond(handle.run_id, question.input_id, decision="approve")
@@ -168,9 +168,9 @@ async def test_silence_is_followed_by_the_policy(mesh: Mesh, troupe: Troupe) -> 
     await aborted.join(troupe)
     run = await (await approved.submit(mesh)).result(timeout=15)
     assert (run.state, approved.worked) == (COMPLETED, ["a", "b"])
-    assert [each.state for each in run.closed_questions] == [question_pb2.QUESTION_STATE_TIMED_OUT]
+    assert [each.state for each in run.closed_questions] == ["timed_out"]
     run = await (await aborted.submit(mesh)).result(timeout=15)
-    assert (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_QUESTION_TIMED_OUT)
+    assert (run.state, run.proto.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_QUESTION_TIMED_OUT)
     assert aborted.worked == []
 
 
@@ -212,7 +212,7 @@ async def test_a_severe_failure_is_tried_again_if_approved(mesh: Mesh, troupe: T
     await troupe(role, work)
     handle = await mesh.client.submit("x", roles=[role])
     question = await asked(mesh, handle)
-    assert "the paper jams" in question.prompt[0].text
+    assert "the paper jams" in question.text
     await mesh.client.respond(handle.run_id, question.input_id, "yes")
     assert answer_text(await handle.result(timeout=15)) == "attempt 2"
 
@@ -233,7 +233,7 @@ async def test_only_an_approver_may_answer(mesh: Mesh, troupe: Troupe) -> None:
     assert (await mesh.client.get(handle.run_id)).questions, "it changes nothing"
     await mesh.client.cancel(handle.run_id)
     run = await handle.result(timeout=15)
-    assert [each.state for each in run.closed_questions] == [question_pb2.QUESTION_STATE_CANCELLED]
+    assert [each.state for each in run.closed_questions] == ["cancelled"]
 
 
 async def test_an_approver_is_vouched_for_by_the_secret_of_the_mesh(
@@ -266,11 +266,11 @@ async def test_the_questions_of_many_runs_are_listed_in_pages(mesh: Mesh, troupe
     await troupe(role, ask)
     handles = [await mesh.client.submit(f"{number}", roles=[role]) for number in range(3)]
     expected = {(await asked(mesh, handle)).input_id for handle in handles}
-    listed: list[run_pb2.Question] = []
+    listed: list[RunQuestion] = []
     token, pages = "", 0
     while pages == 0 or token:
         page = await mesh.client._stub.ListQuestions(pb.ListQuestionsRequest(page_size=1, page_token=token), timeout=10)
-        listed += page.questions
+        listed += map(RunQuestion, page.questions)
         token, pages = page.next_page_token, pages + 1
     mine = [question for question in listed if question.role == role]
     assert {question.input_id for question in mine} == expected
@@ -305,7 +305,7 @@ async def test_an_approved_tool_is_called_and_no_other_again(own_mesh: Mesh) -> 
     question = await asked(own_mesh, handle)
     assert json.loads(question.subject_json) == {"tool": "pay", "arguments": {"amount": 5}}
     (task,) = (await own_mesh.client.get(handle.run_id)).tasks
-    assert task.state == common_pb2.TASK_STATE_INPUT_REQUIRED
+    assert task.state == TaskState.INPUT_REQUIRED
     with pytest.raises(InvalidArgument):
         await own_mesh.client.respond(handle.run_id, question.input_id, '{"amount": "all"}', decision="modify")
     await own_mesh.client.respond(handle.run_id, question.input_id, '{"amount": 3}', decision="modify")
@@ -318,7 +318,7 @@ async def test_a_rejected_tool_stops_the_run(own_mesh: Mesh) -> None:
     question = await asked(own_mesh, handle)
     await own_mesh.client.respond(handle.run_id, question.input_id, "never", decision="reject")
     run = await handle.result(timeout=15)
-    assert (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_APPROVAL_REJECTED)
+    assert (run.state, run.proto.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_APPROVAL_REJECTED)
     assert (lines(own_mesh, "note"), lines(own_mesh, "pay")) == (1, 0)
 
 

@@ -18,10 +18,11 @@ from archon.agent import Question
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client, answer_text, submit_request
+from archon.client import Client, answer_text
 from archon.errors import ArchonError, ResourceExhausted, RunExpired, Unavailable, UnknownRun
 from archon.memory import MemoryGraphClient
 from archon.testing import FakeAgent
+from archon.types import Run, TaskState
 from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry import RegistrySettings, registry_app
@@ -69,7 +70,7 @@ async def test_a_submit_above_max_runs_is_refused_with_a_delay(bounded_mesh: Mes
         for handle in first:
             await handle.result(timeout=10)
         third = await mesh.client.submit("third", roles=["holder"], request_id="third", wait=10)
-        assert third.run.state == common_pb2.TASK_STATE_COMPLETED
+        assert third.run.state == TaskState.COMPLETED
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_RUNS": "2", "ARCHON_MAX_PAUSED_RUNS": "1"}], indirect=True)
@@ -141,11 +142,11 @@ async def test_a_run_that_is_paused_for_too_long_fails(bounded_mesh: Mesh) -> No
         await mesh.seen(agent.address)
         asking = await mesh.client.submit("x", roles=["worker"])
         run = await asking.result(timeout=10)
-        assert (run.state, run.failure.message) == (
-            common_pb2.TASK_STATE_FAILED,
+        assert (run.state, run.proto.failure.message) == (
+            TaskState.FAILED,
             "the run waited for an answer of a person for 1 s",
         )
-        assert status.from_failure(run.failure).reason == "PAUSE_EXPIRED"
+        assert status.from_failure(run.proto.failure).reason == "PAUSE_EXPIRED"
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_FAILURES": "3"}], indirect=True)
@@ -170,7 +171,7 @@ async def test_a_submit_is_refused_while_most_attempts_fail(bounded_mesh: Mesh) 
         waiting = await mesh.client.submit("x", roles=["patient"])
         for _ in range(2):
             run = (await mesh.client.submit("x", roles=["failing"], wait=10)).run
-            assert run.state == common_pb2.TASK_STATE_FAILED
+            assert run.state == TaskState.FAILED
         with pytest.raises(ResourceExhausted) as refused:
             await mesh.client.submit("x", roles=["patient"])
         assert refused.value.reason == "ERROR_BUDGET_EXHAUSTED"
@@ -275,7 +276,7 @@ class LargeRun:
     """A run whose results are together above the limit of a message: the response to its submit, and its events as
     they came."""
 
-    submitted: run_pb2.Run
+    submitted: Run
     events: Sequence[run_pb2.RunEvent]
 
 
@@ -294,7 +295,7 @@ async def large(mesh: Mesh) -> LargeRun:
 
         await eventually(begun)
         (listed,) = await mesh.client.list_runs()
-        events = [event async for event in mesh.client.watch(listed.run_id)]
+        events = [event.proto async for event in mesh.client.watch(listed.run_id)]
         return LargeRun((await submitting).run, events)
 
 
@@ -305,7 +306,7 @@ def results(events: Iterable[run_pb2.RunEvent]) -> list[run_pb2.RunEvent]:
 async def test_large_results_are_sent_in_several_messages(mesh: Mesh, large: LargeRun) -> None:
     run_id = large.submitted.run_id
     assert len(results(large.events)) == 17
-    again = results([event async for event in mesh.client.watch(run_id)])
+    again = results([event.proto async for event in mesh.client.watch(run_id)])
     assert again == results(large.events), "the journal has the same results"
     with pytest.raises(ResourceExhausted) as refused:
         await mesh.client.get(run_id)
@@ -317,7 +318,7 @@ async def test_large_results_are_sent_in_several_messages(mesh: Mesh, large: Lar
 
 async def test_a_command_for_a_large_run_succeeds_with_a_truncated_run(mesh: Mesh, large: LargeRun) -> None:
     run = large.submitted
-    assert (run.state, run.truncated, len(run.tasks)) == (common_pb2.TASK_STATE_COMPLETED, True, 17)
+    assert (run.state, run.truncated, len(run.tasks)) == (TaskState.COMPLETED, True, 17)
     with pytest.raises(ResourceExhausted) as missing:
         answer_text(run)
     assert missing.value.reason == "MESSAGE_TOO_LARGE"
@@ -374,7 +375,7 @@ async def test_a_submit_above_the_runs_of_a_stream_is_refused(
         Client(orchestrator) as client,
         client.converse() as conversation,
     ):
-        submits = [conversation.submit(submit_request(f"{n}", roles=["holder"])) for n in range(6)]
+        submits = [conversation.submit(f"{n}", roles=["holder"]) for n in range(6)]
         answers = await asyncio.gather(*submits, return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, ArchonError)]
         assert len(refused) == 3
@@ -382,11 +383,11 @@ async def test_a_submit_above_the_runs_of_a_stream_is_refused(
         release.set()
         ended = 0
         async for event in conversation:
-            ended += event.WhichOneof("event") == "run_state"
+            ended += event.type == "run_state"
             if ended == 3:
                 break
-        assert (await conversation.submit(submit_request("later", roles=["holder"]))).run_id
+        assert (await conversation.submit("later", roles=["holder"])).run_id
         await conversation.done()
         rest = [event async for event in conversation]
-        assert rest[-1].run_state.state == common_pb2.TASK_STATE_COMPLETED
+        assert rest[-1].proto.run_state.state == common_pb2.TASK_STATE_COMPLETED
         assert len(agent.tasks) == 4

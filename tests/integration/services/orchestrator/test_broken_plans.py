@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.api.orchestrator.v1 import run_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.client import answer_text
 from archon.registry import Tool
+from archon.types import Run, TaskState
 from archon.wire import MAX_CHECKED_BYTES
 from archon_mesh.engine.plan import MAX_REPLANS
 from archon_mesh.planning import PlanFailed
@@ -21,8 +21,8 @@ from tests.fixtures.plan_replies import subtask
 from tests.integration.services.orchestrator.test_plans import name
 from tests.integration.services.orchestrator.troupe import Event, Troupe, durable, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
-FAILED = common_pb2.TASK_STATE_FAILED
+COMPLETED = TaskState.COMPLETED
+FAILED = TaskState.FAILED
 PLAN_FAILED = failure_pb2.ERROR_REASON_PLAN_FAILED
 WITHIN = 60.0
 AT_ONCE = 64
@@ -56,7 +56,7 @@ class Roles:
         self.begun[task.task_id] += 1
         return f"done {task.step_id}"
 
-    async def run(self, mesh: Mesh, text: str, goal: str = GOAL) -> tuple[run_pb2.Run, list[Event]]:
+    async def run(self, mesh: Mesh, text: str, goal: str = GOAL) -> tuple[Run, list[Event]]:
         """Submits a run whose planner replies the text, and waits for its end."""
         handle = await mesh.client.submit(goal, strategy="plan", planner=self.planner, roles=[self.worker])
         self._replies[handle.run_id].set_result(text)
@@ -64,8 +64,8 @@ class Roles:
         return run, await durable(handle)
 
 
-def end(run: run_pb2.Run) -> tuple[Any, ...]:
-    return run.state, run.failure.reason, run.failure.kind
+def end(run: Run) -> tuple[Any, ...]:
+    return run.state, run.proto.failure.reason, run.proto.failure.kind
 
 
 async def test_runs_with_a_broken_reply_end_in_order(mesh: Mesh, troupe: Troupe) -> None:
@@ -75,7 +75,7 @@ async def test_runs_with_a_broken_reply_end_in_order(mesh: Mesh, troupe: Troupe)
     for (label, broken), (run, events) in zip(BROKEN.items(), runs, strict=True):
         requests = roles.requests[run.run_id]
         if broken.outcome is PlanFailed:  # the reply is a plan, whose step fails for good
-            assert (run.state, run.failure.reason, len(requests)) == (FAILED, PLAN_FAILED, 1 + MAX_REPLANS), label
+            assert (run.state, run.proto.failure.reason, len(requests)) == (FAILED, PLAN_FAILED, 1 + MAX_REPLANS), label
             refused = {event.retry.failure.reason for event in of(events, "retry")}
             assert refused == {failure_pb2.ERROR_REASON_RESULT_REFUSED}, label
             continue
@@ -87,7 +87,7 @@ async def test_runs_with_a_broken_reply_end_in_order(mesh: Mesh, troupe: Troupe)
         steps = {task.step_id: task for task in run.tasks if task.step_id}
         if isinstance(broken.mesh_outcome, type):
             assert end(run) == (FAILED, PLAN_FAILED, "planning.deadlock"), label
-            assert broken.fault in run.failure.field_violations[0].description, label
+            assert broken.fault in run.proto.failure.field_violations[0].description, label
             assert (steps, of(events, "planned")) == ({}, []), label
         else:
             assert run.state == COMPLETED, (label, run.failure)
@@ -112,7 +112,7 @@ async def test_replies_that_are_too_large_end_their_runs(mesh: Mesh, troupe: Tro
     (unsent, _), (unread, _), (wide, _) = await asyncio.gather(*(roles.run(mesh, text) for text in texts))
     assert end(unsent) == (FAILED, failure_pb2.ERROR_REASON_FRAME_TOO_LARGE, "input.invalid")
     assert end(unread) == (FAILED, PLAN_FAILED, "planning.deadlock")
-    assert "1,048,576 are read" in unread.failure.message
+    assert "1,048,576 are read" in unread.proto.failure.message
     assert (wide.state, answer_text(wide)) == (COMPLETED, "done 1")
     asked = [len(roles.requests[run.run_id]) for run in (unsent, unread, wide)]
     assert asked == [1, 2, 1], "a reply that cannot be sent holds no plan to correct"

@@ -9,20 +9,19 @@ import pytest
 
 from archon.agent import TaskContext
 from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon.errors import BudgetExhausted
+from archon.types import Budget, Run, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_delegation_ends import STOPPED_WITHIN, Sleeper
 from tests.integration.services.orchestrator.troupe import Event, Troupe, durable, of
 
 pytestmark = pytest.mark.liveness
 
-Budget = common_pb2.Budget
 COMPLETED, FAILED, CANCELED = (
-    common_pb2.TASK_STATE_COMPLETED,
-    common_pb2.TASK_STATE_FAILED,
-    common_pb2.TASK_STATE_CANCELED,
+    TaskState.COMPLETED,
+    TaskState.FAILED,
+    TaskState.CANCELED,
 )
 
 
@@ -39,9 +38,9 @@ async def most(task: TaskContext, tokens: int) -> None:
     await task.reserve(tokens=tokens)
 
 
-def exhausted(run: run_pb2.Run) -> bool:
+def exhausted(run: Run) -> bool:
     """Returns whether the run failed because its budget was exhausted."""
-    return (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_BUDGET_EXHAUSTED)
+    return (run.state, run.proto.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_BUDGET_EXHAUSTED)
 
 
 def seconds_to_end(events: list[Event]) -> float:
@@ -94,7 +93,7 @@ async def test_contract_rule_9_an_agent_sees_slices_of_limited_kinds(
     budgets: list[Budget | None] = []
 
     async def writer(task: TaskContext) -> str:
-        budgets.append(task.budget)
+        budgets.append(None if task.budget is None else Budget.from_proto(task.budget))
         limited = budget or Budget()
         await task.reserve(tokens=0 if limited.max_tokens else 10**9)
         await task.reserve(cost_micro_usd=0 if limited.max_cost_micro_usd else 10**9)
@@ -106,7 +105,7 @@ async def test_contract_rule_9_an_agent_sees_slices_of_limited_kinds(
     assert budgets == [granted]
     events = await durable(handle)
     (dispatched,) = of(events, "dispatched")
-    assert dispatched.dispatched.budget == (granted or Budget())
+    assert Budget.from_proto(dispatched.dispatched.budget) == (granted or Budget())
     assert not of(events, "budget_reserved")
 
 
@@ -127,7 +126,7 @@ async def test_contract_rule_9_all_agents_share_the_calls_of_models(mesh: Mesh, 
     roles = ["first", "second"]
     handle = await mesh.client.submit("x", roles=roles, budget=Budget(max_model_calls=5), wait=10)
     assert handle.run is not None
-    assert "0 of 5 calls of models left" in handle.run.failure.message
+    assert "0 of 5 calls of models left" in handle.run.proto.failure.message
     assert handle.run.usage.model_calls == 5
 
 
@@ -242,7 +241,7 @@ async def test_contract_rule_9_a_role_without_budget_never_begins(mesh: Mesh, tr
     await troupe("printer", printer, depends_on=["writer"])
     run = (await mesh.client.submit("x", roles=["writer", "printer"], budget=Budget(max_tokens=800), wait=10)).run
     assert exhausted(run)
-    assert run.failure.metadata["role"] == "printer"
+    assert run.proto.failure.metadata["role"] == "printer"
     assert [(task.state, task.attempt) for task in run.tasks] == [(COMPLETED, 1), (FAILED, 0)]
 
 

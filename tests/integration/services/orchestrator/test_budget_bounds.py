@@ -14,13 +14,15 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, BudgetExhausted, DelegationTimeout, DelegationTooDeep, InvalidArgument
+from archon.submission import submit_request
+from archon.types import Budget
+from archon.wire import duration
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_budget import (
     CANCELED,
     COMPLETED,
     FAILED,
-    Budget,
     exhausted,
     most,
     seconds_to_end,
@@ -36,9 +38,7 @@ pytestmark = pytest.mark.liveness
 
 def seconds(amount: float) -> Budget:
     """Returns a budget of wall time."""
-    budget = Budget()
-    budget.max_time.FromNanoseconds(int(amount * 1e9))
-    return budget
+    return Budget(max_time=amount)
 
 
 @pytest.mark.parametrize(("time_", "timeout"), [(1.0, 20.0), (20.0, 1.0)], ids=["the budget's", "the run's"])
@@ -55,7 +55,7 @@ async def test_contract_rule_9_the_nearer_time_limit_bounds_all_work(
     await troupe("chef", chef)
     handle = await mesh.client.submit("x", roles=["chef"], budget=seconds(time_), timeout=timeout)
     run = await handle.result(timeout=10)
-    assert (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_RUN_TIMEOUT)
+    assert (run.state, run.proto.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_RUN_TIMEOUT)
     assert {task.state for task in run.tasks} == {CANCELED}
     assert left[0] is not None
     assert 0.5 < left[0] <= 1.0
@@ -95,7 +95,7 @@ async def test_contract_rule_9_a_delegations_budget_bounds_only_it(
     async def chef(task: TaskContext) -> str:
         cooking = asyncio.create_task(task.delegate("x", role="cook"))
         with pytest.raises(BudgetExhausted) as raised:
-            await task.delegate("x", role="glutton", budget=Budget(max_tokens=100))
+            await task.delegate("x", role="glutton", budget=Budget(max_tokens=100).proto)
         refused = time.monotonic()
         await stopped.stopped.wait()
         assert time.monotonic() - refused < STOPPED_WITHIN
@@ -124,9 +124,9 @@ async def test_contract_rule_9_a_delegations_time_bounds_only_it(mesh: Mesh, tro
     async def chef(task: TaskContext) -> str:
         began = time.monotonic()
         with pytest.raises(DelegationTimeout):
-            await task.delegate("x", role="cook", budget=seconds(0.5))
+            await task.delegate("x", role="cook", budget=seconds(0.5).proto)
         assert time.monotonic() - began < 0.5 + STOPPED_WITHIN
-        return (await task.delegate("x", role="requirements", timeout=5.0, budget=seconds(20.0))).text
+        return (await task.delegate("x", role="requirements", timeout=5.0, budget=seconds(20.0).proto)).text
 
     await troupe("cook", cook)
     await troupe("chef", chef)
@@ -199,30 +199,34 @@ async def test_contract_rule_9_usage_survives_the_orchestrator(own_mesh: Mesh, e
 @pytest.mark.parametrize(
     ("field", "budget"),
     [
-        ("budget.max_tokens", Budget(max_tokens=-1)),
-        ("budget.max_cost_micro_usd", Budget(max_tokens=5, max_cost_micro_usd=-1)),
-        ("budget.max_depth", Budget(max_depth=-1)),
-        ("budget.max_depth", Budget(max_depth=33)),
-        ("budget.max_time", seconds(-1.0)),
-        ("budget.max_time", seconds(0.0)),
+        ("budget.max_tokens", common_pb2.Budget(max_tokens=-1)),
+        ("budget.max_cost_micro_usd", common_pb2.Budget(max_tokens=5, max_cost_micro_usd=-1)),
+        ("budget.max_depth", common_pb2.Budget(max_depth=-1)),
+        ("budget.max_depth", common_pb2.Budget(max_depth=33)),
+        ("budget.max_time", common_pb2.Budget(max_time=duration(-1.0))),
+        ("budget.max_time", common_pb2.Budget(max_time=duration(0.0))),
     ],
 )
-async def test_contract_rule_9_an_invalid_budget_is_refused_by_field(mesh: Mesh, field: str, budget: Budget) -> None:
+async def test_contract_rule_9_an_invalid_budget_is_refused_by_field(
+    mesh: Mesh, field: str, budget: common_pb2.Budget
+) -> None:
+    request = submit_request("x", roles=["requirements"])
+    request.budget.CopyFrom(budget)
     with pytest.raises(InvalidArgument) as refused:
-        await mesh.client.submit("x", roles=["requirements"], budget=budget)
+        await mesh.client._stub.SubmitRun(request, timeout=10)
     assert [violation.field for violation in refused.value.field_violations] == [field]
 
 
 @pytest.mark.parametrize(
     ("field", "budget"),
     [
-        ("budget.max_tokens", Budget(max_tokens=-1)),
-        ("budget.max_cost_micro_usd", Budget(max_cost_micro_usd=-1)),
-        ("budget.max_depth", Budget(max_depth=-1)),
+        ("budget.max_tokens", common_pb2.Budget(max_tokens=-1)),
+        ("budget.max_cost_micro_usd", common_pb2.Budget(max_cost_micro_usd=-1)),
+        ("budget.max_depth", common_pb2.Budget(max_depth=-1)),
     ],
 )
 async def test_contract_rule_9_a_negative_delegation_budget_is_refused(
-    mesh: Mesh, troupe: Troupe, field: str, budget: Budget
+    mesh: Mesh, troupe: Troupe, field: str, budget: common_pb2.Budget
 ) -> None:
     errors: list[ArchonError] = []
     await troupe("chef", failing_to(errors, role="requirements", budget=budget))

@@ -9,7 +9,6 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.client import submit_request
 from archon.errors import EmptyGoal, InvalidArgument, Unavailable, UnknownRole, UnknownRun
 from archon.testing import FakeAgent
 from tests.fixtures.mesh import Mesh
@@ -19,7 +18,7 @@ from tests.fixtures.waiting import eventually
 async def test_each_run_of_a_stream_gives_every_durable_event_once(mesh: Mesh) -> None:
     seqs_by_run: dict[str, list[int]] = defaultdict(list)
     async with mesh.client.converse() as conversation:
-        runs = await asyncio.gather(*(conversation.submit(submit_request(f"goal {n}")) for n in range(40)))
+        runs = await asyncio.gather(*(conversation.submit(f"goal {n}") for n in range(40)))
         await conversation.done()
         async for event in conversation:
             if event.seq:
@@ -33,9 +32,9 @@ async def test_each_run_of_a_stream_gives_every_durable_event_once(mesh: Mesh) -
 async def test_an_invalid_command_is_answered_and_the_stream_continues(mesh: Mesh) -> None:
     async with mesh.client.converse() as conversation:
         with pytest.raises(UnknownRole):
-            await conversation.submit(submit_request("x", roles=["absent"]))
+            await conversation.submit("x", roles=["absent"])
         with pytest.raises(EmptyGoal):
-            await conversation.submit(pb.SubmitRunRequest())
+            await conversation.submit([])
         with pytest.raises(UnknownRun):
             await conversation.cancel("absent")
         with pytest.raises(UnknownRun):
@@ -44,10 +43,10 @@ async def test_an_invalid_command_is_answered_and_the_stream_continues(mesh: Mes
             await conversation._command(pb.ConverseRequest())
         with pytest.raises(UnknownRun):
             await conversation.respond("absent", "q", "answer")
-        run = await conversation.submit(submit_request("x"))
+        run = await conversation.submit("x")
         await conversation.done()
         events = [event async for event in conversation]
-    assert events[-1].run_state.state == common_pb2.TASK_STATE_COMPLETED
+    assert events[-1].proto.run_state.state == common_pb2.TASK_STATE_COMPLETED
     assert {event.run_id for event in events} == {run.run_id}
 
 
@@ -56,7 +55,7 @@ async def test_a_run_is_cancelled_on_the_stream_that_follows_it(mesh: Mesh) -> N
         FakeAgent("sleepy", [lambda task: asyncio.Event().wait()], registry=mesh.registry.address) as agent,
         mesh.client.converse() as conversation,
     ):
-        run = await conversation.submit(submit_request("sleep", roles=["sleepy"]))
+        run = await conversation.submit("sleep", roles=["sleepy"])
 
         async def begun() -> bool:
             return bool(agent.tasks)
@@ -65,13 +64,14 @@ async def test_a_run_is_cancelled_on_the_stream_that_follows_it(mesh: Mesh) -> N
         await conversation.cancel(run.run_id, "enough")
         await conversation.done()
         events = [event async for event in conversation]
-    assert events[-1].run_state.state == common_pb2.TASK_STATE_CANCELED
+    assert events[-1].proto.run_state.state == common_pb2.TASK_STATE_CANCELED
 
 
 async def test_one_request_id_on_two_streams_is_one_run(mesh: Mesh) -> None:
-    request = submit_request("once", request_id="the-same-on-two")
     async with mesh.client.converse() as first, mesh.client.converse() as second:
-        runs = await asyncio.gather(first.submit(request), second.submit(request))
+        runs = await asyncio.gather(
+            *(stream.submit("once", request_id="the-same-on-two") for stream in (first, second))
+        )
         assert runs[0].run_id == runs[1].run_id
         await first.done()
         await second.done()
@@ -92,7 +92,7 @@ async def test_a_stream_ends_unavailable_when_the_orchestrator_stops(own_mesh: M
     mesh = own_mesh
     await mesh.agent("solo", gate=asyncio.Event())
     async with mesh.client.converse() as conversation:
-        await conversation.submit(submit_request("x", roles=["solo"]))
+        await conversation.submit("x", roles=["solo"])
         stopping = asyncio.create_task(mesh.orchestrator.stop())
         with pytest.raises(Unavailable):
             async for _ in conversation:

@@ -11,11 +11,11 @@ import pytest
 from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, agent_service_pb2_grpc
 from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.channel import connect
 from archon.client import answer_text
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, Unimplemented
 from archon.registry import Capability
+from archon.types import TaskState
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, failing_to
 
@@ -106,7 +106,7 @@ async def test_a_coordinator_in_a_pipeline_receives_all_edges(own_mesh: Mesh, ca
     await cast("heir", heir, depends_on=["requirements"])
     await cast("lead", lead, coordinator=True)
     handle = await own_mesh.client.submit("x", roles=["lead"], strategy="pipeline", wait=10)
-    assert handle.run.strategy == run_pb2.STRATEGY_PIPELINE
+    assert handle.run.strategy == "pipeline"
     assert "  requirements -> designer\n" in tasks["lead"].awareness
     assert answer_text(handle.run) == "requirements"
 
@@ -117,7 +117,7 @@ async def test_a_goal_without_a_role_goes_to_the_coordinator(own_mesh: Mesh, cas
         await own_mesh.client.submit("x", strategy="agent")
     boss = await cast("boss", answer_role, coordinator=True, capabilities=[Capability("lead")])
     run = (await own_mesh.client.submit("x", strategy="agent", wait=10)).run
-    assert (run.strategy, answer_text(run)) == (run_pb2.STRATEGY_AGENT, "boss")
+    assert (run.strategy, answer_text(run)) == ("agent", "boss")
     run = (await own_mesh.client.submit("x", capabilities=["lead"], strategy="agent", wait=10)).run
     assert answer_text(run) == "boss"
     await cast("rival", answer_role, coordinator=True)
@@ -130,13 +130,13 @@ async def test_a_goal_without_a_role_goes_to_the_coordinator(own_mesh: Mesh, cas
 
 async def test_one_named_role_is_an_agent_run_several_are_a_pipeline(mesh: Mesh) -> None:
     for roles, strategy, expected in (
-        (["requirements"], "", run_pb2.STRATEGY_AGENT),
-        (["requirements", "designer"], "", run_pb2.STRATEGY_PIPELINE),
-        ([], "", run_pb2.STRATEGY_PIPELINE),
-        (["requirements"], "pipeline", run_pb2.STRATEGY_PIPELINE),
+        (["requirements"], "", "agent"),
+        (["requirements", "designer"], "", "pipeline"),
+        ([], "", "pipeline"),
+        (["requirements"], "pipeline", "pipeline"),
     ):
         run = (await mesh.client.submit("x", roles=roles, strategy=strategy, wait=10)).run
-        assert (run.strategy, run.state) == (expected, common_pb2.TASK_STATE_COMPLETED)
+        assert (run.strategy, run.state) == (expected, TaskState.COMPLETED)
 
 
 async def test_strategy_agent_takes_one_role(mesh: Mesh) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
+from archon.types import Budget, TaskState
 from tests.e2e.terminal import Terminal
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
@@ -69,10 +69,10 @@ async def test_a_cost_budget_ends_the_run_before_the_call(own_mesh: Mesh, tmp_pa
 
 @pytest.mark.parametrize(("limit", "state"), [(9_000, "FAILED"), (40_000, "COMPLETED")])
 async def test_a_cost_budget_counts_what_was_paid(own_mesh: Mesh, tmp_path: Path, limit: int, state: str) -> None:
-    budget = common_pb2.Budget(max_cost_micro_usd=limit)
+    budget = Budget(max_cost_micro_usd=limit)
     async with OpenAIServer() as server:
         await serve(own_mesh, server.url, tmp_path)
         server.script(answer(1_500, 100))
         run = (await own_mesh.client.submit(GOAL, roles=["requirements"], budget=budget, wait=60)).run
-    assert common_pb2.TaskState.Name(run.state) == f"TASK_STATE_{state}"
+    assert run.state is TaskState[state]
     assert run.usage.cost_micro_usd == (2_500 if state == "COMPLETED" else 0)

@@ -18,6 +18,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client
 from archon.errors import DataLoss
+from archon.types import TaskState
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
 from tests.fixtures.damaged_journal import overwrite_page, page_of
 from tests.fixtures.journal import commit, new_run, step_of
@@ -148,7 +149,7 @@ async def test_runs_of_a_damaged_page_are_data_loss_alone(
             _ = [event async for event in client.watch(victim)]
         for run_id in (run_id for run_id in OPEN if run_id not in lost):
             run = await client.cancel(run_id)
-            assert run.state == common_pb2.TASK_STATE_CANCELED
+            assert run.state == TaskState.CANCELED
         good = [run_id for run_id in RUNS if run_id not in lost]
 
         async def swept() -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from archon.api.common.v1 import common_pb2
-from archon.api.memory.v1 import memory_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
+from archon.memory import Published, PublishItem
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
@@ -151,9 +151,9 @@ class Memory:
     def __init__(self) -> None:
         self.published: list[str] = []
 
-    async def publish_items(self, items: list[memory_pb2.PublishItem], **_: Any) -> list[Any]:
+    async def publish_items(self, items: list[PublishItem], **_: Any) -> list[Any]:
         self.published += [item.content for item in items]
-        return [memory_pb2.Published(version=1) for _ in items]
+        return [Published(item.role, 1) for item in items]
 
     async def close(self) -> None:
         pass

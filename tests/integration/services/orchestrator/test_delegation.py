@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from archon.agent import TaskContext, TaskRejected
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import (
     ArchonError,
@@ -20,10 +19,11 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.registry import Capability
+from archon.types import Budget, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, durable, failing_to, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 
 
 async def test_contract_rule_8_a_delegation_is_a_task_of_the_same_run(mesh: Mesh, troupe: Troupe) -> None:
@@ -141,7 +141,7 @@ async def test_contract_rule_8_the_budget_limits_the_depth(mesh: Mesh, troupe: T
     await troupe("second", failing_to(errors, role="third"))
     await troupe("third", last)
     for depth, answer in ((1, "no answer: DELEGATION_TOO_DEEP"), (2, "first -> second")):
-        budget = common_pb2.Budget(max_depth=depth)
+        budget = Budget(max_depth=depth)
         run = (await mesh.client.submit("x", roles=["first"], budget=budget, wait=10)).run
         assert answer_text(run) == answer
     (error,) = errors
@@ -151,7 +151,7 @@ async def test_contract_rule_8_the_budget_limits_the_depth(mesh: Mesh, troupe: T
 
 async def test_contract_rule_8_a_delegation_may_limit_its_depth(mesh: Mesh, troupe: Troupe) -> None:
     errors: list[ArchonError] = []
-    await troupe("first", failing_to(errors, role="second", budget=common_pb2.Budget(max_depth=1)))
+    await troupe("first", failing_to(errors, role="second", budget=Budget(max_depth=1).proto))
     await troupe("second", failing_to(errors, role="third"))
     await troupe("third", failing_to(errors, role="requirements"))
     assert (await mesh.client.submit("x", roles=["first"], wait=10)).run.state == COMPLETED
@@ -183,7 +183,7 @@ async def test_a_childs_failures_reach_the_parent_unchanged(mesh: Mesh, troupe: 
     assert (licence.message, licence.metadata["which"]) == ("no licence", "pro")
     assert rejected.message == "cooking is not offered"
     assert type(unexpected) is Internal, "the details stay in the log of the process"
-    assert states == [common_pb2.TASK_STATE_FAILED, common_pb2.TASK_STATE_REJECTED, common_pb2.TASK_STATE_FAILED]
+    assert states == [TaskState.FAILED, TaskState.REJECTED, TaskState.FAILED]
 
 
 async def test_a_childs_failure_that_is_not_caught_fails_the_run(mesh: Mesh, troupe: Troupe) -> None:
@@ -192,8 +192,8 @@ async def test_a_childs_failure_that_is_not_caught_fails_the_run(mesh: Mesh, tro
 
     await troupe("chef", chef)
     run = (await mesh.client.submit("x", roles=["chef"], wait=10)).run
-    assert run.state == common_pb2.TASK_STATE_FAILED
-    assert run.failure.metadata["role"] == "absent"
+    assert run.state == TaskState.FAILED
+    assert run.proto.failure.metadata["role"] == "absent"
 
 
 @pytest.mark.parametrize(("key", "children"), [("egg", 1), ("", 2)], ids=["by key", "without a key"])

@@ -8,17 +8,17 @@ import time
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.api.orchestrator.v1 import run_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import DelegationTimeout
+from archon.types import Run, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import hold
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 pytestmark = pytest.mark.liveness
 
-COMPLETED, CANCELED = common_pb2.TASK_STATE_COMPLETED, common_pb2.TASK_STATE_CANCELED
+COMPLETED, CANCELED = TaskState.COMPLETED, TaskState.CANCELED
 STOPPED_WITHIN = 1.0
 
 
@@ -51,7 +51,7 @@ class Sleeper:
         return work
 
 
-async def ended(handle: RunHandle, *states: common_pb2.TaskState.ValueType) -> run_pb2.Run:
+async def ended(handle: RunHandle, *states: TaskState) -> Run:
     """Waits for the run's end, asserts the states of its tasks, and returns it."""
     run = await handle.result(timeout=10)
     assert [task.state for task in run.tasks] == list(states)
@@ -80,7 +80,7 @@ async def test_contract_rule_8_a_delegation_out_of_time_stops_promptly(mesh: Mes
     assert 0.5 <= answered_at - submitted < 0.5 + STOPPED_WITHIN
     assert sleeper.stopped_at - submitted < 0.5 + STOPPED_WITHIN
     run = await ended(handle, COMPLETED, CANCELED)
-    assert run.tasks[1].failure.reason == failure_pb2.ERROR_REASON_DELEGATION_TIMEOUT
+    assert run.tasks[1].proto.failure.reason == failure_pb2.ERROR_REASON_DELEGATION_TIMEOUT
     events = await durable(handle)
     assert of(events, "task_state", "sleeper")[1].task_state.stopping
 
@@ -220,7 +220,7 @@ async def test_a_late_result_against_a_stop_has_one_winner(mesh: Mesh, troupe: T
         own = [event for event in events if event.task.task_id == task.task_id]
         results, discarded = of(own, "result"), of(own, "discarded")
         assert len(results) + len(discarded) == 1
-        assert task.state == (results[0].result.state if results else CANCELED)
+        assert task.state == (TaskState.from_proto(results[0].result.state) if results else CANCELED)
         assert outcome == ("just in time" if task.state == COMPLETED else "too late")
         stops = [event for event in of(own, "task_state") if event.task_state.stopping]
         assert len(stops) == (task.state == CANCELED)

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon.errors import DelegationTimeout
+from archon.types import RunEvent, TaskState
 from tests.fixtures.bare_agent import BareAgent
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.services import ServiceProcess
@@ -34,8 +33,8 @@ async def lead(mesh: Mesh, role: str, *targets: str, delay: float = 0.0, **envir
     )
 
 
-def kinds(events: list[run_pb2.RunEvent]) -> list[str]:
-    return [str(event.WhichOneof("event")) for event in events if event.seq]
+def kinds(events: list[RunEvent]) -> list[str]:
+    return [event.type for event in events if event.seq]
 
 
 async def noted(mesh: Mesh, verb: str, role: str, attempt: int = 1) -> None:
@@ -120,7 +119,7 @@ async def test_durability_25_coordinators_with_one_slot_never_block(own_mesh: Me
     await mesh.agent_process("helper", delay=0.2, ARCHON_MAX_TASKS="1")
     handles = [await mesh.client.submit(f"x{n}", roles=[role]) for n in range(4) for role in ("right", "boss", "left")]
     runs = await asyncio.gather(*(handle.result(timeout=20) for handle in handles))
-    assert {run.state for run in runs} == {common_pb2.TASK_STATE_COMPLETED}
+    assert {run.state for run in runs} == {TaskState.COMPLETED}
     assert sum(role == "helper" for role, _ in mesh.executions()) == len(runs)
     assert all(attempt == 1 for _, attempt in mesh.executions("begin"))  # no attempt was rejected
 
@@ -136,17 +135,17 @@ async def test_delegated_work_stops_promptly_on_cancel_and_deadline(own_mesh: Me
     if how == "cancelled":
         await handle.cancel("enough")
     run = await handle.result(timeout=1.5 + STOPPED_WITHIN)
-    assert run.state in (common_pb2.TASK_STATE_CANCELED, common_pb2.TASK_STATE_FAILED)
-    stopped = {common_pb2.TASK_STATE_CANCELED}
+    assert run.state in (TaskState.CANCELED, TaskState.FAILED)
+    stopped = {TaskState.CANCELED}
     if how == "out of time":  # an agent's own clock may stop its task a moment earlier
-        stopped.add(common_pb2.TASK_STATE_FAILED)
+        stopped.add(TaskState.FAILED)
     assert {task.state for task in run.tasks} <= stopped
     events = [event async for event in handle.events()]
-    orders = [event.time.ToNanoseconds() / 1e9 for event in events if event.WhichOneof("event") == "cancel_requested"]
-    ends = [event.result.state for event in events if event.WhichOneof("event") == "result"]
+    orders = [event.time for event in events if event.type == "cancel_requested"]
+    ends = [event.data["state"] for event in events if event.type == "result"]
     assert len(ends) == 2 and set(ends) <= stopped  # both agents reported that they had stopped
-    due = orders[0] if orders else run.create_time.ToNanoseconds() / 1e9 + 1.5
-    assert events[-1].time.ToNanoseconds() / 1e9 - due < STOPPED_WITHIN
+    due = orders[0] if orders else run.create_time + 1.5
+    assert events[-1].time - due < STOPPED_WITHIN
 
 
 @pytest.mark.slow
@@ -185,4 +184,4 @@ async def test_a_killed_orchestrator_repeats_its_stop_after_a_restart(own_mesh: 
         await eventually(stopped_again, 5.0)
         release.set()
         run = await handle.result(timeout=10)
-        assert [task.state for task in run.tasks] == [common_pb2.TASK_STATE_COMPLETED, common_pb2.TASK_STATE_CANCELED]
+        assert [task.state for task in run.tasks] == [TaskState.COMPLETED, TaskState.CANCELED]

@@ -11,7 +11,8 @@ import pytest
 from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.client import answer_text
+from archon.client import RunHandle, answer_text
+from archon.types import TaskState
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
@@ -52,7 +53,7 @@ async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
     """Checks after each test that the orchestrator has logged no error, and still serves a run of another role."""
     yield
     run = (await mesh.client.submit("still there?", roles=["requirements"], wait=10)).run
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert not mesh.errors
 
 
@@ -180,7 +181,7 @@ async def test_an_answer_too_large_for_its_parent_fails_the_delegation(mesh: Mes
         handle = await _submitted(mesh, "small-lead")
         run = await handle.result(timeout=10)
         assert answer_text(run) == "FRAME_TOO_LARGE"
-        assert run.tasks[1].state == common_pb2.TASK_STATE_COMPLETED
+        assert run.tasks[1].state == TaskState.COMPLETED
 
 
 async def test_contract_rule_2_waiting_tasks_free_max_waiting_slots(mesh: Mesh, troupe: Troupe) -> None:
@@ -232,7 +233,7 @@ async def test_contract_rule_2_a_draining_agent_receives_answers(mesh: Mesh, tro
     assert run.tasks[0].attempt == 1
 
 
-async def _submitted(mesh: Mesh, role: str) -> Any:
+async def _submitted(mesh: Mesh, role: str) -> RunHandle:
     async def known() -> bool:
         return bool([instance for instance in await mesh.directory.list_instances() if instance.role == role])
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.registry import Tool
+from archon.types import TaskState
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.node.handler import agent_handler
@@ -23,7 +23,7 @@ from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe
 from tests.unit.mesh.workflows.test_exact_steps import VALUES
 
-COMPLETED, FAILED = common_pb2.TASK_STATE_COMPLETED, common_pb2.TASK_STATE_FAILED
+COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
 ANY = json.dumps({"type": "object"})
 
 
@@ -63,14 +63,14 @@ class Box:
         await troupe(self.role, agent_handler(agent), tools=[Tool(each.name, input_schema_json=ANY) for each in tools])
         await troupe(ROLE, handle, tools=[Tool("approve"), Tool(NOTHING, input_schema_json=ANY)])
 
-    async def run(self, mesh: Mesh, folder: Path, steps: str) -> tuple[int, str]:
+    async def run(self, mesh: Mesh, folder: Path, steps: str) -> tuple[TaskState, str]:
         """Returns the final state of a run of a workflow, and its answer or failure."""
         path = folder / "w.yaml"
         path.write_text(f"name: w\n{steps}")
         workflow = load_workflow(path, WorkflowFolder(folder).find)
         handle = await mesh.client.submit(goal_of(workflow, {}), strategy="plan", planner=ROLE, roles=[self.role, ROLE])
         run = await handle.result(timeout=30)
-        return run.state, answer_text(run) if run.state == COMPLETED else run.failure.message
+        return run.state, answer_text(run) if run.state == COMPLETED else run.proto.failure.message
 
 
 @pytest.fixture

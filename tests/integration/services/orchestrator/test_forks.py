@@ -13,15 +13,15 @@ import pytest
 
 from archon.agent import Answer, Question, TaskContext
 from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import EmptyGoal, Internal, InvalidArgument, RequestIdReused, ResourceExhausted, UnknownRun
 from archon.memory import MemoryGraphClient
+from archon.types import Run, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-COMPLETED, FAILED = common_pb2.TASK_STATE_COMPLETED, common_pb2.TASK_STATE_FAILED
+COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
 
 
 @pytest.fixture(scope="module", params=["memory", "sqlite", "postgres"])
@@ -89,7 +89,7 @@ def journal_of(mesh: Mesh) -> str:
     return mesh.journal
 
 
-async def failed_run(mesh: Mesh, kitchen: Kitchen, **options: object) -> run_pb2.Run:
+async def failed_run(mesh: Mesh, kitchen: Kitchen, **options: object) -> Run:
     """A run whose second task failed."""
     run = (await mesh.client.submit("soup", roles=kitchen.roles, wait=15, **options)).run  # type: ignore[arg-type]
     assert (run.state, [task.state for task in run.tasks][:2]) == (FAILED, [COMPLETED, FAILED])

@@ -11,9 +11,9 @@ import pytest
 
 from archon import context
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import FailedPrecondition, InvalidArgument
+from archon.types import TaskState
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_people import first_question
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -100,7 +100,7 @@ async def test_an_answer_to_a_question_that_was_withdrawn_is_refused(mesh: Mesh,
     question = await first_question(mesh, handle)
     go_on.set()
     run = await handle.result(20)
-    assert (run.state, answer_text(run)) == (common_pb2.TASK_STATE_COMPLETED, "without it")
+    assert (run.state, answer_text(run)) == (TaskState.COMPLETED, "without it")
     with pytest.raises(FailedPrecondition):
         await mesh.client.respond(handle.run_id, question.input_id, "yes")
 
@@ -119,7 +119,7 @@ async def test_a_cancelled_run_stops_an_attempt_that_asks(mesh: Mesh, troupe: Tr
     await first_question(mesh, handle)
     await mesh.client.cancel(handle.run_id)
     await asyncio.wait_for(stopped.wait(), 20)
-    assert (await handle.result(20)).state == common_pb2.TASK_STATE_CANCELED
+    assert (await handle.result(20)).state == TaskState.CANCELED
 
 
 async def test_a_live_question_survives_its_orchestrator(own_mesh: Mesh) -> None:

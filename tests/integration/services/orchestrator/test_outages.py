@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, RequestIdReused
 from archon.memory import MemoryGraphClient
+from archon.types import TaskState
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh, ProcessMesh
 from tests.fixtures.waiting import eventually
@@ -57,7 +57,7 @@ async def test_a_killed_agents_task_completes_on_another_instance(own_mesh: Mesh
     await begun(mesh, "solo", attempt=2)
     assert time.monotonic() - killed < NOTICED_WITHIN
     run = await handle.result(timeout=10)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert run.tasks[0].attempt == 2
     assert mesh.executions() == [("solo", 2)]
 
@@ -77,11 +77,11 @@ async def test_durability_28_a_frozen_agents_late_result_is_discarded(
     assert time.monotonic() - frozen < NOTICED_WITHIN + 1.0  # includes the start of the second agent
     first.send(signal.SIGCONT)
     events = [event async for event in handle.events()]
-    kinds = [event.WhichOneof("event") for event in events if event.seq]
+    kinds = [event.type for event in events if event.seq]
     assert kinds.count("lost") == 1
     assert kinds.count("result") == 1
     run = await mesh.client.get(handle.run_id)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert run.tasks[0].attempt == 2
 
 
@@ -97,7 +97,7 @@ async def test_a_run_without_an_instance_waits_until_one_starts(own_mesh: Mesh) 
 
     await eventually(waits, NOTICED_WITHIN + 0.5)
     await mesh.agent("solo")
-    assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_COMPLETED
+    assert (await handle.result(timeout=10)).state == TaskState.COMPLETED
 
 
 @pytest.mark.slow
@@ -111,8 +111,8 @@ async def test_durability_20_a_task_is_poisoned_after_three_losses(own_mesh: Mes
         await agent.kill()
     assert handle is not None
     run = await handle.result(timeout=10)
-    assert run.state == common_pb2.TASK_STATE_FAILED
-    assert "3 attempts" in run.failure.message
+    assert run.state == TaskState.FAILED
+    assert "3 attempts" in run.proto.failure.message
 
 
 async def test_durability_21_a_run_survives_the_orchestrators_death(
@@ -149,7 +149,7 @@ async def test_durability_19_a_result_during_an_outage_is_parked(
     await eventually(ended, 5.0)
     await mesh.orchestrator.start()
     run = await handle.result(timeout=10)
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert run.tasks[0].attempt == 1
     assert mesh.executions() == [("solo", 1)]
 

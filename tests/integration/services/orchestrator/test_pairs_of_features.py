@@ -14,10 +14,10 @@ import pytest
 
 from archon.agent import Question, TaskContext
 from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
-from archon.client import FINAL_STATES, RunHandle, answer_text
+from archon.client import RunHandle, answer_text
 from archon.errors import ArchonError, BudgetExhausted, FailedPrecondition, InvalidArgument, RequestIdReused
 from archon.registry import Tool
+from archon.types import Budget, Run, RunQuestion, TaskState
 from archon_mesh.workflows.role import ROLE, goal_of, handle
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
@@ -25,9 +25,9 @@ from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_workflows import submit, written
 from tests.integration.services.orchestrator.troupe import Troupe
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
-FAILED = common_pb2.TASK_STATE_FAILED
-CANCELED = common_pb2.TASK_STATE_CANCELED
+COMPLETED = TaskState.COMPLETED
+FAILED = TaskState.FAILED
+CANCELED = TaskState.CANCELED
 
 DOORS = """
 name: doors
@@ -67,17 +67,17 @@ class House:
 
         await eventually(seen)
 
-    async def questions(self, handle: RunHandle, count: int) -> list[run_pb2.Question]:
-        found: list[run_pb2.Question] = []
+    async def questions(self, handle: RunHandle, count: int) -> list[RunQuestion]:
+        found: list[RunQuestion] = []
 
         async def asked() -> bool:
             found[:] = (await self.mesh.client.get(handle.run_id)).questions
             return len(found) == count
 
         await eventually(asked)
-        return sorted(found, key=lambda question: question.prompt[0].text)
+        return sorted(found, key=lambda question: question.text)
 
-    async def decide(self, question: run_pb2.Question, decision: str, text: str = "") -> None:
+    async def decide(self, question: RunQuestion, decision: str, text: str = "") -> None:
         run_id = question.input_id.partition(".")[0]
         await self.mesh.client.respond(run_id, question.input_id, text, decision=decision)
 
@@ -192,11 +192,9 @@ async def test_the_time_of_a_run_stands_still_while_its_loop_waits_for_a_person(
         assert answer_text(await run.result(timeout=20)) == "front approved"
 
 
-@pytest.mark.parametrize(
-    "budget", [common_pb2.Budget(max_model_calls=3), common_pb2.Budget(max_tokens=30)], ids=["calls", "tokens"]
-)
+@pytest.mark.parametrize("budget", [Budget(max_model_calls=3), Budget(max_tokens=30)], ids=["calls", "tokens"])
 async def test_a_budget_that_is_used_up_ends_a_plan_in_the_middle_of_its_loop(
-    mesh: Mesh, troupe: Troupe, tmp_path: Path, budget: common_pb2.Budget
+    mesh: Mesh, troupe: Troupe, tmp_path: Path, budget: Budget
 ) -> None:
     async def think(task: TaskContext) -> str:
         await task.reserve(tokens=10)
@@ -214,7 +212,7 @@ async def test_a_budget_that_is_used_up_ends_a_plan_in_the_middle_of_its_loop(
     run = await mesh.client.submit(goal, strategy="plan", planner=ROLE, roles=["thinker"], budget=budget)
     done = await run.result(timeout=20)
     assert (done.state, done.usage.model_calls) == (FAILED, 3)
-    assert "insufficient budget of the run: 0 of" in done.failure.message
+    assert "insufficient budget of the run: 0 of" in done.proto.failure.message
 
 
 async def test_a_delegate_below_a_step_has_the_budget_of_the_run(mesh: Mesh, troupe: Troupe, tmp_path: Path) -> None:
@@ -236,10 +234,10 @@ async def test_a_delegate_below_a_step_has_the_budget_of_the_run(mesh: Mesh, tro
     await troupe("thinker", think)
     goal = goal_of(written(tmp_path, "name: x\nsteps: [{role: lead, task: go}]"), {})
     arguments: dict[str, Any] = {"strategy": "plan", "planner": ROLE, "roles": ["lead", "thinker"]}
-    run = await mesh.client.submit(goal, budget=common_pb2.Budget(max_tokens=4_000), **arguments)
+    run = await mesh.client.submit(goal, budget=Budget(max_tokens=4_000), **arguments)
     assert answer_text(await run.result(timeout=20)) == "without help"
     assert [type(error) for error in refused] == [BudgetExhausted]
-    run = await mesh.client.submit(goal, budget=common_pb2.Budget(max_tokens=40_000), **arguments)
+    run = await mesh.client.submit(goal, budget=Budget(max_tokens=40_000), **arguments)
     assert answer_text(await run.result(timeout=20)) == "thought"
 
 
@@ -348,7 +346,7 @@ async def test_a_watcher_resumes_within_a_loop_and_sees_each_event_once(house: H
     async for event in house.mesh.client.watch(run.run_id):
         if event.seq:
             seen.append(event.seq)
-        if event.HasField("input_requested") or event.HasField("approval_requested"):
+        if event.type == "input_requested" or event.type == "approval_requested":
             break
     await house.decide(back, "approve")
     await house.decide(front, "approve")
@@ -441,16 +439,16 @@ async def test_a_loop_goes_on_at_the_other_replica_when_its_owner_dies(replicas:
         await eventually(accepted)
 
         async def has_ended() -> bool:
-            return (await other.get(run_id)).state in FINAL_STATES
+            return (await other.get(run_id)).state.final
 
         await eventually(has_ended)
         assert answer_text(await other.get(run_id)) == "front approved, back approved"
         assert house.worked.count("back approved") == 1
 
 
-async def ended(mesh: Mesh, run_id: str) -> run_pb2.Run:
+async def ended(mesh: Mesh, run_id: str) -> Run:
     async def has_ended() -> bool:
-        return (await mesh.client.get(run_id)).state in FINAL_STATES
+        return (await mesh.client.get(run_id)).state.final
 
     await eventually(has_ended)
     return await mesh.client.get(run_id)

@@ -8,22 +8,21 @@ import uuid
 import pytest
 
 from archon.agent import Question, TaskContext
-from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
-from archon.client import RunHandle, answer_text, submit_request
+from archon.client import RunHandle, answer_text
 from archon.errors import ArchonError, FailedPrecondition, FrameTooLarge, InvalidArgument, RequestIdReused, Unavailable
+from archon.types import RunQuestion, TaskState
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.control import RunControl
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED
+INPUT_REQUIRED = TaskState.INPUT_REQUIRED
 
 
-async def first_question(mesh: Mesh, handle: RunHandle) -> run_pb2.Question:
+async def first_question(mesh: Mesh, handle: RunHandle) -> RunQuestion:
     """Waits until the run has a question, and returns the first."""
-    questions: list[run_pb2.Question] = []
+    questions: list[RunQuestion] = []
 
     async def look() -> bool:
         questions[:] = (await mesh.client.get(handle.run_id)).questions
@@ -126,7 +125,7 @@ async def test_a_delegated_task_may_ask_and_be_cancelled(mesh: Mesh, troupe: Tro
     question = await first_question(mesh, handle)
     await handle.cancel("enough")
     run = await handle.result(timeout=10)
-    assert run.state == common_pb2.TASK_STATE_CANCELED
+    assert run.state == TaskState.CANCELED
     assert not run.questions
     with pytest.raises(FailedPrecondition):
         await mesh.client.respond(handle.run_id, question.input_id, "red")
@@ -136,11 +135,11 @@ async def test_a_question_is_answered_on_a_converse_stream(mesh: Mesh, troupe: T
     role = f"clerk-{uuid.uuid4().hex[:6]}"
     await troupe(role, clerk)
     async with mesh.client.converse() as stream:
-        run = await stream.submit(submit_request("xyz", roles=[role]))
+        run = await stream.submit("xyz", roles=[role])
         async for event in stream:
-            if event.WhichOneof("event") == "input_requested":
-                await stream.respond(run.run_id, event.input_requested.input_id, "green")
-            if event.WhichOneof("event") == "run_state":
+            if event.type == "input_requested":
+                await stream.respond(run.run_id, event.proto.input_requested.input_id, "green")
+            if event.type == "run_state":
                 break
     assert answer_text(await mesh.client.get(run.run_id)).startswith("green")
 
@@ -165,7 +164,7 @@ async def test_a_paused_run_dispatches_nothing_until_it_is_resumed(mesh: Mesh, t
     go.set()
 
     async def first_done() -> bool:
-        return (await mesh.client.get(handle.run_id)).tasks[0].state == common_pb2.TASK_STATE_COMPLETED
+        return (await mesh.client.get(handle.run_id)).tasks[0].state == TaskState.COMPLETED
 
     await eventually(first_done)
     await mesh.advance(1.0)
@@ -275,7 +274,7 @@ async def test_the_next_attempt_starts_from_the_last_checkpoint(mesh: Mesh, trou
 
     async def journaled() -> bool:
         async for event in handle.events():
-            if event.WhichOneof("event") == "checkpoint" and event.checkpoint.data == b"3":
+            if event.type == "checkpoint" and event.proto.checkpoint.data == b"3":
                 return True
         return False
 
@@ -295,4 +294,4 @@ async def test_a_checkpoint_above_a_mebibyte_is_refused_by_the_agent(mesh: Mesh,
 
     await troupe(role, hoard)
     run = (await mesh.client.submit("x", roles=[role], wait=10)).run
-    assert run.failure.message.startswith("a checkpoint of")
+    assert run.proto.failure.message.startswith("a checkpoint of")

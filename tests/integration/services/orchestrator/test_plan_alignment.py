@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import InvalidArgument
+from archon.types import Run, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import until
 from tests.integration.services.orchestrator.test_plans import name, plan, step
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 GOAL = "a train to Rome"
 WRONG = plan(step("flights"), step("airports", "flights"), step("booking", "airports"))
 
@@ -71,7 +71,7 @@ class Cast:
         return await mesh.client.submit(GOAL, strategy="plan", planner=self.planner, roles=[self.worker], **options)
 
 
-async def ended(handle: RunHandle) -> tuple[run_pb2.Run, list[run_pb2.RunEvent]]:
+async def ended(handle: RunHandle) -> tuple[Run, list[run_pb2.RunEvent]]:
     events = await durable(handle)
     return await handle.result(), events
 
@@ -84,7 +84,7 @@ async def test_a_plan_in_the_wrong_direction_is_corrected(mesh: Mesh, troupe: Tr
     assert answer_text(run) == "ticket(trains(flights()))"
     assert "booking" not in cast.worked
     (check, *_), (_, second) = cast.checks, of(events, "planned")
-    assert (check.previous.steps[0].step_id, check.previous.steps[0].state) == ("flights", COMPLETED)
+    assert (check.previous.steps[0].step_id, check.previous.steps[0].state) == ("flights", COMPLETED.proto)
     assert check.previous.steps[0].result[0].text == "flights()"
     assert second.planned.reason == "the plan no longer serves the query: it books a flight"
     assert second.planned.plan.revision == 2

@@ -21,6 +21,7 @@ from archon.errors import (
 )
 from archon.registry import Profile, Tool
 from archon.strategy_choice import StrategyChoice
+from archon.types import TaskState
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_plans import Roles, name, plan, step
 from tests.integration.services.orchestrator.troupe import Troupe
@@ -46,7 +47,7 @@ async def test_a_plan_is_returned_and_nothing_is_stored(mesh: Mesh, troupe: Trou
         ("flight", roles.worker, "", []),
     ]
     assert (made.steps[0].estimated_seconds, made.steps[0].estimated_cost_micro_usd) == (3, 20)
-    assert not any(each.task_id or each.state for each in made.steps)
+    assert {(each.task_id, each.state) for each in made.steps} == {("", TaskState.UNSPECIFIED)}
     assert await runs_of(mesh.client) == before
     assert roles.worked == []
 

@@ -6,24 +6,27 @@ import asyncio
 import json
 import uuid
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client, answer_text, submit_request
+from archon.client import Client, answer_text
 from archon.errors import Aborted, FailedPrecondition, InvalidArgument, UnknownRole
 from archon.registry import Tool
+from archon.submission import submit_request
+from archon.types import PlanStep, Run, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
-FAILED = common_pb2.TASK_STATE_FAILED
+COMPLETED = TaskState.COMPLETED
+FAILED = TaskState.FAILED
 
 
 def step(id: str, *dependencies: str, **fields: Any) -> dict[str, Any]:
@@ -69,14 +72,14 @@ class Roles:
         context = ",".join(item.text for item in task.context)
         return f"{task.step_id}{tools}({context})"
 
-    async def run(self, client: Client) -> tuple[run_pb2.Run, list[run_pb2.RunEvent]]:
+    async def run(self, client: Client) -> tuple[Run, list[run_pb2.RunEvent]]:
         handle = await client.submit("a trip", strategy="plan", planner=self.planner, roles=[self.worker], wait=15)
         return handle.run, await durable(handle)
 
 
-async def edit(client: Client, run: run_pb2.Run, text: str, *, seq: int = 0) -> run_pb2.Run:
-    request = pb.EditPlanRequest(run_id=run.run_id, expected_seq=seq or run.plan.change_seq, plan_json=text)
-    return (await client._stub.EditPlan(request, timeout=15)).run
+async def edit(client: Client, run: Run, text: str, *, seq: int = 0) -> Run:
+    request = pb.EditPlanRequest(run_id=run.run_id, expected_seq=seq or run.proto.plan.change_seq, plan_json=text)
+    return Run((await client._stub.EditPlan(request, timeout=15)).run)
 
 
 async def test_a_plan_is_made_executed_and_shown(mesh: Mesh, troupe: Troupe) -> None:
@@ -93,9 +96,9 @@ async def test_a_plan_is_made_executed_and_shown(mesh: Mesh, troupe: Troupe) -> 
         ("trip", COMPLETED),
     ]
     assert list(run.tasks[2].predecessors) == [run.tasks[1].task_id]
-    assert run.plan.goal == "a trip"
-    assert [(each.step_id, each.role, each.state) for each in run.plan.steps] == [
-        (id_, roles.worker, COMPLETED) for id_ in ("flight", "hotel", "trip")
+    assert run.proto.plan.goal == "a trip"
+    assert [(each.step_id, each.role, each.state) for each in run.proto.plan.steps] == [
+        (id_, roles.worker, COMPLETED.proto) for id_ in ("flight", "hotel", "trip")
     ]
     (planned,) = of(events, "planned")
     created = [event for event in of(events, "task_state") if event.task_state.step_id]
@@ -143,8 +146,8 @@ async def test_a_failed_critical_step_is_replanned_and_the_rest_kept(mesh: Mesh,
     request = roles.requests[1]
     assert (request.revision, request.reason) == (2, "the critical subtask hotel failed")
     assert [(each.step_id, each.state) for each in request.previous.steps[:2]] == [
-        ("flight", COMPLETED),
-        ("hotel", FAILED),
+        ("flight", COMPLETED.proto),
+        ("hotel", FAILED.proto),
     ]
     assert request.previous.steps[0].result[0].text == "flight()"
     assert request.previous.steps[1].failure.message == "hotel is booked out"
@@ -156,7 +159,7 @@ async def test_a_fork_continues_the_plan_of_a_failed_run(mesh: Mesh, troupe: Tro
     roles.fail = {"hotel"}
     await roles.join(troupe)
     source, _ = await roles.run(mesh.client)
-    assert source.state == common_pb2.TASK_STATE_FAILED
+    assert source.state == TaskState.FAILED
     asked = len(roles.requests)
     roles.fail, roles.worked = set(), []
     run = await (await mesh.client.fork(source.run_id)).result(timeout=15)
@@ -219,8 +222,8 @@ async def test_a_planner_that_never_plans_fails_the_run(mesh: Mesh, troupe: Trou
     roles = Roles("no", "no", "no")
     await roles.join(troupe)
     run, _ = await roles.run(mesh.client)
-    assert (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_PLAN_FAILED)
-    assert run.failure.field_violations
+    assert (run.state, run.proto.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_PLAN_FAILED)
+    assert run.proto.failure.field_violations
 
 
 async def test_without_a_planner_a_submit_is_refused(mesh: Mesh) -> None:
@@ -260,7 +263,10 @@ async def test_an_edit_replaces_only_what_has_not_begun(mesh: Mesh, troupe: Trou
         await edit(mesh.client, run, plan({**slow, "description": "do it otherwise"}, step("last", "slow")))
     with pytest.raises(InvalidArgument, match="circle"):
         await edit(mesh.client, run, plan(slow, step("x", "y"), step("y", "x")))
-    edited = await edit(mesh.client, run, plan(slow, step("shortcut", "slow")))
+    assert run.plan is not None
+    shortcut = PlanStep("shortcut", "do shortcut", dependencies=("slow",))
+    edited = await mesh.client.edit_plan(run.run_id, replace(run.plan, steps=(run.plan.steps[0], shortcut)))
+    assert edited.plan is not None
     assert [each.step_id for each in edited.plan.steps] == ["slow", "shortcut"]
     with pytest.raises(Aborted):
         await edit(mesh.client, run, plan(slow, step("late", "slow")))

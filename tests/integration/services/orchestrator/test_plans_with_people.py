@@ -14,10 +14,11 @@ from typing import Final
 import pytest
 
 from archon import context
-from archon.api.common.v1 import common_pb2, question_pb2
+from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, RunHandle, answer_text
 from archon.errors import Unavailable
+from archon.types import Run, RunQuestion, TaskState
 from archon_services.testing import EtcdProcess
 from tests.fixtures.plan_replies import reply, subtask
 from tests.fixtures.replicas import ProcessReplicas
@@ -92,7 +93,7 @@ class Trip:
     def __init__(self, mesh: Trips, handle: RunHandle) -> None:
         self.mesh = mesh
         self.run_id = handle.run_id
-        self.questions: dict[str, run_pb2.Question] = {}
+        self.questions: dict[str, RunQuestion] = {}
 
     async def reached(self, stage: str) -> None:
         """Waits until the run is at a stage."""
@@ -134,14 +135,14 @@ class Trip:
         """Waits until the run was claimed so many times."""
         async with asyncio.timeout(20):
             async for event in self.mesh.reader.watch(self.run_id, durable_only=True):
-                times -= event.HasField("claimed")
+                times -= event.type == "claimed"
                 if not times:
                     return
 
-    async def ended(self) -> tuple[run_pb2.Run, list[run_pb2.RunEvent]]:
+    async def ended(self) -> tuple[Run, list[run_pb2.RunEvent]]:
         """Waits for the end of the run, and returns it with its events."""
         async with asyncio.timeout(30):
-            events = [event async for event in self.mesh.reader.watch(self.run_id, durable_only=True)]
+            events = [event.proto async for event in self.mesh.reader.watch(self.run_id, durable_only=True)]
         return await self.mesh.reader.get(self.run_id), events
 
 
@@ -179,7 +180,7 @@ async def test_a_process_killed_at_every_stage_repeats_nothing(trips: Trips, vic
         await late.go_on(stage)
     for trip in both:
         run, events = await trip.ended()
-        assert (run.state, answer_text(run)) == (common_pb2.TASK_STATE_COMPLETED, ANSWER)
+        assert (run.state, answer_text(run)) == (TaskState.COMPLETED, ANSWER)
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert len(of(events, "claimed")) == (len(STAGES) if victim == "orchestrator" else 0)
         assert len(of(events, "lost")) == LOST[victim]
@@ -188,7 +189,7 @@ async def test_a_process_killed_at_every_stage_repeats_nothing(trips: Trips, vic
         check_questions(trip, run, events, began)
 
 
-def check_questions(trip: Trip, run: run_pb2.Run, events: Sequence[run_pb2.RunEvent], began: float) -> None:
+def check_questions(trip: Trip, run: Run, events: Sequence[run_pb2.RunEvent], began: float) -> None:
     """Checks that each question was asked once and answered once, and that the journal says by whom and when."""
     ids = [trip.questions[stage].input_id for stage in WITH_A_PERSON]
     assert [event.approval_requested.input_id for event in of(events, "approval_requested")] == ids[:1]
@@ -201,5 +202,5 @@ def check_questions(trip: Trip, run: run_pb2.Run, events: Sequence[run_pb2.RunEv
     assert given[1].input_given.parts[0].text == "by the sea"
     for event, stage in zip(given, WITH_A_PERSON, strict=True):
         asked = trip.questions[stage].create_time
-        assert began <= asked.ToNanoseconds() / 1e9 <= event.time.ToNanoseconds() / 1e9 <= time.time()
+        assert began <= asked <= event.time.ToNanoseconds() / 1e9 <= time.time()
     assert [question.input_id for question in run.closed_questions] == ids

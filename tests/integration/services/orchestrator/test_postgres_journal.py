@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import RequestIdReused
+from archon.types import TaskState
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.postgres import PASSWORD, PostgresServer
@@ -36,7 +36,7 @@ async def test_a_killed_orchestrator_resumes_its_runs(etcd: EtcdProcess, tmp_pat
         await mesh.orchestrator.kill()
         await mesh.orchestrator.start()
         run = await handle.result(timeout=15)
-        assert run.state == common_pb2.TASK_STATE_COMPLETED
+        assert run.state == TaskState.COMPLETED
         assert answer_text(run) == WHOLE
         assert mesh.executions() == [("requirements", 1), ("designer", 1), ("implementer", 1)]
         assert (await mesh.client.submit("x", request_id="q")).run_id == handle.run_id
@@ -69,7 +69,7 @@ async def test_runs_wait_for_the_database_and_execute_tasks_once(
             fresh_postgres.thaw()
         for handle in handles:
             run = await handle.result(timeout=15)
-            assert run.state == common_pb2.TASK_STATE_COMPLETED
+            assert run.state == TaskState.COMPLETED
             assert [task.attempt for task in run.tasks] == [1, 1, 1]
         assert len(mesh.executions()) == 12, "no task was executed twice"
-        assert (await mesh.client.submit("after", wait=20)).run.state == common_pb2.TASK_STATE_COMPLETED
+        assert (await mesh.client.submit("after", wait=20)).run.state == TaskState.COMPLETED

@@ -12,8 +12,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
-from archon.client import FINAL_STATES, submit_request
 from archon.errors import Unavailable
+from archon.submission import submit_request
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.span_collector import Received, SpanCollector, environment, orphans
@@ -42,7 +42,7 @@ async def traced_mesh(
 async def wait_ended(mesh: ProcessMesh, run_id: str) -> None:
     async def ended() -> bool:
         try:
-            return (await mesh.client.get(run_id)).state in FINAL_STATES
+            return (await mesh.client.get(run_id)).state.final
         except Unavailable:
             return False
 

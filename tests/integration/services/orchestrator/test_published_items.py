@@ -203,7 +203,7 @@ async def test_a_fork_reuses_the_items_of_an_answer(mesh: Mesh, troupe: Troupe, 
     await troupe(source, publishing)
     await troupe(reader, reading, depends_on=[DependsOn(source, HISTORY)])
     failed = await mesh.client.submit("x", roles=[source, reader], wait=20)
-    assert failed.run.failure.message
+    assert failed.run.proto.failure.message
     forked = await mesh.client.fork(failed.run.run_id)
     assert answer_text(await forked.result(20)) == f"{source} (full_history): long"
 
@@ -224,8 +224,8 @@ async def test_thinking_reaches_the_watchers_of_a_run(mesh: Mesh, troupe: Troupe
     handle = await mesh.client.submit("x", roles=[source])
     seen: list[run_pb2.RunEvent] = []
     async for event in mesh.client.watch(handle.run.run_id):
-        seen.append(event)
-        if event.HasField("thinking_delta"):
+        seen.append(event.proto)
+        if event.type == "thinking_delta":
             heard.set()
     deltas = [event.thinking_delta for event in seen if event.HasField("thinking_delta")]
     assert {(delta.role, delta.text) for delta in deltas} == {(source, "Hmm. ")}

@@ -7,10 +7,10 @@ import uuid
 
 from archon import status
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import FieldViolation, Internal, InvalidArgument, IterationLimit, ResourceExhausted, Unavailable
 from archon.failure_kinds import ErrorSeverity
+from archon.types import Failure, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
@@ -41,7 +41,7 @@ async def test_a_task_that_keeps_failing_fails_the_run(mesh: Mesh, troupe: Troup
 
     await troupe(role, busy)
     run = (await mesh.client.submit("x", roles=[role], wait=15)).run
-    assert (run.state, run.failure.message) == (common_pb2.TASK_STATE_FAILED, "busy, attempt 3")
+    assert (run.state, run.proto.failure.message) == (TaskState.FAILED, "busy, attempt 3")
     assert attempts == [1, 2, 3]
 
 
@@ -63,8 +63,8 @@ async def test_a_failure_reaches_the_caller_with_every_field(mesh: Mesh, troupe:
     handle = await mesh.client.submit("x", roles=[role])
     run = await handle.result(timeout=15)
     expected = status.to_failure(error)
-    assert run.failure == expected
-    assert (await mesh.client.get(run.run_id)).failure == expected
+    assert run.proto.failure == expected
+    assert (await mesh.client.get(run.run_id)).failure == run.failure == Failure.from_proto(expected)
     assert of(await durable(handle), "result", role)[0].result.failure == expected
 
 
@@ -76,7 +76,7 @@ async def test_an_iteration_limit_brings_what_the_agent_had_found(mesh: Mesh, tr
 
     await troupe(role, thorough)
     run = (await mesh.client.submit("x", roles=[role], wait=15)).run
-    received = status.from_failure(run.failure)
+    received = status.from_failure(run.proto.failure)
     assert isinstance(received, IterationLimit)
     assert received.partial_answer == "two of three books"
 
@@ -90,4 +90,4 @@ async def test_a_failure_without_a_retry_delay_is_final(mesh: Mesh, troupe: Trou
 
     await troupe(role, broken)
     run = (await mesh.client.submit("x", roles=[role], wait=15)).run
-    assert (run.state, attempts) == (common_pb2.TASK_STATE_FAILED, [1])
+    assert (run.state, attempts) == (TaskState.FAILED, [1])

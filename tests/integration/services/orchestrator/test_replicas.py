@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from archon.agent import Question, TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, answer_text
 from archon.errors import FailedPrecondition, RequestIdReused, Unavailable
+from archon.types import TaskState
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import ProcessReplicas, Replicas
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.liveness
 
 TAKEN_OVER_WITHIN = 6.0
 PROMPTLY = 2.5
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 
 
 async def begun(mesh: Mesh, role: str, count: int = 1) -> None:
@@ -90,8 +91,8 @@ async def test_durability_30_a_forwarded_watch_gives_transient_events(
             async for event in replicas.other.watch(handle.run_id):
                 if event.seq:
                     seqs.append(event.seq)
-                elif event.HasField("text_delta"):
-                    words.append(event.text_delta.text)
+                elif event.type == "text_delta":
+                    words.append(event.proto.text_delta.text)
                     heard.set()
 
         await asyncio.wait_for(watch(), 20)
@@ -124,7 +125,7 @@ async def test_durability_13_forwarded_commands_reach_the_owner(replicas: Replic
         await replicas.other.cancel(handles[1].run_id, "enough")
         run = await handles[1].result(timeout=5)
         assert time.monotonic() - began < PROMPTLY
-        assert run.state == common_pb2.TASK_STATE_CANCELED
+        assert run.state == TaskState.CANCELED
 
 
 async def test_one_of_two_answers_at_two_replicas_is_accepted_and_the_other_refused(replicas: Replicas) -> None:
@@ -171,7 +172,7 @@ async def test_a_command_at_another_replica_says_that_the_run_has_ended(replicas
     outcomes = await asyncio.gather(
         replicas.client.cancel(handle.run_id, "enough"), replicas.other.pause(handle.run_id), return_exceptions=True
     )
-    assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_CANCELED
+    assert (await handle.result(timeout=10)).state == TaskState.CANCELED
     assert isinstance(outcomes[1], (FailedPrecondition, run_pb2.Run))
     with pytest.raises(FailedPrecondition, match="has ended"):
         await replicas.other.pause(handle.run_id)
@@ -188,15 +189,15 @@ async def test_durability_9_a_killed_owners_runs_are_taken_over(replicas: Replic
 
     async def taken_over() -> bool:
         async for event in replicas.other.watch(handle.run_id):
-            if event.HasField("claimed"):
+            if event.type == "claimed":
                 return True
         return False
 
     assert await asyncio.wait_for(taken_over(), 10)
     assert time.monotonic() - killed < TAKEN_OVER_WITHIN
     gate.set()
-    events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
-    assert events[-1].run_state.state == COMPLETED
+    events = [event.proto async for event in replicas.other.watch(handle.run_id) if event.seq]
+    assert events[-1].run_state.state == COMPLETED.proto
     assert not of(events, "lost")
     assert sorted(replicas.executions()) == [("cook", 1), ("waiter", 1)]
 
@@ -210,7 +211,7 @@ async def test_durability_11_a_frozen_owner_is_replaced_without_harm(process_rep
     await begun(replicas, "cook")
     replicas.orchestrator.send(signal.SIGSTOP)
     events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
-    assert events[-1].run_state.state == COMPLETED
+    assert events[-1].proto.run_state.state == COMPLETED.proto
     replicas.orchestrator.send(signal.SIGCONT)
     await hold(2.5)
     after = [event.seq async for event in replicas.other.watch(handle.run_id) if event.seq]
@@ -231,7 +232,7 @@ async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replica
     async def claimed() -> bool:
         try:
             async for event in replicas.other.watch(handle.run_id):
-                if event.HasField("claimed"):
+                if event.type == "claimed":
                     return True
         except Unavailable:
             pass
@@ -242,7 +243,7 @@ async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replica
     gate.set()
     assert (await replicas.other.get(handle.run_id)).tasks[0].attempt == 1
     events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
-    assert events[-1].run_state.state == COMPLETED
+    assert events[-1].proto.run_state.state == COMPLETED.proto
     assert replicas.executions() == [("cook", 1)]
 
 
@@ -275,13 +276,13 @@ async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
         short = await mesh.client.submit("x", roles=["absent"], timeout=10.0)
         began = time.time()
         own = await mesh.other.submit("x", roles=["cook"])
-        created = (await mesh.client.get(own.run_id)).create_time.ToNanoseconds() / 1e9
+        created = (await mesh.client.get(own.run_id)).create_time
         assert abs(created - began) < 5, "create_time does not depend on the owner's clock"
         await begun(mesh, "cook", 2)
         await mesh.orchestrator.kill()
-        assert [event async for event in mesh.other.watch(whole.run_id)][-1].run_state.state == COMPLETED
+        assert [event async for event in mesh.other.watch(whole.run_id)][-1].proto.run_state.state == COMPLETED.proto
         ended = [event async for event in mesh.other.watch(short.run_id)][-1]
-        assert ended.run_state.failure.reason == failure_pb2.ERROR_REASON_RUN_TIMEOUT
+        assert ended.proto.run_state.failure.reason == failure_pb2.ERROR_REASON_RUN_TIMEOUT
         assert abs(time.time() - began - 10) < 5
     finally:
         await mesh.stop()
@@ -315,8 +316,8 @@ async def test_a_question_outlives_its_owner_at_another_replica(replicas: Replic
 
     await eventually(answered, 15.0)
     for handle in (approved, silent):  # the time of the second one passes at its new owner
-        events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
-        assert events[-1].run_state.state == COMPLETED
+        events = [event.proto async for event in replicas.other.watch(handle.run_id) if event.seq]
+        assert events[-1].run_state.state == COMPLETED.proto
         (given,) = of(events, "input_given")
         assert given.input_given.identity == ("anonymous" if handle is approved else "")
     assert answer_text(await replicas.other.get(silent.run_id)) == "noted x; paid 5"

@@ -10,9 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
+from archon.types import Run, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 from tests.fixtures.services import ServiceProcess
@@ -65,7 +64,7 @@ async def mesh(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mesh]:
     await mesh.stop()
 
 
-async def prompts(mesh: Mesh, run: run_pb2.Run, name: str) -> list[dict[str, str]]:
+async def prompts(mesh: Mesh, run: Run, name: str) -> list[dict[str, str]]:
     """Returns the messages in the only model call of a role."""
     (record,) = [record async for record in mesh.client.records(run.run_id, role=name)]
     messages: list[dict[str, str]] = json.loads(record.request_json)["messages"]
@@ -76,7 +75,7 @@ async def prompts(mesh: Mesh, run: run_pb2.Run, name: str) -> list[dict[str, str
 async def test_nine_of_ten_demands_of_a_random_brief_come_out_verbatim(mesh: Mesh, seed: int) -> None:
     text, demanded = brief(seed)
     run = (await mesh.client.submit(text, wait=30)).run
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     records = {record.role: record async for record in mesh.client.records(run.run_id)}
     requirements = json.loads(records["requirements"].response_json)["text"]
     numbered = [sentence for sentence in demanded if f". {sentence}\n" in f"{requirements}\n"]
@@ -128,8 +127,8 @@ async def test_a_role_with_an_openai_endpoint_streams_its_tokens(own_mesh: Mesh)
             watched.set()  # pieces of a text are for those who watch
             events.append(event)
         run = await handle.result()
-    assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
-    assert any(event.text_delta.text for event in events)
+    assert run.state == TaskState.COMPLETED, run.failure
+    assert any(event.proto.text_delta.text for event in events)
     assert run.usage.model_calls == 1
     assert len(server.received) == 1
 
@@ -146,6 +145,6 @@ async def test_an_unreachable_model_fails_the_run_without_its_key(
         OPENAI_API_KEY="sk-very-secret",
     )
     run = (await mesh.client.submit("x must y", roles=["requirements"], wait=30)).run
-    assert run.state == common_pb2.TASK_STATE_FAILED
-    assert run.failure.code == 14
+    assert run.state == TaskState.FAILED
+    assert run.proto.failure.code == 14
     assert "sk-very-secret" not in str(run)

@@ -25,6 +25,7 @@ from archon.errors import (
 from archon.memory import MemoryGraphClient
 from archon.registry import Capability
 from archon.testing import FakeAgent
+from archon.types import TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually, until
 
@@ -34,7 +35,7 @@ WHOLE = "implementer(requirements(), designer(requirements()))"
 
 async def test_a_pipeline_delivers_answers_to_downstream_roles(mesh: Mesh) -> None:
     run = (await mesh.client.submit("build it", wait=10)).run
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert answer_text(run) == WHOLE
     assert [task.role for task in run.tasks] == ["requirements", "designer", "implementer"]
 
@@ -54,12 +55,12 @@ async def test_a_watch_gives_every_durable_event_once_in_order(mesh: Mesh) -> No
         async for event in handle.events():
             events.append(event)
             watched.set()
-            if event.WhichOneof("event") == "text_delta":
+            if event.type == "text_delta":
                 shown.set()
     durable = [event.seq for event in events if event.seq]
     assert durable == list(range(1, len(durable) + 1))
-    assert events[-1].WhichOneof("event") == "run_state"
-    assert any(event.WhichOneof("event") == "text_delta" and event.seq == 0 for event in events)
+    assert events[-1].type == "run_state"
+    assert any(event.type == "text_delta" and event.seq == 0 for event in events)
 
 
 async def test_a_watch_resumes_after_any_event(mesh: Mesh) -> None:
@@ -165,8 +166,8 @@ async def test_a_cancel_stops_the_work_promptly(mesh: Mesh) -> None:
         await handle.cancel("enough")
         run = await handle.result(timeout=3)
         assert 0 < sleeper.stopped_at - began < STOPPED_WITHIN
-        assert run.state == common_pb2.TASK_STATE_CANCELED
-        assert run.failure.message == "enough"
+        assert run.state == TaskState.CANCELED
+        assert run.proto.failure.message == "enough"
         assert (await handle.cancel("again")).last_seq == run.last_seq
 
 
@@ -177,17 +178,17 @@ async def test_a_run_timeout_stops_the_work_promptly(mesh: Mesh) -> None:
         began = time.monotonic()
         run = (await mesh.client.submit("sleep", roles=["dawdler"], timeout=1.0, wait=8)).run
     assert 0 < sleeper.stopped_at - began < 1.0 + STOPPED_WITHIN
-    assert run.state == common_pb2.TASK_STATE_FAILED
-    assert run.failure.code == 4
+    assert run.state == TaskState.FAILED
+    assert run.proto.failure.code == 4
 
 
 async def test_the_failure_of_an_agent_is_the_failure_of_its_run_typed(mesh: Mesh) -> None:
     broken = FailedPrecondition("no licence", reason="LICENCE", metadata={"which": "pro"})
     async with FakeAgent("broken", [broken], registry=mesh.registry.address):
         run = (await mesh.client.submit("x", roles=["broken"], wait=10)).run
-    assert run.state == common_pb2.TASK_STATE_FAILED
-    assert run.failure.message == "no licence"
-    assert run.failure.metadata["which"] == "pro"
+    assert run.state == TaskState.FAILED
+    assert run.proto.failure.message == "no licence"
+    assert run.proto.failure.metadata["which"] == "pro"
 
 
 async def test_a_role_that_starts_later_is_used_by_the_next_run(mesh: Mesh) -> None:
@@ -219,7 +220,7 @@ async def test_contract_rule_2_tasks_above_the_credit_wait_visibly(mesh: Mesh) -
         assert sum("an instance of narrow" in text for text in waiting) == 3
         release.set()
         states = {(await handle.result(timeout=10)).state for handle in handles}
-    assert states == {common_pb2.TASK_STATE_COMPLETED}
+    assert states == {TaskState.COMPLETED}
     assert most == 2
 
 

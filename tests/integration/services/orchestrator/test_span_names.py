@@ -59,7 +59,7 @@ async def trace(
         chosen: dict[str, Any] = {names.OPT_IN: "gen_ai_latest_experimental", names.CAPTURE_CONTENT: "true"}
         await mesh.agent_process("critic", "scholar", module=module, SCHOLAR_ROLE="critic", **chosen)
         handle = await mesh.client.submit("x", roles=["scholar", "critic"], session_id="s", wait=30)
-        assert handle.run is not None and not handle.run.failure.message
+        assert handle.run is not None and not handle.run.proto.failure.message
         yield await span_collector.trace(handle.run_id, "archon-orchestrator", "archon-memory", "scholar", "critic")
     finally:
         await mesh.stop()

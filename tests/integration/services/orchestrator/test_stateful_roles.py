@@ -13,12 +13,13 @@ from archon.agent import Answer, HistoryMessage, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.client import Client, answer_text
 from archon.errors import ArchonError
+from archon.types import TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
 from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ async def test_durability_17_a_second_turn_is_retried_with_the_first(replicas: R
         assert attempts[2][1:] == (2, 1) and len(attempts) == 3
         runs = [await replicas.client.get(run.run_id) for run in await replicas.client.list_runs(session_id=session)]
         (loser,) = (run for run in runs if answer_text(run).startswith("1:"))
-        events = [event async for event in replicas.client.watch(loser.run_id) if event.seq]
+        events = [event.proto async for event in replicas.client.watch(loser.run_id) if event.seq]
         (retried,) = of(events, "retry")
         assert retried.retry.failure.metadata["session_id"] == session
         versions = [event.dispatched.conversation_version for event in of(events, "dispatched")]
@@ -192,7 +193,7 @@ async def test_a_turn_that_is_too_long_to_remember_is_a_typed_failure(mesh: Mesh
     await troupe("talker", talker, stateful=True)
     assert len(await say(mesh.client, session, "long", "talker")) == 2_000_000, "only its turn is shortened"
     handle = await mesh.client.submit("own", roles=["talker"], strategy="agent", session_id=session, wait=20)
-    assert handle.run is not None and "600," in handle.run.failure.message
-    assert handle.run.state == common_pb2.TASK_STATE_FAILED
+    assert handle.run is not None and "600," in handle.run.proto.failure.message
+    assert handle.run.state == TaskState.FAILED
     events = await durable(handle)
     assert of(events, "dispatched")[0].dispatched.conversation_version == 1

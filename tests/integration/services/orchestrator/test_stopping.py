@@ -8,9 +8,10 @@ import signal
 import pytest
 
 from archon.agent.settings import DRAIN_GRACE
-from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle
+from archon.types import TaskState
 from archon_mesh.agent import Agent
 from archon_mesh.engine.decide.recovery import RECOVERY, Kind
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
@@ -25,7 +26,7 @@ from tests.integration.services.orchestrator.troupe import durable, of
 
 pytestmark = pytest.mark.liveness
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 WITHIN = 60.0
 LOSSES = RECOVERY[Kind.LOST].tries
 """The losses that end a task."""

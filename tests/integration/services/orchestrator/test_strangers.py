@@ -10,6 +10,7 @@ import pytest
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
+from archon.types import TaskState
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
@@ -60,7 +61,7 @@ async def run_role(mesh: Mesh, role: str) -> str:
 
     await eventually(known)
     run = (await mesh.client.submit("x", roles=[role], wait=10)).run
-    assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
+    assert run.state == TaskState.COMPLETED, run.failure
     return answer_text(run)
 
 
@@ -69,7 +70,7 @@ async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
     """Checks after each test that the orchestrator has logged no error, and still serves a run of another role."""
     yield
     run = (await mesh.client.submit("still there?", roles=["requirements"], wait=10)).run
-    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.state == TaskState.COMPLETED
     assert not mesh.errors
 
 
@@ -171,8 +172,8 @@ async def test_a_task_too_large_for_a_members_frames_fails_typed(mesh: Mesh) -> 
 
         await eventually(known)
         run = (await mesh.client.submit("x" * 300_000, roles=["narrow"], wait=10)).run
-        assert run.state == common_pb2.TASK_STATE_FAILED
-        assert run.failure.reason == failure_pb2.ERROR_REASON_FRAME_TOO_LARGE
+        assert run.state == TaskState.FAILED
+        assert run.proto.failure.reason == failure_pb2.ERROR_REASON_FRAME_TOO_LARGE
         assert await run_role(mesh, "narrow") == "done"
 
 

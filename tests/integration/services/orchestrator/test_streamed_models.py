@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
+from archon.types import TaskState
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
@@ -129,7 +129,7 @@ async def test_signed_thinking_returns_with_the_result_of_a_tool(own_mesh: Mesh,
         await serve(own_mesh, tmp_path, "anthropic/test-model", server.url)
         server.script(*anthropic_answers())
         run = (await own_mesh.client.submit("2 + 3?", roles=["clerk"], strategy="agent", wait=60)).run
-        assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
+        assert run.state == TaskState.COMPLETED, run.failure
         assert answer_text(run) == "It is 5."
         first, second = server.received
     assert [tool["name"] for tool in first.body["tools"]] == ["add"]

@@ -13,7 +13,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from archon import context
-from archon.client import submit_request
 from archon_mesh.agent import Agent
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
@@ -52,7 +51,7 @@ async def test_contract_rule_1_a_run_is_traced_under_its_caller(mesh: Mesh, trou
 
 async def trace_of(mesh: Mesh, run_id: str) -> str:
     async with aclosing(mesh.client.watch(run_id)) as events:
-        return (await anext(events)).submitted.trace.traceparent
+        return (await anext(events)).proto.submitted.trace.traceparent
 
 
 async def test_a_run_joins_the_current_span_of_its_caller(mesh: Mesh) -> None:
@@ -61,7 +60,7 @@ async def test_a_run_joins_the_current_span_of_its_caller(mesh: Mesh) -> None:
         handle = await mesh.client.submit("x", roles=["requirements"], wait=10)
         async with mesh.client.converse() as stream:
             with tracer.start_as_current_span("one of many on the stream") as inner:
-                streamed = await stream.submit(submit_request("x", roles=["requirements"]))
+                streamed = await stream.submit("x", roles=["requirements"])
     of_span, of_inner = span.get_span_context(), inner.get_span_context()
     assert (
         await trace_of(mesh, handle.run_id)

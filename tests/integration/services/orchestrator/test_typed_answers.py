@@ -13,13 +13,13 @@ import pytest
 from pydantic import BaseModel
 
 from archon.agent import AgentSettings, Answer, TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.api.orchestrator.v1 import run_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.client import answer_text, answer_value
 from archon.errors import FailedPrecondition, InvalidArgument, OutputMismatch
 from archon.failure_kinds import MODEL_FORMAT
 from archon.memory import MemoryGraphClient
 from archon.registry import Registration, Tool
+from archon.types import Run, TaskState
 from archon.wire import json_part
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
@@ -33,7 +33,7 @@ from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
+COMPLETED = TaskState.COMPLETED
 
 
 class City(BaseModel):
@@ -94,7 +94,7 @@ async def test_answer_of_a_role_is_a_json_part(mesh: Mesh, cast: Cast) -> None:
     assert answer_text(handle.run) == '{"name":"Rome","people":3}'
     assert answer_value(handle.run) == {"name": "Rome", "people": 3}
     assert answer_value(handle.run, City) == City(name="Rome", people=3)
-    assert shown_answer(handle.run) == '{\n  "name": "Rome",\n  "people": 3\n}'
+    assert shown_answer(handle.run.proto) == '{\n  "name": "Rome",\n  "people": 3\n}'
 
 
 async def test_client_returns_an_object(mesh: Mesh, cast: Cast) -> None:
@@ -210,7 +210,7 @@ async def test_handler_answers_a_step_with_the_schema_of_the_step(mesh: Mesh, tr
 # Steps of plans
 
 
-async def planned(mesh: Mesh, troupe: Troupe, roles: list[str], *steps: dict[str, Any]) -> run_pb2.Run:
+async def planned(mesh: Mesh, troupe: Troupe, roles: list[str], *steps: dict[str, Any]) -> Run:
     planner = f"planner-{uuid.uuid4().hex[:6]}"
     plan = json.dumps({"goal": "a trip", "subtasks": steps})
     await troupe(planner, lambda task: plan)
@@ -227,7 +227,7 @@ async def test_step_is_answered_with_its_own_schema(mesh: Mesh, cast: Cast, trou
     run = await planned(mesh, troupe, [role], step("a", output_schema=NUMBERS))
     assert run.state == COMPLETED
     assert answer_value(run, list[int]) == [1, 2]
-    assert json.loads(run.plan.steps[0].output_schema_json) == NUMBERS
+    assert json.loads(run.proto.plan.steps[0].output_schema_json) == NUMBERS
     assert len(cast.models[role].requests) == 2
 
 

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
+from archon.types import TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.services import ServiceProcess
@@ -32,7 +32,7 @@ async def test_all_runs_complete_and_each_try_is_a_record(own_mesh: Mesh, runs: 
         async def run(number: int) -> list[dict[str, object]]:
             async with slots:
                 done = (await mesh.client.submit(f"goal {number}", roles=["requirements"], wait=60)).run
-            assert done.state == common_pb2.TASK_STATE_COMPLETED, done.failure
+            assert done.state == TaskState.COMPLETED, done.failure
             assert answer_text(done).endswith(f"goal {number}")
             return [json.loads(record.response_json) async for record in mesh.client.records(done.run_id)]
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2, question_pb2
-from archon.api.orchestrator.v1 import run_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.client import Client, RunHandle, answer_text
 from archon.errors import InvalidArgument
 from archon.registry import Tool
+from archon.types import Run, TaskState
 from archon_mesh.planning.wire import task_from_proto
 from archon_mesh.workflows import Workflow, WorkflowFolder, load_workflow
 from archon_mesh.workflows.record import record
@@ -24,8 +24,8 @@ from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
-COMPLETED = common_pb2.TASK_STATE_COMPLETED
-FAILED = common_pb2.TASK_STATE_FAILED
+COMPLETED = TaskState.COMPLETED
+FAILED = TaskState.FAILED
 
 ROOMS = """
 name: rooms
@@ -87,7 +87,7 @@ async def house(troupe: Troupe) -> House:
     return joined
 
 
-async def run(mesh: Mesh, workflow: Workflow, **arguments: Any) -> run_pb2.Run:
+async def run(mesh: Mesh, workflow: Workflow, **arguments: Any) -> Run:
     handle = await submit(mesh.client, workflow, ["porter", ROLE], **arguments)
     return await handle.result(timeout=20)
 
@@ -96,11 +96,11 @@ async def test_a_loop_over_a_result_and_a_condition(mesh: Mesh, house: House, tm
     workflow = written(tmp_path, ROOMS)
     handle = await submit(mesh.client, workflow, ["porter"], rooms=["hall", "attic"])
     done = await handle.result(timeout=20)
-    assert (done.state, done.failure.message) == (COMPLETED, "")
+    assert (done.state, done.proto.failure.message) == (COMPLETED, "")
     assert answer_text(done) == "open hall and enter, open attic and enter"
     events = await durable(handle)
     assert of(events, "submitted")[0].submitted.metadata[REFERENCE_KEY] == "rooms@3"
-    assert json.loads(done.plan.context_json) == {"workflow": "rooms@3"}
+    assert json.loads(done.proto.plan.context_json) == {"workflow": "rooms@3"}
     assert Counter(house.worked).most_common(1)[0][1] == 1
     assert [event.planned.expansion for event in of(events, "planned")][:2] == [False, True]
     assert answer_text(await run(mesh, workflow, rooms=["cellar"])) == "only open cellar and enter"
@@ -125,8 +125,8 @@ async def test_a_step_that_fails_for_good_fails_the_run(mesh: Mesh, house: House
     workflow = written(tmp_path, "name: x\nsteps:\n- {role: porter, task: book}\n- {role: porter, task: end}")
     house.fail["book"] = 3
     done = await run(mesh, workflow)
-    assert (done.state, done.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_PLAN_FAILED)
-    assert done.failure.message == "workflow x@1: step step-1 failed: cannot book"
+    assert (done.state, done.proto.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_PLAN_FAILED)
+    assert done.proto.failure.message == "workflow x@1: step step-1 failed: cannot book"
 
 
 async def test_a_template_without_end_fails_its_run_alone(mesh: Mesh, house: House, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_a_template_without_end_fails_its_run_alone(mesh: Mesh, house: Hou
     assert answer_text(await run(mesh, written(tmp_path, ROOMS), rooms=["cellar"])) == "only open cellar and enter"
     failed = await endless.result(timeout=60)
     assert failed.state == FAILED
-    assert "workflow endless@1, step count: the template takes more than 256 MiB" in failed.failure.message
+    assert "workflow endless@1, step count: the template takes more than 256 MiB" in failed.proto.failure.message
 
 
 async def test_a_tool_gets_its_arguments_with_their_types(mesh: Mesh, house: House, tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ async def test_a_tool_gets_its_arguments_with_their_types(mesh: Mesh, house: Hou
 async def test_a_mesh_without_the_tool_is_a_typed_failure(mesh: Mesh, house: House, tmp_path: Path) -> None:
     done = await run(mesh, written(tmp_path, "name: x\nsteps: [{tool: cuont}]"))
     assert done.state == FAILED
-    assert "cannot be executed by this mesh" in done.failure.message
-    assert "cuont" in done.failure.message
+    assert "cannot be executed by this mesh" in done.proto.failure.message
+    assert "cuont" in done.proto.failure.message
     assert house.worked == []
 
 
@@ -170,14 +170,14 @@ async def test_an_approval_waits_for_a_person(
 
     await eventually(asks)
     (asked,) = (await mesh.client.get(handle.run_id)).questions
-    assert (asked.prompt[0].text, asked.kind) == ("Open?", question_pb2.QUESTION_KIND_APPROVAL)
-    assert asked.expire_time.ToDatetime() > asked.create_time.ToDatetime()
+    assert (asked.prompt[0].text, asked.is_approval) == ("Open?", True)
+    assert asked.expire_time > asked.create_time
     assert house.worked == []
     await mesh.client.respond(handle.run_id, asked.input_id, instead, decision=decision)
     done = await handle.result(timeout=20)
     if not answer:
         assert done.state == FAILED
-        assert "rejected by anonymous: Open?" in done.failure.message
+        assert "rejected by anonymous: Open?" in done.proto.failure.message
     else:
         assert answer_text(done) == answer
     assert house.worked == (["step-2"] if answer else [])
@@ -257,7 +257,7 @@ async def test_a_recorded_workflow_runs_again(mesh: Mesh, troupe: Troupe, house:
     handle = await mesh.client.submit("3 nights in Rome", strategy="plan", planner="scribe", roles=["porter"])
     first = await handle.result(timeout=20)
     assert answer_text(first) == '{"of":"Rome"}'
-    recording = record(task_from_proto(first.plan, "3 nights in Rome"), "nights")
+    recording = record(task_from_proto(first.proto.plan, "3 nights in Rome"), "nights")
     workflow = written(tmp_path, recording.to_yaml())
     assert list(workflow.parameters) == ["city", "nights"]
     assert answer_text(await run(mesh, workflow)) == '{"of":"Rome"}'

@@ -61,7 +61,7 @@ def failing_to(errors: list[ArchonError], **target: Any) -> Callable[[TaskContex
 
 async def durable(handle: RunHandle) -> list[Event]:
     """Waits until the run has ended and returns its durable events."""
-    return [event async for event in handle.events() if event.seq]
+    return [event.proto async for event in handle.events() if event.seq]
 
 
 def of(events: Iterable[Event], kind: str, role: str = "") -> list[Event]:

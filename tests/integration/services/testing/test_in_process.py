@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from archon import AgentServer, TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.client import answer_text
 from archon.errors import Unavailable
+from archon.types import TaskState
 from archon_services.testing.in_process import InProcessMesh
 from tests.integration.services.orchestrator.troupe import durable, of
 
@@ -104,8 +105,8 @@ async def test_the_clock_passes_limits_and_keeps_leases(tmp_path: Path) -> None:
         await mesh.advance(20.0)
         assert time.monotonic() - before >= 20.0
         run = await mesh.client.get(handle.run_id)
-        assert (run.state, run.tasks[0].attempt) == (common_pb2.TASK_STATE_WORKING, 1), "the agent's lease goes on"
+        assert (run.state, run.tasks[0].attempt) == (TaskState.WORKING, 1), "the agent's lease goes on"
         await mesh.advance(11.0)
         run = await handle.result(timeout=5)
-        assert run.failure.reason == failure_pb2.ERROR_REASON_RUN_TIMEOUT
+        assert run.proto.failure.reason == failure_pb2.ERROR_REASON_RUN_TIMEOUT
         assert run.tasks[0].attempt == 1

@@ -10,6 +10,7 @@ from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import InvalidArgument
+from archon.types.part import to_messages
 from archon_mesh.workflows import StepResult
 from archon_mesh.workflows.role import MEDIA_TYPE, goal_of, handle, results_in, workflow_in
 from tests.fixtures.fake_link import FakeLink
@@ -20,7 +21,7 @@ def test_a_goal_carries_the_workflow_and_its_arguments(tmp_path: Path) -> None:
     workflow = load(tmp_path, "name: x\nparameters: {a: {}}\nsteps: [{workflow: y}]", y="name: y\nsteps: [{task: t}]")
     goal = goal_of(workflow, {"a": "ä"})
     assert goal[0].text == "Workflow x@1"
-    read, arguments = workflow_in(goal)
+    read, arguments = workflow_in(to_messages(goal))
     assert arguments == {"a": "ä"}
     assert known(read, a="ä") == known(workflow, a="ä")
 

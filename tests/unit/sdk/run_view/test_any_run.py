@@ -12,8 +12,8 @@ from typing_extensions import override
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.run_view import RunView
-from archon.run_view.convert import task_state
+from archon.run_view import RunView, TaskState
+from archon.types import RunEvent
 from archon.wire import timestamp
 from archon_mesh.engine import inputs as inp
 from tests.fixtures.run_events import event_to_proto
@@ -43,7 +43,7 @@ class Watched(Course):
 
     def add(self, event: run_pb2.RunEvent) -> None:
         self.events.append(event)
-        self.view.apply(event)
+        self.view.apply(RunEvent(event))
 
 
 def watched(seed: int) -> Watched:
@@ -60,10 +60,10 @@ def test_a_watch_that_resumes_with_an_overlap_gives_the_same_view(seed: int, dat
     while position < len(course.events):
         until = data.draw(st.integers(position + 1, len(course.events)))
         for event in course.events[position:until]:
-            view.apply(event)
+            view.apply(RunEvent(event))
         for event in course.events[data.draw(st.integers(0, until)) : until]:
             if event.seq:  # a watch that resumes brings no transient event again
-                view.apply(event)
+                view.apply(RunEvent(event))
         position = until
     assert view == course.view
 
@@ -91,7 +91,7 @@ def test_a_view_agrees_with_the_engine_after_each_step(seed: int) -> None:
             break
         for task_id, task in run.tasks.items():
             # The question of a task that is being stopped is withdrawn, whatever its state still says.
-            assert view.tasks[task_id].state == ("working" if task.stopping else task_state(task.state))
+            assert view.tasks[task_id].state == ("working" if task.stopping else TaskState.from_proto(task.state))
         assert {task_id: task.attempt for task_id, task in run.tasks.items()} == {
             task_id: task.attempt.number if task.attempt is not None else 0 for task_id, task in view.tasks.items()
         }
@@ -115,7 +115,7 @@ def test_the_fold_takes_linear_time() -> None:
             events.append(event)
         started, view = time.process_time(), RunView()
         for event in events:
-            view.apply(event)
+            view.apply(RunEvent(event))
         return time.process_time() - started
 
     # 16 times as many events, which would take 256 times as long in quadratic time.

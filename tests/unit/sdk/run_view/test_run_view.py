@@ -19,6 +19,7 @@ from archon.run_view import (
     Wait,
     WaitKind,
 )
+from archon.types import RunEvent
 from tests.unit.services.cli.render.run_events import (
     COMPLETED,
     SUBMITTED,
@@ -68,7 +69,7 @@ def ended(state: common_pb2.TaskState.ValueType = COMPLETED, at: int = 120) -> r
 def test_a_run_goes_from_submitted_to_its_end() -> None:
     view, states = RunView(), list[TaskState]()
     for each in (*opening(), *numbered(result("t1", "lead"), ended())):
-        view.apply(each)
+        view.apply(RunEvent(each))
         states.append(view.state)
     assert [str(state) for state in states] == ["submitted", "submitted", "working", "working", "completed"]
     assert (view.run_id, view.strategy, view.started, view.ended) == ("r", "agent", 100, 120)
@@ -92,9 +93,9 @@ def test_an_event_that_was_applied_changes_nothing(again: int) -> None:
     ask, answer = numbered(asked(), answered())
     view, other = view_of(), view_of()
     for each in (ask, answer, *[ask, answer] * again):
-        view.apply(each)
+        view.apply(RunEvent(each))
     for each in (ask, answer):
-        other.apply(each)
+        other.apply(RunEvent(each))
     assert view == other
     assert (len(view.tasks["t1"].questions), view.last_seq) == (1, answer.seq)
 
@@ -103,11 +104,11 @@ def test_events_of_unknown_kinds_change_nothing_else() -> None:
     view, other = view_of(), view_of()
     unknown = run_pb2.RunEvent(run_id="r", seq=view.last_seq + 1)
     unknown.task.task_id = "t9"
-    view.apply(unknown)
+    view.apply(RunEvent(unknown))
     other.last_seq = view.last_seq
     assert view == other
-    view.apply(run_pb2.RunEvent(tool_arguments_delta=run_pb2.ToolArgumentsDelta(role="lead", text="{")))
-    view.apply(event("t1", recorded=run_pb2.Recorded(count=1)))
+    view.apply(RunEvent(run_pb2.RunEvent(tool_arguments_delta=run_pb2.ToolArgumentsDelta(role="lead", text="{"))))
+    view.apply(RunEvent(event("t1", recorded=run_pb2.Recorded(count=1))))
     other.last_seq = view.last_seq
     assert view == other
 
@@ -124,9 +125,9 @@ def test_text_of_an_earlier_attempt_is_dropped() -> None:
     task = view.tasks["t1"]
     assert (task.text, task.written, task.state) == ("öne ", 5, TaskState.SUBMITTED)
     for later in (*numbered(dispatched("t1", "lead", 2)), delta(2, 0, "two"), delta(1, 4, "late")):
-        view.apply(later)
+        view.apply(RunEvent(later))
     assert (last(view).number, task.text, task.written) == (2, "two", 3)
-    view.apply(delta(2, 3, "x" * 5_000))
+    view.apply(RunEvent(delta(2, 3, "x" * 5_000)))
     assert (len(task.text), task.written) == (2_000, 5_003)
 
 
@@ -137,13 +138,13 @@ def test_thinking_lasts_until_text_or_a_tool_call_follows() -> None:
     view = view_of(thinking("let "), thinking("me see"), thinking("old", attempt=7))
     task = view.tasks["t1"]
     assert task.thinking == "let me see"
-    view.apply(event("t1", text_delta=run_pb2.TextDelta(text="so")))
+    view.apply(RunEvent(event("t1", text_delta=run_pb2.TextDelta(text="so"))))
     assert (task.thinking, task.text) == ("", "so")
-    view.apply(thinking("x" * 100_000))
+    view.apply(RunEvent(thinking("x" * 100_000)))
     assert len(task.thinking) == 2_000
-    view.apply(event("t1", tool_event=run_pb2.ToolActivity(call_id="1", tool_name="look")))
+    view.apply(RunEvent(event("t1", tool_event=run_pb2.ToolActivity(call_id="1", tool_name="look"))))
     assert (task.thinking, task.tool_calls) == ("", {"1": "look"})
-    view.apply(event("t1", tool_event=run_pb2.ToolActivity(call_id="1", tool_name="look", result_json="2")))
+    view.apply(RunEvent(event("t1", tool_event=run_pb2.ToolActivity(call_id="1", tool_name="look", result_json="2"))))
     assert task.tool_calls == {}
 
 
@@ -166,13 +167,13 @@ def test_an_attempt_that_ends_without_a_result_is_followed(
         payload.not_before.seconds = 110
     view = view_of(event("t1", 1, 105, **{"rejected" if kind == "given_back" else kind: payload}))
     task, attempt = view.tasks["t1"], last(view)
-    failure = Failure("tool.crash", "it broke")
+    failure = Failure("tool.crash", "it broke", metadata=dict(payload.failure.metadata))
     assert (attempt.outcome, attempt.ended, attempt.failure) == (outcome, 105, failure)
     assert attempt.retry_time == (110 if delay else 0)
     assert task.last_failure == LastFailure(outcome, failure, instance_id, delay)
     assert (task.state, task.failure) == (TaskState.SUBMITTED, None)
     assert task.usage.output_tokens == (7 if kind == "retry" else 0)
-    view.apply(*numbered(dispatched("t1", "lead", 2)))
+    view.apply(*map(RunEvent, numbered(dispatched("t1", "lead", 2))))
     assert [(attempt.number, attempt.outcome) for attempt in task.attempts] == [(1, outcome), (2, Outcome.WORKING)]
     assert view.state is TaskState.WORKING
 
@@ -185,7 +186,7 @@ def test_a_failed_task_keeps_its_failure_until_it_completes() -> None:
     retry = event("t1", retry=failing(run_pb2.RetryScheduled()))
     view = view_of(retry, dispatched("t1", "lead", 2))
     assert view.tasks["t1"].last_failure is not None
-    view.apply(*numbered(event("t1", 2, result=run_pb2.ResultReceived(state=COMPLETED))))
+    view.apply(*map(RunEvent, numbered(event("t1", 2, result=run_pb2.ResultReceived(state=COMPLETED)))))
     assert view.tasks["t1"].last_failure is None
 
 
@@ -195,7 +196,7 @@ def test_a_task_that_ends_without_a_result_ends_its_attempt() -> None:
     task = view.tasks["t1"]
     assert (task.state, task.stopping) == (TaskState.WORKING, Failure("tool.crash", "too late"))
     assert last(view).stopping == task.stopping
-    view.apply(event("t1", 1, 105, task_state=failing(run_pb2.TaskStateChanged(state=CANCELED))))
+    view.apply(RunEvent(event("t1", 1, 105, task_state=failing(run_pb2.TaskStateChanged(state=CANCELED)))))
     assert (task.state, task.ended, last(view).ended, last(view).outcome) == ("canceled", 105, 105, "canceled")
 
 
@@ -224,7 +225,7 @@ def test_a_question_stops_the_run_until_its_answer() -> None:
     assert (question.input_id, question.role, question.text) == ("t1/q1", "lead", "Which?")
     assert (question.is_approval, question.asked, question.attempt, question.answer) == (True, 110, 1, None)
     assert view.waiting_for(task) == Wait(WaitKind.PERSON)
-    view.apply(answered())
+    view.apply(RunEvent(answered()))
     assert (view.questions, view.state, task.state) == ([], TaskState.WORKING, TaskState.SUBMITTED)
     assert (question.answer, question.decision, question.identity) == ("too expensive", "reject", "ann")
     assert (question.ended, task.question, task.notes) == (115, None, [question])
@@ -233,7 +234,7 @@ def test_a_question_stops_the_run_until_its_answer() -> None:
 def test_a_question_of_an_attempt_that_continues_does_not_end_it() -> None:
     view = view_of(asked(sequence=3))
     assert (view.state, last(view).ended, view.tasks["t1"].questions[0].continues) == ("input required", 0, True)
-    view.apply(answered())
+    view.apply(RunEvent(answered()))
     assert (view.questions, view.tasks["t1"].state) == ([], TaskState.WORKING)
 
 
@@ -243,7 +244,7 @@ def test_a_question_outlives_a_lost_attempt(kind: str, is_open: bool) -> None:
     view = view_of(asked(sequence=3), event("t1", 1, 112, **{kind: payload[kind]}))
     task = view.tasks["t1"]
     assert (len(view.questions), task.questions[0].ended) == ((1, 0) if is_open else (0, 112))
-    view.apply(answered(at=114))
+    view.apply(RunEvent(answered(at=114)))
     assert (task.state, view.waiting_for(task)) == (TaskState.SUBMITTED, Wait(WaitKind.INSTANCE))
 
 
@@ -253,7 +254,7 @@ def test_a_task_that_is_stopped_asks_no_longer_and_ends_with_its_attempt() -> No
     view = view_of(called, asked(sequence=3), event("t1", 1, 112, task_state=failing(stopping, "too late")))
     task = view.tasks["t1"]
     assert (view.questions, task.state, view.stopped_for(200), task.tool_calls) == ([], "working", 2, {"1": "look"})
-    view.apply(event("t1", 1, 113, discarded=run_pb2.DiscardedResult()))
+    view.apply(RunEvent(event("t1", 1, 113, discarded=run_pb2.DiscardedResult())))
     assert (task.state, task.ended, task.failure) == (TaskState.CANCELED, 113, Failure("tool.crash", "too late"))
     assert (last(view).ended, last(view).discarded, task.tool_calls) == (113, True, {})
 
@@ -269,7 +270,7 @@ def test_a_time_out_is_noted_and_the_next_approver_is_asked() -> None:
     view = view_of(asked(), event("t1", 0, question_timed_out=late))
     (question,) = view.questions
     assert (question.timed_out, question.rule) == ("escalate", "r1")
-    view.apply(answered())
+    view.apply(RunEvent(answered()))
     first, second = view.tasks["t1"].notes
     assert isinstance(first, Question)
     assert isinstance(second, Question)
@@ -283,10 +284,9 @@ def test_an_approval_waits_with_the_result_of_its_attempt() -> None:
     view = view_of(event("t1", 1, 104, approval_requested=payload))
     (question,) = view.questions
     assert (question.role, question.text, question.is_approval) == ("lead", "Good?", True)
-    view.apply(
-        event("t1", 0, 106, input_given=run_pb2.InputGiven(input_id="t1/a", decision=question_pb2.DECISION_APPROVE))
-    )
-    view.apply(event("t1", 1, 106, result=held))
+    given = run_pb2.InputGiven(input_id="t1/a", decision=question_pb2.DECISION_APPROVE)
+    view.apply(RunEvent(event("t1", 0, 106, input_given=given)))
+    view.apply(RunEvent(event("t1", 1, 106, result=held)))
     task = view.tasks["t1"]
     assert (task.state, last(view).outcome, last(view).ended) == ("completed", Outcome.ASKED, 104)
     assert task.usage == Usage(output_tokens=9), "the result says it again"
@@ -306,7 +306,7 @@ def test_delegations_belong_to_their_attempt() -> None:
     assert (refused.refusal, view.tasks["t1"].notes) == (Failure("", "a loop"), [refused])
     assert view.waiting_for(view.tasks["t1"]) == Wait(WaitKind.TASKS, ("cook",))
     cancel = run_pb2.DelegationCancelled(delegation_id="d1")
-    view.apply(event("t1", 1, 107, delegation_cancelled=cancel))
+    view.apply(RunEvent(event("t1", 1, 107, delegation_cancelled=cancel)))
     assert (first.cancelled, view.waiting_for(view.tasks["t1"])) == (107, None)
 
 
@@ -321,12 +321,12 @@ def test_roles_wait_along_the_edges() -> None:
     edges = [common_pb2.Edge(upstream="a", downstream="c"), common_pb2.Edge(upstream="b", downstream="c")]
     view = RunView()
     for each in (event(submitted=run_pb2.Submitted(edges=edges)), *(created(role, role) for role in "abc")):
-        view.apply(each)
+        view.apply(RunEvent(each))
     a, b, c = view.tasks.values()
     assert (view.predecessors(c), view.waiting_for(c)) == ([a, b], Wait(WaitKind.TASKS, ("a", "b")))
-    view.apply(result("a", "a"))
+    view.apply(RunEvent(result("a", "a")))
     assert view.waiting_for(c) == Wait(WaitKind.TASKS, ("b",))
-    view.apply(event(at=104, paused=run_pb2.RunPaused()))
+    view.apply(RunEvent(event(at=104, paused=run_pb2.RunPaused())))
     assert (view.waiting_for(b), view.waiting_for(a)) == (Wait(WaitKind.RESUME), None)
 
 
@@ -334,7 +334,7 @@ def test_steps_wait_for_the_tasks_that_they_name() -> None:
     view = RunView()
     for task_id, step_id, predecessors in [("t1", "a", ()), ("t2", "b", ()), ("t3", "c", ("t1",))]:
         new = run_pb2.TaskStateChanged(role="writer", state=SUBMITTED, step_id=step_id, predecessors=predecessors)
-        view.apply(event(task_id, 0, task_state=new))
+        view.apply(RunEvent(event(task_id, 0, task_state=new)))
     tasks = [*view.tasks.values()]
     assert [task.label for task in tasks] == ["writer (a)", "writer (b)", "writer (c)"]
     assert [view.predecessors(task) for task in tasks] == [[], [], [tasks[0]]]
@@ -355,7 +355,7 @@ def test_a_plan_has_steps_and_its_tasks_purposes() -> None:
         event("p3", 0, task_state=check),
         event("p4", 0, task_state=answer),
     ):
-        view.apply(each)
+        view.apply(RunEvent(each))
     assert view.plan is not None
     assert (view.plan.revision, view.plan.goal, view.plan.reason) == (1, "a trip", "it strays")
     assert [task.label for task in view.tasks.values()] == [
@@ -378,7 +378,7 @@ def test_pauses_claims_and_the_cancellation_are_kept() -> None:
     assert [(claim.time, claim.epoch, claim.previous) for claim in view.claims] == [(107, 2, ""), (108, 3, "o2")]
     assert (view.cancel_requested, view.cancel_reason) == (109, "enough")
     assert (view.paused, view.owner, view.elapsed(120), view.stopped_for(120)) == (True, "o2", 8, 12)
-    view.apply(ended(CANCELED, 125))
+    view.apply(RunEvent(ended(CANCELED, 125)))
     assert (view.paused, view.tasks["t1"].state, last(view).outcome) == (False, "canceled", "canceled")
     assert (view.elapsed(500), view.stopped_for(500)) == (8, 17)
 
@@ -402,9 +402,9 @@ def test_versions_checkpoints_and_refused_budgets_are_noted() -> None:
     task = view.tasks["t1"]
     assert (task.checkpoint_bytes, last(view).budget_refused) == (1234, True)
     assert task.last_failure == LastFailure(Outcome.WORKING, Failure())
-    view.apply(result("t1", "lead"))
+    view.apply(RunEvent(result("t1", "lead")))
     ref = common_pb2.MemoryRef(seq=task.result_seq, version=3)
-    view.apply(event("t1", published=run_pb2.PublishedToMemory(ref=ref)))
+    view.apply(RunEvent(event("t1", published=run_pb2.PublishedToMemory(ref=ref))))
     assert (task.result_seq, task.version) == (view.last_seq - 1, 3)
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Goal
+from archon.submission import Goal
 from archon_services.cli.ask_terminal import ask_terminal
 from archon_services.cli.render.questions import PendingQuestion
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from archon.api.common.v1.common_pb2 import Part
-from archon.wire import CONTENT_ROOM, MAX_CHECKED_BYTES, to_parts
+from archon.submission import content
+from archon.types import Part
+from archon.wire import CONTENT_ROOM, MAX_CHECKED_BYTES
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.text_input import read_goal
 from tests.fixtures.media import JPEG, PDF, PNG
@@ -80,7 +81,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_files_are_bounded_together(tmp_path: Path) -> None:
     half = (MAX_CHECKED_BYTES - CONTENT_ROOM) // 2
     files = written(tmp_path, a_png=PNG + bytes(half - 200), b_png=PNG + bytes(half - 200))
-    to_parts(read_goal("", files, "goal", hint=HINT), "the goal")
+    content(read_goal("", files, "goal", hint=HINT), "the goal")
     with pytest.raises(CliError, match=r"b\.png is too large"):
         read_goal("x" * 1_000, files, "goal", hint=HINT)
     with pytest.raises(CliError, match="/dev/zero is too large"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon.run_view import Attempt, Outcome, RunView, TaskView, Usage, convert
+from archon.run_view import Attempt, Outcome, RunView, TaskState, TaskView, Usage, convert
 from archon.wire import to_seconds
 from archon_services.cli.render.state_names import is_reused
 
@@ -15,7 +15,7 @@ DELETED = (
 
 def view_of(run: run_pb2.Run) -> RunView:
     """Returns the view from GetRun alone."""
-    view = RunView(run.run_id, convert.strategy_name(run.strategy), convert.task_state(run.state))
+    view = RunView(run.run_id, convert.strategy_name(run.strategy), TaskState.from_proto(run.state))
     view.started, view.failure = to_seconds(run.create_time), convert.failure(run.failure)
     view.ended = to_seconds(run.end_time) if run.HasField("end_time") else 0.0
     if run.strategy != run_pb2.STRATEGY_AGENT:
@@ -29,7 +29,8 @@ def _task(task: run_pb2.Task, view: RunView) -> TaskView:
     started = to_seconds(task.start_time) if task.HasField("start_time") else 0.0
     created = started if task.parent_task_id and started else view.started
     out = TaskView(task.task_id, task.role, created, task.parent_task_id, task.step_id)
-    out.predecessors, out.state, out.reused = tuple(task.predecessors), convert.task_state(task.state), is_reused(task)
+    out.predecessors, out.state = tuple(task.predecessors), TaskState.from_proto(task.state)
+    out.reused = is_reused(task)
     out.ended = to_seconds(task.end_time) if task.HasField("end_time") else view.ended
     if started and not out.reused:
         outcome = Outcome(out.state) if out.final else Outcome.CANCELED

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archon.agent import AgentSettings
-from archon.api.common.v1 import common_pb2
+from archon.types import TaskState
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ModelRequest, ScriptedModel
 from archon_mesh.memory.automatic import USER_KEY, MemoryMiddleware
@@ -74,7 +74,7 @@ async def test_a_step_recalls_and_stores_for_the_owner_of_its_run(
     for owner in filter(None, (user, "another-user")):
         await memory.store(f"{owner} only flies to Oslo with window seats.", {"user": owner, "type": "preference"})
     handle = await mesh.client.submit("a trip", strategy="plan", planner=planner, roles=[role], wait=20, **submitted)
-    assert handle.run.state == common_pb2.TASK_STATE_COMPLETED
+    assert handle.run.state == TaskState.COMPLETED
     recalled = [message.content for message in requests[0].messages if "window seats" in message.content]
     assert [text.partition("] ")[2] for text in recalled] == (
         [f"{user} only flies to Oslo with window seats."] if user else []

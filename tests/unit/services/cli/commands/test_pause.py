@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.types import Run
 from archon_services.cli.commands import pause, resume
 from tests.unit.services.cli.commands.runs_with_questions import run_with
 
@@ -15,7 +16,7 @@ class FakeClient:
     """A client whose run is `before`, and `after` once it is paused or resumed."""
 
     def __init__(self, before: run_pb2.Run, after: run_pb2.Run) -> None:
-        self._before, self._after = before, after
+        self._before, self._after = Run(before), Run(after)
 
     def __call__(self, _: str) -> FakeClient:
         return self
@@ -25,13 +26,13 @@ class FakeClient:
 
     async def __aexit__(self, *_: object) -> None: ...
 
-    async def list_runs(self, **_: object) -> list[run_pb2.Run]:
+    async def list_runs(self, **_: object) -> list[Run]:
         return [self._before]
 
-    async def get(self, _: str) -> run_pb2.Run:
+    async def get(self, _: str) -> Run:
         return self._before
 
-    async def pause(self, _: str) -> run_pb2.Run:
+    async def pause(self, _: str) -> Run:
         return self._after
 
     resume = pause

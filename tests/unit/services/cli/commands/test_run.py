@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
+from archon.types import Budget
 from archon_services.cli.commands import run as command
 from archon_services.cli.commands.run import budget_of
 from archon_services.cli.errors import USAGE, CliError
@@ -18,8 +18,8 @@ def test_no_budget_options_give_no_budget() -> None:
 
 def test_budget_has_the_given_bounds() -> None:
     budget = budget_of(tokens=5000, cost=0.25, depth=3)
-    assert budget == common_pb2.Budget(max_tokens=5000, max_cost_micro_usd=250_000, max_depth=3)
-    assert budget_of(tokens=None, cost=None, depth=2) == common_pb2.Budget(max_depth=2)
+    assert budget == Budget(max_tokens=5000, max_cost_micro_usd=250_000, max_depth=3)
+    assert budget_of(tokens=None, cost=None, depth=2) == Budget(max_depth=2)
 
 
 @pytest.mark.parametrize("cost", [0.0, -1.0, 1e-9, math.nan, math.inf, 1e12])

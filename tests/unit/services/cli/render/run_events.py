@@ -9,6 +9,7 @@ import pytest
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
+from archon.types import RunEvent
 from archon_services.cli.render.run_screen import LineScreen
 
 SUBMITTED, WORKING, COMPLETED = (
@@ -73,7 +74,7 @@ def opening() -> list[run_pb2.RunEvent]:
 def view_of(*events: run_pb2.RunEvent) -> RunView:
     view = RunView()
     for applied in [*opening(), *numbered(*events)]:
-        view.apply(applied)
+        view.apply(RunEvent(applied))
     return view
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.types import RunEvent
 from archon_services.cli.render.run_report import run_report
 from archon_services.cli.render.run_screen import TreeScreen
 from archon_services.cli.render.run_summary import print_summary
@@ -47,16 +48,16 @@ def test_task_waits_for_its_delegations_until_they_end() -> None:
     lead = view.tasks["t1"]
     assert waiting_text(view, lead) == "waiting for cook and waiter"
     assert waiting_text(view, view.tasks["t3"]) == "waiting for an instance of waiter", "no waiting for edges"
-    view.apply(result("t2", "cook"))
+    view.apply(RunEvent(result("t2", "cook")))
     assert task_text(view, lead) == "waiting for waiter  on lead-x"
-    view.apply(result("t3", "waiter", common_pb2.TASK_STATE_FAILED))
+    view.apply(RunEvent(result("t3", "waiter", common_pb2.TASK_STATE_FAILED)))
     assert task_text(view, lead) == "working  on lead-x"
 
 
 def test_new_attempt_waits_for_its_own_delegations() -> None:
     view = view_of(*TWO, dispatched("t1", "lead", 2))
     assert waiting_text(view, view.tasks["t1"]) == ""
-    view.apply(delegated("t1", "cook", "t2", attempt=2))
+    view.apply(RunEvent(delegated("t1", "cook", "t2", attempt=2)))
     assert waiting_text(view, view.tasks["t1"]) == "waiting for cook"
     assert [*task_notes(view.tasks["t1"])] == ["delegates to cook again: reuses the existing task"]
 
@@ -105,7 +106,7 @@ def test_cancelled_delegation_stops_its_task(
     view = view_of(*events)
     assert (view.tasks["t2"].state, waiting_text(view, view.tasks["t1"])) == ("working", "")
     assert [*task_notes(view.tasks["t2"])] == ["stopping: its delegation was cancelled"]
-    view.apply(result("t2", "cook", common_pb2.TASK_STATE_CANCELED))
+    view.apply(RunEvent(result("t2", "cook", common_pb2.TASK_STATE_CANCELED)))
     assert [*task_notes(view.tasks["t2"])] == []
 
 
@@ -127,7 +128,7 @@ def test_tree_nests_delegations_and_shows_notes() -> None:
     written = StringIO()
     screen, out = TreeScreen(), Console(width=90, file=written)
     for shown in [*opening(), *numbered(*TWO), rejected("t1", "lead", "a loop")]:
-        screen._view.apply(shown)
+        screen._view.apply(RunEvent(shown))
     out.print(screen._tree())
     lines = [line.rstrip() for line in written.getvalue().splitlines()]
     assert lines[1:] == [

@@ -9,6 +9,7 @@ import pytest
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
+from archon.types import RunEvent
 from archon_services.cli.render.run_report import run_report
 from archon_services.cli.render.run_screen import LineScreen, TreeScreen
 from archon_services.cli.render.run_text import run_event_text, task_text
@@ -59,7 +60,7 @@ def replanned_run() -> list[run_pb2.RunEvent]:
 def view_of(events: list[run_pb2.RunEvent]) -> RunView:
     view = RunView()
     for each in events:
-        view.apply(each)
+        view.apply(RunEvent(each))
     return view
 
 
@@ -81,7 +82,7 @@ def test_a_replan_is_a_line_of_its_own() -> None:
     view = RunView()
     lines = []
     for each in replanned_run():
-        view.apply(each)
+        view.apply(RunEvent(each))
         if text := run_event_text(view, each):
             lines.append(text)
     assert lines[1:] == ["plan 1 made: 2 steps", "plan 2 made, replaces plan 1: 2 steps"]
@@ -102,7 +103,7 @@ def test_the_tree_fits_a_terminal_of_80_columns() -> None:
 
     screen = TreeScreen()
     for each in replanned_run():
-        screen._view.apply(each)
+        screen._view.apply(RunEvent(each))
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(screen._tree())
     lines = console.export_text().splitlines()

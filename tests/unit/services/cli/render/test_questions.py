@@ -9,6 +9,7 @@ import pytest
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
+from archon.types import RunEvent
 from archon.wire import parts_text
 from archon_services.cli.render.questions import PendingQuestion, pending_question, truncate
 from archon_services.cli.render.run_report import run_report
@@ -71,7 +72,7 @@ def test_lines_print_pauses_and_checkpoints(capsys: pytest.CaptureFixture[str]) 
     ]
     view = view_of(event("t1", checkpoint=saved))
     assert task_text(view, view.tasks["t1"]) == "working  on lead-x  checkpoint of 1,234 bytes"
-    view.apply(result("t1", "lead"))
+    view.apply(RunEvent(result("t1", "lead")))
     assert "checkpoint" not in task_text(view, view.tasks["t1"]), "the task has ended"
 
 
@@ -107,11 +108,11 @@ def test_task_and_run_wait_for_input_until_the_answer() -> None:
     assert task_text(view, lead) == "waiting for input"
     (question,) = view.questions
     assert pending_question("r", question) == PendingQuestion("r", "r.1/q1", "lead", "Which\n\n  colour?", "")
-    view.apply(answered())
+    view.apply(RunEvent(answered()))
     assert (view.questions, view.state) == ([], "working")
     assert [*task_notes(lead)] == ["question: Which colour?  answer: deep blue"]
     assert waiting_text(view, lead) == "waiting for an instance of lead"
-    view.apply(dispatched("t1", "lead", 2))
+    view.apply(RunEvent(dispatched("t1", "lead", 2)))
     assert task_text(view, lead) == "working  on lead-x  attempt 2"
 
 
@@ -124,23 +125,23 @@ def test_question_of_an_ended_run_is_not_pending() -> None:
 def test_clock_stops_while_paused_or_waiting_for_input() -> None:
     view = view_of()
     assert (view.elapsed(107), clock_text(view, 107)) == (7, "")
-    view.apply(asks(at=110))
+    view.apply(RunEvent(asks(at=110)))
     assert (view.elapsed(112), view.elapsed(114)) == (10, 10)
     assert clock_text(view, 114) == "waiting for input; clock stopped for 4.00 s"
-    view.apply(paused(114))
+    view.apply(RunEvent(paused(114)))
     assert clock_text(view, 115) == "waiting for input, paused; clock stopped for 5.00 s"
-    view.apply(answered(at=116))
+    view.apply(RunEvent(answered(at=116)))
     assert clock_text(view, 117) == "paused; clock stopped for 7.00 s"
-    view.apply(resumed(120))
+    view.apply(RunEvent(resumed(120)))
     assert (view.elapsed(123), clock_text(view, 123)) == (13, "clock was stopped for 10.0 s")
-    view.apply(ended(124))
+    view.apply(RunEvent(ended(124)))
     assert (view.elapsed(200), clock_text(view, 200)) == (14, "clock was stopped for 10.0 s")
 
 
 def test_undispatched_task_of_a_paused_run_waits_for_resume() -> None:
     view = view_of(delegated("t1", "cook", "t2"), created("t2", "cook", "t1"), paused(111))
     assert waiting_text(view, view.tasks["t2"]) == "waiting for the run to be resumed"
-    view.apply(resumed(112))
+    view.apply(RunEvent(resumed(112)))
     assert waiting_text(view, view.tasks["t2"]) == "waiting for an instance of cook"
 
 
@@ -150,8 +151,8 @@ def test_tree_shows_question_and_command_below_the_task() -> None:
     written = StringIO()
     screen, out = TreeScreen(), Console(width=90, file=written)
     for shown in [*opening(), delegated("t1", "cook", "t2"), created("t2", "cook", "t1"), dispatched("t2", "cook")]:
-        screen._view.apply(shown)
-    screen._view.apply(asks("t2", 2))
+        screen._view.apply(RunEvent(shown))
+    screen._view.apply(RunEvent(asks("t2", 2)))
     out.print(screen._tree())
     lines = [line.rstrip() for line in written.getvalue().splitlines()]
     assert lines[0].startswith("run r  input required  10.0 s  waiting for input; clock stopped for ")
@@ -170,7 +171,7 @@ def test_tree_cuts_long_questions() -> None:
     long = asks()
     long.input_requested.prompt[0].text = "\n".join(f"line {number}" for number in range(100))
     for shown in [*opening(), long]:
-        screen._view.apply(shown)
+        screen._view.apply(RunEvent(shown))
     out.print(screen._tree())
     lines = written.getvalue().splitlines()
     assert len(lines) < 20

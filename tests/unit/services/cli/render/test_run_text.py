@@ -5,6 +5,7 @@ from __future__ import annotations
 from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
+from archon.types import RunEvent
 from archon_services.cli.render.run_text import run_event_text, task_event_text, task_notes, task_text, waiting_text
 from archon_services.cli.render.state_names import state_name
 from tests.unit.services.cli.render.run_events import COMPLETED, event, numbered
@@ -21,7 +22,7 @@ def view_of(*events: run_pb2.RunEvent) -> RunView:
         for role in ROLES
     ]
     for applied in numbered(event(submitted=run_pb2.Submitted(edges=edges)), *tasks, *events):
-        view.apply(applied)
+        view.apply(RunEvent(applied))
     return view
 
 
@@ -42,9 +43,9 @@ def test_task_waits_for_its_upstream_then_for_an_instance() -> None:
     view = view_of()
     assert waiting_text(view, view.tasks["designer"]) == "waiting for requirements"
     assert waiting_text(view, view.tasks["requirements"]) == "waiting for an instance of requirements"
-    view.apply(dispatched("requirements"))
+    view.apply(RunEvent(dispatched("requirements")))
     assert waiting_text(view, view.tasks["requirements"]) == ""
-    view.apply(result("requirements"))
+    view.apply(RunEvent(result("requirements")))
     assert waiting_text(view, view.tasks["designer"]) == "waiting for an instance of designer"
 
 
@@ -60,7 +61,7 @@ def test_a_lost_attempt_is_a_note_of_its_task() -> None:
 def test_tokens_are_estimated_from_bytes_until_the_result() -> None:
     view = view_of(dispatched("requirements"), delta("requirements", 1, 0, "äöü" * 10))
     assert "  ~15 tokens" in task_text(view, view.tasks["requirements"])
-    view.apply(result("requirements"))
+    view.apply(RunEvent(result("requirements")))
     assert "  ~1,200 tokens" in task_text(view, view.tasks["requirements"])
 
 
@@ -114,7 +115,7 @@ def test_tool_calls_and_their_results_are_shown() -> None:
     view = view_of(dispatched("designer"), began)
     assert "calling look_up" in task_text(view, view.tasks["designer"])
     assert task_event_text(view, began) == 'calls look_up {"q": "x"}'
-    view.apply(*numbered(ended))
+    view.apply(*map(RunEvent, numbered(ended)))
     assert "calling" not in task_text(view, view.tasks["designer"])
     assert task_event_text(view, ended) == "look_up failed: found"
 
@@ -161,14 +162,14 @@ def test_steps_of_one_role_are_told_apart() -> None:
         created("t2", "writer", "title"),
         created("t3", "writer", "all", "t1"),
     ):
-        view.apply(each)
+        view.apply(RunEvent(each))
     assert [task.label for task in view.tasks.values()] == ["writer (draft)", "writer (title)", "writer (all)"]
     assert waiting_text(view, view.tasks["t3"]) == "waiting for writer (draft)"
-    view.apply(event("t2", 1, result=run_pb2.ResultReceived(role="writer", state=COMPLETED)))
+    view.apply(RunEvent(event("t2", 1, result=run_pb2.ResultReceived(role="writer", state=COMPLETED))))
     assert waiting_text(view, view.tasks["t3"]) == "waiting for writer (draft)", (
         "another step of the role has completed"
     )
-    view.apply(event("t1", 1, result=run_pb2.ResultReceived(role="writer", state=COMPLETED)))
+    view.apply(RunEvent(event("t1", 1, result=run_pb2.ResultReceived(role="writer", state=COMPLETED))))
     assert waiting_text(view, view.tasks["t3"]) == "waiting for an instance of writer"
 
 

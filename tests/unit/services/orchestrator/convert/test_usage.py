@@ -11,6 +11,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
+from archon.types import RunEvent
 from archon_mesh.core.people import Condition, Decision, InterceptionRule, Trigger
 from archon_mesh.engine import RunState, apply
 from archon_mesh.engine import events as ev
@@ -148,7 +149,7 @@ def test_each_attempt_counts_once(moves: list[tuple[str, int, int]], with_rules:
     assert run_to_proto(stored).usage == shown.usage
     view, spans = RunView(), RunLog()
     for proto in protos:
-        view.apply(proto)
+        view.apply(RunEvent(proto))
     for event, time in course.log:
         spans.add(event, time)
     assert (view.usage.input_tokens, view.usage.model_calls) == (total, calls)

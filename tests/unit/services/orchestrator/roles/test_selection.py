@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownCapability, UnknownRole
-from archon.registry import Capability, Graph, Registration, RegistryChange
-from archon.registry.graph import Edge
+from archon.registry import Capability, Edge, Graph, Registration, RegistryChange
 from archon_services.orchestrator.roles import selection as module
 from archon_services.orchestrator.roles.selection import RoleSelection
 

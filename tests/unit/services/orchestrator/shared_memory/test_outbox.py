@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from archon.api.memory.v1 import memory_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DeadlineExceeded, Internal, InvalidArgument, ResourceExhausted, Unavailable
+from archon.memory import Published, PublishItem
 from archon_services.orchestrator.journal import Publication
 from archon_services.orchestrator.journal.memory.journal import MemoryJournal
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
@@ -27,7 +27,7 @@ class Memory:
         self.published: list[tuple[str, int]] = []
         self.tries: dict[str, int] = {}
 
-    async def publish_items(self, items: list[memory_pb2.PublishItem], *, scope: str, **_: Any) -> list[Any]:
+    async def publish_items(self, items: list[PublishItem], *, scope: str, **_: Any) -> list[Any]:
         self.tries[scope] = self.tries.get(scope, 0) + 1
         error = self.errors.get("*") or self.errors.get(scope)
         if isinstance(error, DeadlineExceeded):
@@ -35,7 +35,7 @@ class Memory:
         if error is not None:
             raise error
         self.published += [(scope, item.seq) for item in items]
-        return [memory_pb2.Published(version=1) for _ in items]
+        return [Published(item.role, 1) for item in items]
 
     async def close(self) -> None:
         pass

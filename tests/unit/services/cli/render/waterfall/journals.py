@@ -10,6 +10,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.failure_kinds import GIVEN_BACK
 from archon.run_view import RunView
+from archon.types import RunEvent
 from archon.wire import set_seconds
 from archon_services.cli.render.waterfall.calls import read_call
 from archon_services.cli.render.waterfall.spans import Span, Waterfall
@@ -137,7 +138,7 @@ class Journal:
         view = RunView()
         for seq, event in enumerate(self.events, 1):  # a test may have moved them
             event.seq = seq if event.seq else 0
-            view.apply(event)
+            view.apply(RunEvent(event))
         return waterfall(view, [read_call(record) for record in self.records], START + now)
 
 

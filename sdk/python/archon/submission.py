@@ -1,0 +1,88 @@
+"""Requests that submit runs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from archon import context
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import InvalidArgument
+from archon.types.budget import Budget
+from archon.types.part import Part, to_messages
+from archon.wire import set_seconds, to_parts
+
+Goal = str | Sequence[Part]
+"""A text, or parts."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `Client.run`, which are those of `Client.submit`."""
+
+    roles: Sequence[str]
+    capabilities: Sequence[str]
+    versions: Mapping[str, str] | None
+    strategy: str
+    planner: str
+    check_alignment: bool
+    budget: Budget | None
+    session_id: str
+    request_id: str
+    timeout: float | None
+    metadata: Mapping[str, str] | None
+
+
+def content(goal: Goal, what: str) -> Sequence[common_pb2.Part]:
+    """Returns the parts of a goal or an answer. Raises as `archon.wire.to_parts` does."""
+    return to_parts(goal if isinstance(goal, str) else to_messages(goal), what)
+
+
+def submit_request(
+    goal: Goal,
+    *,
+    roles: Sequence[str] = (),
+    capabilities: Sequence[str] = (),
+    versions: Mapping[str, str] | None = None,
+    strategy: str = "",
+    planner: str = "",
+    check_alignment: bool = False,
+    budget: Budget | None = None,
+    session_id: str = "",
+    request_id: str = "",
+    timeout: float | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> pb.SubmitRunRequest:
+    """Returns the request that `Client.submit` sends. The run continues the trace of the current OpenTelemetry span, or
+    of the call being served. Raises MessageTooLarge, and InvalidArgument if the goal is not valid UTF-8 or the strategy
+    is unknown."""
+    request = pb.SubmitRunRequest(
+        request_id=request_id or uuid.uuid4().hex,
+        goal=content(goal, "the goal"),
+        roles=roles,
+        capabilities=capabilities,
+        versions=versions,
+        strategy=_strategy(strategy),
+        planner=planner,
+        check_alignment=check_alignment,
+        budget=None if budget is None else budget.proto,
+        session_id=session_id,
+        metadata=metadata,
+    )
+    if timeout is not None:
+        set_seconds(request.timeout, timeout)
+    traceparent, tracestate = context.trace()
+    if traceparent:  # in the request, because a Converse stream carries the requests of many callers
+        request.trace.traceparent, request.trace.tracestate = traceparent, tracestate
+    return request
+
+
+def _strategy(name: str) -> run_pb2.Strategy.ValueType:
+    if not name:
+        return run_pb2.STRATEGY_UNSPECIFIED
+    strategies = {value.removeprefix("STRATEGY_").lower(): value for value in run_pb2.Strategy.keys()[1:]}
+    if name not in strategies:
+        raise InvalidArgument(f"unknown strategy {name!r}; use one of {', '.join(strategies)}")
+    return run_pb2.Strategy.Value(strategies[name])
