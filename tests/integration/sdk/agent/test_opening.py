@@ -12,8 +12,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from archon import errors, status
 from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
-from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
+from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
 
 BEAT = session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=7))
@@ -58,7 +58,7 @@ async def test_contract_rule_11_ready_returns_the_common_features(agent: AgentSe
 async def test_contract_rule_11_without_features_only_a_result_goes(serve: Serve) -> None:
     async def busy(task: TaskContext) -> str:
         task.write("a delta")
-        task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=common_pb2.Usage())
+        task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=Usage())
         return "done"
 
     agent = await serve(busy)

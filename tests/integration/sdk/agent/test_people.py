@@ -14,6 +14,7 @@ from archon.agent.values import MAX_CHECKPOINT
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
+from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
 from tests.fixtures.waiting import until
 from tests.integration.sdk.agent.test_run_task import answers, run_task_request
@@ -22,7 +23,7 @@ INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED
 
 
 def record(task: TaskContext, model: str = "m") -> None:
-    usage = common_pb2.Usage(output_tokens=1)
+    usage = Usage(output_tokens=1)
     task.record_model_call(model, {}, {}, started=0.0, seconds=0.0, usage=usage)
 
 

@@ -13,6 +13,7 @@ from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
+from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
 from tests.fixtures.waiting import until
 
@@ -174,7 +175,7 @@ async def test_the_deadline_of_a_task_limits_the_handlers_calls(serve: Serve, di
 
 async def test_contract_rule_12_records_precede_the_result_until_acked(serve: Serve, dial: Dial) -> None:
     async def call(task: TaskContext) -> Answer:
-        used = common_pb2.Usage(input_tokens=3, output_tokens=2)
+        used = Usage(input_tokens=3, output_tokens=2)
         for size in (1, 150_000):
             task.record_model_call("m", {"q": "x" * size}, {"a": 1}, started=1.0, seconds=0.5, usage=used)
         return Answer("ok", publish=False)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from archon import types
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
@@ -95,7 +96,7 @@ async def test_contract_rule_9_a_delegations_budget_bounds_only_it(
     async def chef(task: TaskContext) -> str:
         cooking = asyncio.create_task(task.delegate("x", role="cook"))
         with pytest.raises(BudgetExhausted) as raised:
-            await task.delegate("x", role="glutton", budget=Budget(max_tokens=100))
+            await task.delegate("x", role="glutton", budget=types.Budget(max_tokens=100))
         refused = time.monotonic()
         await stopped.stopped.wait()
         assert time.monotonic() - refused < STOPPED_WITHIN
@@ -124,9 +125,9 @@ async def test_contract_rule_9_a_delegations_time_bounds_only_it(mesh: Mesh, tro
     async def chef(task: TaskContext) -> str:
         began = time.monotonic()
         with pytest.raises(DelegationTimeout):
-            await task.delegate("x", role="cook", budget=seconds(0.5))
+            await task.delegate("x", role="cook", budget=types.Budget(max_time=0.5))
         assert time.monotonic() - began < 0.5 + STOPPED_WITHIN
-        return (await task.delegate("x", role="requirements", timeout=5.0, budget=seconds(20.0))).text
+        return (await task.delegate("x", role="requirements", timeout=5.0, budget=types.Budget(max_time=20.0))).text
 
     await troupe("cook", cook)
     await troupe("chef", chef)

@@ -18,6 +18,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import FINAL_STATES, RunHandle, answer_text
 from archon.errors import ArchonError, BudgetExhausted, FailedPrecondition, InvalidArgument, RequestIdReused
 from archon.registry import Tool
+from archon.types import Usage
 from archon_mesh.workflows.role import ROLE, goal_of, handle
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
@@ -200,7 +201,7 @@ async def test_a_budget_that_is_used_up_ends_a_plan_in_the_middle_of_its_loop(
 ) -> None:
     async def think(task: TaskContext) -> str:
         await task.reserve(tokens=10)
-        usage = common_pb2.Usage(input_tokens=10, model_calls=1)
+        usage = Usage(input_tokens=10, model_calls=1)
         task.record_model_call("scripted", {}, {}, started=0.0, seconds=0.0, usage=usage)
         return task.text
 
