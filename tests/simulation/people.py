@@ -52,7 +52,7 @@ def _rule(random: Random, trigger: Trigger, condition: Condition) -> Interceptio
 
 def timed_question(dice: Dice) -> Question:
     """Returns the question of an agent whose time is short: the default answer counts then."""
-    terms = QuestionTerms(APPROVERS, dice.random.choice([1.0, 5.0]), "default", "by default")
+    terms = QuestionTerms("", APPROVERS, dice.random.choice([1.0, 5.0]), "default", "by default")
     return Question("in time?", checkpoint=b"asked", terms=terms)
 
 

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from enum import IntEnum
+from typing import Any
 
 from archon import agent
 from archon.agent import GivenAnswer, Question
-from archon.agent.question import TimeoutPolicy as SdkPolicy
-from archon.agent.question import Trigger as SdkTrigger
 from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTerms, TimeoutPolicy, Trigger
 from archon_mesh.tools.people.ask import PersonAnswer, PersonQuestion
-
-_POLICIES: Final[dict[int, SdkPolicy]] = {TimeoutPolicy.DEFAULT: "default", TimeoutPolicy.ESCALATE: "escalate"}
-_TRIGGERS: Final[dict[int, SdkTrigger]] = {
-    Trigger.TOOL: "tool",
-    Trigger.PLAN: "plan",
-    Trigger.REPLAN: "replan",
-    Trigger.CHECKPOINT: "checkpoint",
-    Trigger.CONFIDENCE: "confidence",
-    Trigger.ERROR: "error",
-}
 
 
 def to_question(question: PersonQuestion, checkpoint: bytes = b"", input_id: str = "") -> Question:
@@ -39,7 +28,7 @@ def to_question(question: PersonQuestion, checkpoint: bytes = b"", input_id: str
 
 def to_answer(given: GivenAnswer) -> PersonAnswer:
     """Returns the answer that a later attempt was given."""
-    decision = Decision[given.decision.upper()] if given.decision else Decision.UNSPECIFIED
+    decision = Decision.__members__.get(given.decision.upper(), Decision.UNSPECIFIED)
     data = next((part.data_json for part in given.parts if part.data_json), "")
     return PersonAnswer(data or given.text, decision, given.identity)
 
@@ -48,13 +37,17 @@ def _terms(terms: QuestionTerms) -> agent.QuestionTerms | None:
     if terms == NO_TERMS:
         return None
     return agent.QuestionTerms(
+        terms.rule,
         terms.approvers,
         terms.timeout,
-        _POLICIES.get(terms.on_timeout, "abort"),
+        _name(TimeoutPolicy(terms.on_timeout)),
         terms.default,
-        terms.rule,
-        _TRIGGERS.get(terms.trigger, ""),
+        _name(Trigger(terms.trigger)),
     )
+
+
+def _name(value: IntEnum) -> str:
+    return value.name.lower() if value else ""
 
 
 def _json(value: Mapping[str, Any] | None) -> str:

@@ -1,7 +1,7 @@
 """Serve a role as a member of the mesh."""
 
 from archon.agent.plan_request import PlanRequest, PlanTarget
-from archon.agent.question import GivenAnswer, Question, QuestionTerms
+from archon.agent.question import GivenAnswer, Question
 from archon.agent.records import CallRecord
 from archon.agent.server import AgentServer
 from archon.agent.settings import AgentSettings
@@ -17,6 +17,7 @@ from archon.agent.values import (
     TaskRejected,
     TraceContext,
 )
+from archon.types.question_terms import QuestionTerms
 
 __all__ = [
     "AgentServer",

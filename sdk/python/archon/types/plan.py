@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
-from archon import status
-from archon.api.common.v1 import common_pb2, plan_pb2
-from archon.errors import ArchonError
-from archon.types.part import Part, to_parts
+from archon.api.common.v1 import plan_pb2
+from archon.errors import InvalidArgument
+from archon.types.failure import Failure
+from archon.types.part import Part, to_messages, to_parts
+from archon.types.task_state import TaskState
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """A step of a plan: what is to be done, by which role or capability, and the steps whose results it needs.
+    """A step of a plan: what is to be done, by which role, and the steps whose results it needs.
 
-    `tool_name` is the only tool that it may use, with `tool_args_json` as arguments, empty if any; `expected_output`
-    describes a good answer, `output_schema_json` is its JSON Schema. `confidence` is the planner's, 0 to 1.
+    `expected_output` describes a good answer. `tool_name` is the only tool that the step may use, empty for any;
+    `tool_args_json` are its arguments: one JSON object, with {key} templates for the results of dependencies. An
+    `exact` step calls the tool with these arguments and asks no model. The result has the JSON Schema
+    `output_schema_json`, if there is one. `capability` is one that the instance must have.
 
-    `task_id`, `state`, `result` and `failure` are of the task that executes the step: `state` is its name in lower
-    case, such as `completed`, or `canceled` if the step was skipped; empty while there is none.
+    If a `critical` step fails, the plan is made anew at once. A step with `partial_input` may start if a dependency has
+    failed. In the place of a step with `expand` come those that the planner replies, once its dependencies have
+    completed; with `expand_on_failure` if it fails. A rule has people check the answers of steps with `checkpoint`.
+
+    `confidence` is the planner's, from 0 to 1; estimates are 0 if unknown. What the step has become is in `task_id`,
+    `state` (UNSPECIFIED before there is a task), `result` and `failure`.
     """
 
     step_id: str
-    description: str = ""
-    expected_output: str = ""
-    tool_name: str = ""
-    tool_args_json: str = ""
-    dependencies: tuple[str, ...] = ()
+    description: str
     role: str = ""
+    tool_name: str = ""
+    dependencies: tuple[str, ...] = ()
+    expected_output: str = ""
+    tool_args_json: str = ""
+    output_schema_json: str = ""
     capability: str = ""
     critical: bool = False
     partial_input: bool = False
@@ -35,70 +45,142 @@ class PlanStep:
     expand: bool = False
     expand_on_failure: bool = False
     exact: bool = False
-    output_schema_json: str = ""
     confidence: float = 0.0
     estimated_seconds: float = 0.0
     estimated_cost_micro_usd: int = 0
     task_id: str = ""
-    state: str = ""
+    state: TaskState = TaskState.UNSPECIFIED
     result: tuple[Part, ...] = ()
-    failure: ArchonError | None = None
+    failure: Failure | None = None
+
+    @property
+    def proto(self) -> plan_pb2.PlanStep:
+        """The step as a message."""
+        return plan_pb2.PlanStep(
+            step_id=self.step_id,
+            description=self.description,
+            expected_output=self.expected_output,
+            tool_name=self.tool_name,
+            tool_args_json=self.tool_args_json,
+            dependencies=self.dependencies,
+            role=self.role,
+            capability=self.capability,
+            critical=self.critical,
+            partial_input=self.partial_input,
+            confidence=self.confidence,
+            estimated_seconds=self.estimated_seconds,
+            estimated_cost_micro_usd=self.estimated_cost_micro_usd,
+            task_id=self.task_id,
+            state=self.state.proto,
+            result=to_messages(self.result),
+            failure=None if self.failure is None else self.failure.proto,
+            checkpoint=self.checkpoint,
+            expand=self.expand,
+            expand_on_failure=self.expand_on_failure,
+            output_schema_json=self.output_schema_json,
+            exact=self.exact,
+        )
 
     @classmethod
     def from_proto(cls, message: plan_pb2.PlanStep) -> PlanStep:
         """Returns the step that a message has."""
         return cls(
-            message.step_id,
-            message.description,
-            message.expected_output,
-            message.tool_name,
-            message.tool_args_json,
-            tuple(message.dependencies),
-            message.role,
-            message.capability,
-            message.critical,
-            message.partial_input,
-            message.checkpoint,
-            message.expand,
-            message.expand_on_failure,
-            message.exact,
-            message.output_schema_json,
-            message.confidence,
-            message.estimated_seconds,
-            message.estimated_cost_micro_usd,
-            message.task_id,
-            _state(message.state),
-            to_parts(message.result),
-            status.from_failure(message.failure) if message.HasField("failure") else None,
+            step_id=message.step_id,
+            description=message.description,
+            role=message.role,
+            tool_name=message.tool_name,
+            dependencies=tuple(message.dependencies),
+            expected_output=message.expected_output,
+            tool_args_json=message.tool_args_json,
+            output_schema_json=message.output_schema_json,
+            capability=message.capability,
+            critical=message.critical,
+            partial_input=message.partial_input,
+            checkpoint=message.checkpoint,
+            expand=message.expand,
+            expand_on_failure=message.expand_on_failure,
+            exact=message.exact,
+            confidence=message.confidence,
+            estimated_seconds=message.estimated_seconds,
+            estimated_cost_micro_usd=message.estimated_cost_micro_usd,
+            task_id=message.task_id,
+            state=TaskState.from_proto(message.state),
+            result=to_parts(message.result),
+            failure=Failure.from_proto(message.failure) if message.HasField("failure") else None,
         )
+
+    def document(self) -> dict[str, Any]:
+        """Returns what the step is to do in the JSON of planners. Raises ValueError if `tool_args_json` or
+        `output_schema_json` is not JSON."""
+        return {
+            "id": self.step_id,
+            "description": self.description,
+            "expected_output": self.expected_output,
+            "tool_name": self.tool_name,
+            "tool_args": json.loads(self.tool_args_json or "{}"),
+            "dependencies": list(self.dependencies),
+            "role": self.role,
+            "capability": self.capability,
+            "critical": self.critical,
+            "partial_input": self.partial_input,
+            "checkpoint": self.checkpoint,
+            "expand": self.expand,
+            "expand_on_failure": self.expand_on_failure,
+            "confidence": self.confidence,
+            "exact": self.exact,
+            "output_schema": json.loads(self.output_schema_json or "{}"),
+            "estimated_seconds": self.estimated_seconds,
+            "estimated_cost_micro_usd": self.estimated_cost_micro_usd,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of a run, and the dependencies among them. `revision` counts from 1, and rises whenever the plan
-    changes; `context_json` has the values that templates in arguments may use, as one JSON object; `changes` says what
-    was changed so that the plan can be executed, and `change_seq` is the event that changed it last."""
+    """A plan. `reason`: why the planner replaced the one before, if it was asked whether that leads to the goal, as an
+    event says.
 
+    `context_json` has values for templates in the arguments of steps: one JSON object. `changes` says what was changed
+    so that the plan can be executed. `change_seq` is the event that changed the plan last; 0 if no run has it.
+    """
+
+    revision: int
     goal: str
-    revision: int = 0
-    steps: tuple[PlanStep, ...] = ()
+    steps: tuple[PlanStep, ...]
+    reason: str = ""
     context_json: str = ""
     changes: tuple[str, ...] = ()
     change_seq: int = 0
 
+    @property
+    def proto(self) -> plan_pb2.Plan:
+        """The plan as a message, which has no `reason`."""
+        return plan_pb2.Plan(
+            goal=self.goal,
+            revision=self.revision,
+            steps=[step.proto for step in self.steps],
+            context_json=self.context_json,
+            changes=self.changes,
+            change_seq=self.change_seq,
+        )
+
     @classmethod
-    def from_proto(cls, message: plan_pb2.Plan) -> Plan:
+    def from_proto(cls, message: plan_pb2.Plan, reason: str = "") -> Plan:
         """Returns the plan that a message has."""
         return cls(
-            message.goal,
             message.revision,
+            message.goal,
             tuple(map(PlanStep.from_proto, message.steps)),
+            reason,
             message.context_json,
             tuple(message.changes),
             message.change_seq,
         )
 
-
-def _state(number: int) -> str:
-    value = common_pb2.TaskState.DESCRIPTOR.values_by_number.get(number)
-    return value.name.removeprefix("TASK_STATE_").lower() if value is not None and number else ""
+    def to_json(self) -> str:
+        """Returns the plan in the JSON that planners reply and `Client.edit_plan` sends, without the states of steps.
+        Raises InvalidArgument if arguments, schemas or the context are not JSON."""
+        try:
+            document = {"goal": self.goal, "subtasks": [step.document() for step in self.steps]}
+            return json.dumps(document | {"context": json.loads(self.context_json or "{}")}, ensure_ascii=False)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArgument(f"the plan has a value that is not JSON: {error}") from None

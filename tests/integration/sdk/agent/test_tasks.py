@@ -12,7 +12,7 @@ from archon import context, errors, status
 from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
 from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
 from tests.fixtures.waiting import until
@@ -24,7 +24,7 @@ def failure_of(result: agent_pb2.TaskResult) -> errors.ArchonError:
     return status.from_failure(result.failure)
 
 
-async def is_forgotten(peer: FakeOrchestrator, ref: common_pb2.TaskRef) -> bool:
+async def is_forgotten(peer: FrameOrchestrator, ref: common_pb2.TaskRef) -> bool:
     await peer.send(peer.adoption(ref))
     rejected = await peer.receive("reject", ref)
     return failure_of(agent_pb2.TaskResult(failure=rejected.reject.failure)).reason == "NOT_HELD"

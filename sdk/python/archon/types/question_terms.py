@@ -1,0 +1,50 @@
+"""Terms of questions to people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from archon.api.common.v1 import question_pb2
+from archon.types.enum_name import enum_name
+from archon.wire import duration, to_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTerms:
+    """Who may answer a question, in what time, and what follows if no answer comes.
+
+    `approvers` are identities in the order in which they are asked; empty: any. `timeout` is in seconds; 0: no limit
+    but that of a pause of the run. `on_timeout` is `abort`, `default` or `escalate`; empty means `abort`. `rule` has
+    the question asked, at the point `trigger` (`tool`, `plan`, ...); both are empty if an agent asks by itself.
+    """
+
+    rule: str = ""
+    approvers: tuple[str, ...] = ()
+    timeout: float = 0.0
+    on_timeout: str = ""
+    default_answer: str = ""
+    trigger: str = ""
+
+    @property
+    def proto(self) -> question_pb2.QuestionTerms:
+        """The terms as a message."""
+        return question_pb2.QuestionTerms(
+            rule=self.rule,
+            approvers=self.approvers,
+            timeout=duration(self.timeout) if self.timeout else None,
+            on_timeout=question_pb2.TimeoutPolicy.Value(f"TIMEOUT_POLICY_{self.on_timeout.upper() or 'UNSPECIFIED'}"),
+            default_answer=self.default_answer,
+            trigger=question_pb2.Trigger.Value(f"TRIGGER_{self.trigger.upper() or 'UNSPECIFIED'}"),
+        )
+
+    @classmethod
+    def from_proto(cls, message: question_pb2.QuestionTerms) -> QuestionTerms:
+        """Returns the terms that a message has."""
+        return cls(
+            message.rule,
+            tuple(message.approvers),
+            to_seconds(message.timeout),
+            enum_name(question_pb2.TimeoutPolicy, "TIMEOUT_POLICY_", message.on_timeout),
+            message.default_answer,
+            enum_name(question_pb2.Trigger, "TRIGGER_", message.trigger),
+        )
