@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from archon import context
 from archon.agent.budget import UNLIMITED, AttemptBudget
 from archon.agent.history import history_from_proto
+from archon.agent.link import Link
 from archon.agent.plan_request import PlanRequest
 from archon.agent.question import GivenAnswer, Question, answer_from_proto, question_to_proto
 from archon.agent.records import CallRecord, call_record
@@ -43,38 +44,6 @@ MAX_DELTA_CHARS = 16 * 1024
 MAX_INPUT_ID = 256
 MAX_SHOWN_BYTES = 64 * 1024
 """A larger tool call or result is not shown while it happens; its record has it."""
-
-
-class Link(Protocol):
-    """The connection from a task to its orchestrator."""
-
-    def send(self, frame: session_pb2.AgentFrame) -> None:
-        """Sends a frame that may be dropped."""
-        ...
-
-    def recorded(self) -> None:
-        """Has a call that was recorded sent soon: the handler may work for long after it."""
-        ...
-
-    def save(self, checkpoint: session_pb2.Checkpoint) -> None:
-        """Sends a checkpoint reliably. Raises FrameTooLarge."""
-        ...
-
-    def publish(self, item: session_pb2.Publish) -> None:
-        """Sends an item reliably. Raises FrameTooLarge, Unimplemented, ResourceExhausted."""
-        ...
-
-    async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
-        """Sends a delegation and waits for its result."""
-        ...
-
-    async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
-        """Asks a person and waits for the answer."""
-        ...
-
-    async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
-        """Requests more of the budget and waits for the grant."""
-        ...
 
 
 class TaskContext:

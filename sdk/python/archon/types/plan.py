@@ -26,8 +26,8 @@ class PlanStep:
     failed. In the place of a step with `expand` come those that the planner replies, once its dependencies have
     completed; with `expand_on_failure` if it fails. A rule has people check the answers of steps with `checkpoint`.
 
-    `confidence` is the planner's, from 0 to 1; estimates are 0 if unknown. What the step has become is in `task_id`,
-    `state` (UNSPECIFIED before there is a task), `result` and `failure`.
+    `confidence` is the planner's, from 0 to 1: a step with a low one is planned anew. Estimates are 0 if unknown. What
+    the step has become is in `task_id`, `state` (UNSPECIFIED before there is a task), `result` and `failure`.
     """
 
     step_id: str
@@ -45,7 +45,7 @@ class PlanStep:
     expand: bool = False
     expand_on_failure: bool = False
     exact: bool = False
-    confidence: float = 0.0
+    confidence: float = 1.0
     estimated_seconds: float = 0.0
     estimated_cost_micro_usd: int = 0
     task_id: str = ""
