@@ -1,12 +1,14 @@
-"""Tests of agents: a scripted model, a mesh in the test's event loop, a clock that the test moves, and crashes."""
+"""Tests of agents: a scripted model, one handler, a mesh in the test's event loop, a moved clock, and crashes."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
-from archon import AgentServer, TaskContext
+from archon import AgentServer, Answer, TaskContext
 from archon.client import answer_text
+from archon.testing import FakeAgent, FakeOrchestrator
+from archon.types import Part
 from archon_mesh import Agent, ScriptedModel, tool
 from archon_mesh.llm import ToolCall
 from archon_services.testing import InProcessMesh
@@ -21,6 +23,22 @@ async def scripted() -> tuple[str, str]:
     model = ScriptedModel([ToolCall("1", "population", '{"city": "Lisbon"}'), "545,000 people."])
     answer = await Agent("guide", model=model, tools=[population]).run_async("How many people live in Lisbon?")
     return answer, model.requests[1].messages[-1].content
+
+
+async def one_handler() -> tuple[str, str, str | None]:
+    async def cook(task: TaskContext) -> Answer:
+        spice = await task.ask(f"Which spice for {task.context[0].text}?")
+        picture = Part(url="https://example.org/soup.png", media_type="image/png")
+        return Answer(f"soup with {spice}", parts=[picture])
+
+    async with FakeAgent("cook", [cook]) as agent, FakeOrchestrator(agent.address) as peer:
+        await peer.open()
+        task = peer.ref("lunch")
+        await peer.assign(task, "Make lunch.", context=[("guest", "something hot")])
+        question = await peer.question(task)
+        await peer.answer(task, question.input_id, "pepper")
+        result = await peer.result(task)
+        return question.text, result.text, result.parts[0].url
 
 
 async def half_a_minute(home: Path) -> str:

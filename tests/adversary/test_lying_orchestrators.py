@@ -22,7 +22,7 @@ from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import ResourceExhausted, SessionReplaced
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
 from archon.types import TaskState
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess
@@ -78,15 +78,15 @@ async def victim(mesh: ProcessMesh, troupe: Troupe) -> Victim:
     return victim
 
 
-Dial = Callable[[str], Awaitable[FakeOrchestrator]]
+Dial = Callable[[str], Awaitable[FrameOrchestrator]]
 
 
 @pytest.fixture
 async def dial(victim: Victim) -> AsyncIterator[Dial]:
     async with AsyncExitStack() as stack:
 
-        async def connect(name: str) -> FakeOrchestrator:
-            peer = FakeOrchestrator(victim.agent.address, orchestrator_id=name)
+        async def connect(name: str) -> FrameOrchestrator:
+            peer = FrameOrchestrator(victim.agent.address, orchestrator_id=name)
             await stack.enter_async_context(peer)
             return peer
 
@@ -94,7 +94,7 @@ async def dial(victim: Victim) -> AsyncIterator[Dial]:
 
 
 @pytest.fixture
-async def liar(victim: Victim, dial: Dial) -> FakeOrchestrator:
+async def liar(victim: Victim, dial: Dial) -> FrameOrchestrator:
     peer = await dial("liar")
     await peer.open(victim.agent.instance_id)
     return peer
@@ -143,7 +143,7 @@ LIES: dict[str, tuple[dict[str, int], dict[str, object], str]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_frame_about_an_attempt_of_another_session_is_refused(
-    victim: Victim, liar: FakeOrchestrator, lie: str
+    victim: Victim, liar: FrameOrchestrator, lie: str
 ) -> None:
     fields, content, expected = LIES[lie]
     ref = Ref()
@@ -156,7 +156,7 @@ async def test_a_frame_about_an_attempt_of_another_session_is_refused(
 
 
 @pytest.mark.parametrize("arm", ["cancel_task", "assign_task"])
-async def test_a_task_id_under_another_run_is_refused(victim: Victim, liar: FakeOrchestrator, arm: str) -> None:
+async def test_a_task_id_under_another_run_is_refused(victim: Victim, liar: FrameOrchestrator, arm: str) -> None:
     ref = await victim.start()
     other = Ref(task_id=ref.task_id, run_id="another", attempt=2, epoch=99)
     await liar.send(liar.cancellation(other) if arm == "cancel_task" else liar.assignment(other, "a lie"))
@@ -165,7 +165,7 @@ async def test_a_task_id_under_another_run_is_refused(victim: Victim, liar: Fake
 
 
 async def test_a_rejected_task_id_stays_free_for_its_run(
-    victim: Victim, liar: FakeOrchestrator, monkeypatch: pytest.MonkeyPatch
+    victim: Victim, liar: FrameOrchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rejected attempt is remembered as over: under the liar's run, not under that of the task's id."""
     table = victim.agent.attempts
@@ -175,7 +175,7 @@ async def test_a_rejected_task_id_stays_free_for_its_run(
 
 
 async def test_an_attempt_remembers_its_epoch_when_many_runs_are_named(
-    victim: Victim, liar: FakeOrchestrator, monkeypatch: pytest.MonkeyPatch
+    victim: Victim, liar: FrameOrchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt_table.MAX_EPOCHS", 10)
     ref = await victim.start()
@@ -186,7 +186,7 @@ async def test_an_attempt_remembers_its_epoch_when_many_runs_are_named(
     await victim.unharmed()
 
 
-async def test_a_higher_epoch_is_believed(victim: Victim, liar: FakeOrchestrator) -> None:
+async def test_a_higher_epoch_is_believed(victim: Victim, liar: FrameOrchestrator) -> None:
     """Possible today: who knows the run's id and claims a higher epoch is its new owner. The agent stops the attempt,
     and the real orchestrator's run does not complete with a wrong answer."""
     ref = await victim.start()
@@ -257,7 +257,7 @@ async def test_an_open_that_does_not_match_is_refused_typed(
     await victim.unharmed()
 
 
-async def test_a_liars_frames_about_the_session_are_answered_typed(victim: Victim, liar: FakeOrchestrator) -> None:
+async def test_a_liars_frames_about_the_session_are_answered_typed(victim: Victim, liar: FrameOrchestrator) -> None:
     await victim.start()
     own = liar.ref("own")
     await liar.assign(own, "slow")
@@ -280,7 +280,7 @@ async def test_a_liars_frames_about_the_session_are_answered_typed(victim: Victi
 
 
 @pytest.mark.parametrize("field", ["task_id", "run_id"])
-async def test_an_id_that_is_empty_or_too_long_is_refused(victim: Victim, liar: FakeOrchestrator, field: str) -> None:
+async def test_an_id_that_is_empty_or_too_long_is_refused(victim: Victim, liar: FrameOrchestrator, field: str) -> None:
     await victim.start()
     for value in ("", "x" * MB):
         ref = liar.ref("own")
@@ -292,7 +292,7 @@ async def test_an_id_that_is_empty_or_too_long_is_refused(victim: Victim, liar: 
     await victim.unharmed()
 
 
-async def test_a_task_of_absurd_values_ends_typed(victim: Victim, liar: FakeOrchestrator) -> None:
+async def test_a_task_of_absurd_values_ends_typed(victim: Victim, liar: FrameOrchestrator) -> None:
     await victim.start()
     for number, seconds in enumerate((-(10**11), 0, 10**11)):
         ref = liar.ref(f"own{number}", run_id=f"own{number}")
@@ -350,7 +350,7 @@ async def test_streams_that_never_open_make_room_for_one_that_does(
 
 
 async def test_a_session_takes_no_more_than_its_share(
-    mesh: ProcessMesh, victim: Victim, liar: FakeOrchestrator, monkeypatch: pytest.MonkeyPatch
+    mesh: ProcessMesh, victim: Victim, liar: FrameOrchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.open_limits.LOWERED_GRACE", 0.0)
     await victim.start()
@@ -384,7 +384,7 @@ async def ended(call: AsyncIterable[agent_service_pb2.RunTaskResponse]) -> str:
     return ""
 
 
-async def test_calls_without_an_orchestrator_leave_its_attempts_alone(victim: Victim, liar: FakeOrchestrator) -> None:
+async def test_calls_without_an_orchestrator_leave_its_attempts_alone(victim: Victim, liar: FrameOrchestrator) -> None:
     await victim.start()
     late = text("slow")
     late.remaining.seconds = -1
@@ -405,7 +405,7 @@ async def test_calls_without_an_orchestrator_leave_its_attempts_alone(victim: Vi
     await victim.unharmed()
 
 
-class Deaf(FakeOrchestrator):
+class Deaf(FrameOrchestrator):
     """Reads nothing after Ready."""
 
     async def _read(self) -> None:
@@ -428,7 +428,7 @@ async def honest_run(mesh: ProcessMesh) -> None:
     assert [task.attempt for task in run.tasks] == [1]
 
 
-def flood(liar: FakeOrchestrator) -> dict[str, Callable[[int], bytes]]:
+def flood(liar: FrameOrchestrator) -> dict[str, Callable[[int], bytes]]:
     def message(*frames: Frame) -> bytes:
         return agent_service_pb2.SessionRequest(frames=frames).SerializeToString()
 
@@ -450,7 +450,7 @@ def flood(liar: FakeOrchestrator) -> dict[str, Callable[[int], bytes]]:
     }
 
 
-async def send_until_ended(liar: FakeOrchestrator, messages: Iterable[bytes]) -> None:
+async def send_until_ended(liar: FrameOrchestrator, messages: Iterable[bytes]) -> None:
     """Sends until the agent ends the stream, or takes no more for a while."""
     try:
         for message in messages:
@@ -486,7 +486,7 @@ async def test_a_flood_of_frames_is_not_held(
 ) -> None:
     running = psutil.Process(process.pid)
     before, logged = running.memory_info().rss, process.log.stat().st_size
-    make = FakeOrchestrator if reads else Deaf
+    make = FrameOrchestrator if reads else Deaf
     async with make(process.address, orchestrator_id="flood", timeout=2) as liar:
         await liar.open()
         await send_until_ended(liar, (flood(liar)[kind](number) for number in range(20)))

@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from archon import errors, status
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
 from tests.interop.go_agent import GoAgent, StartGo
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ FEATURES = ["adopt", "cancel", "credit", "drain", "park", "progress", "record"]
 class Dial(Protocol):
     """Opens a session that ends with the test."""
 
-    async def __call__(self, orchestrator_id: str = "orchestrator-1") -> FakeOrchestrator: ...
+    async def __call__(self, orchestrator_id: str = "orchestrator-1") -> FrameOrchestrator: ...
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ async def agent(start_go: StartGo) -> GoAgent:
 async def dial(agent: GoAgent) -> AsyncIterator[Dial]:
     async with AsyncExitStack() as stack:
 
-        async def connect(orchestrator_id: str = "orchestrator-1") -> FakeOrchestrator:
+        async def connect(orchestrator_id: str = "orchestrator-1") -> FrameOrchestrator:
             peer = await stack.enter_async_context(
-                FakeOrchestrator(agent.address, orchestrator_id=orchestrator_id, timeout=5.0)
+                FrameOrchestrator(agent.address, orchestrator_id=orchestrator_id, timeout=5.0)
             )
             await peer.open()
             return peer
@@ -50,35 +50,35 @@ async def dial(agent: GoAgent) -> AsyncIterator[Dial]:
 
 
 @pytest.fixture
-async def peer(dial: Dial) -> FakeOrchestrator:
+async def peer(dial: Dial) -> FrameOrchestrator:
     return await dial()
 
 
-def task(peer: FakeOrchestrator, ref: common_pb2.TaskRef, delay: float = 0.0) -> session_pb2.OrchestratorFrame:
+def task(peer: FrameOrchestrator, ref: common_pb2.TaskRef, delay: float = 0.0) -> session_pb2.OrchestratorFrame:
     """Returns an assignment whose execution takes `delay` seconds."""
     frame = peer.assignment(ref, "Build it.", context=[("requirements", REQUIREMENTS)])
     frame.assign_task.metadata["dev.archon.interop/delay"] = f"{delay}s"
     return frame
 
 
-async def refused(peer: FakeOrchestrator, ref: common_pb2.TaskRef | None = None) -> str:
+async def refused(peer: FrameOrchestrator, ref: common_pb2.TaskRef | None = None) -> str:
     """Receives the next failure frame and returns its reason."""
     return status.from_failure((await peer.receive("failure", ref)).failure).reason
 
 
-async def rejected(peer: FakeOrchestrator, ref: common_pb2.TaskRef) -> str:
+async def rejected(peer: FrameOrchestrator, ref: common_pb2.TaskRef) -> str:
     """Receives the next reject frame and returns its reason."""
     return status.from_failure((await peer.receive("reject", ref)).reject.failure).reason
 
 
-async def still_serves(peer: FakeOrchestrator) -> None:
+async def still_serves(peer: FrameOrchestrator) -> None:
     ref = peer.ref("after")
     await peer.send(task(peer, ref))
     assert (await peer.result(ref)).state == common_pb2.TASK_STATE_COMPLETED
 
 
 async def test_ready_lists_the_features_that_both_sides_support(agent: GoAgent) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         opening = peer.opening(await peer.instance_id(), protocol=2)
         opening.open.features.append("telepathy")
         await peer.send(opening)
@@ -87,12 +87,12 @@ async def test_ready_lists_the_features_that_both_sides_support(agent: GoAgent) 
 
 
 async def test_contract_rule_4_an_open_for_another_instance_ends_it(agent: GoAgent) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await peer.send(peer.opening("another-instance"))
         assert isinstance(await peer.ended(), errors.WrongInstance)
 
 
-async def test_contract_rule_4_a_second_open_fails_the_stream_stays(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_4_a_second_open_fails_the_stream_stays(peer: FrameOrchestrator) -> None:
     await peer.send(peer.opening(await peer.instance_id()))
     assert await refused(peer) == "SESSION_ALREADY_OPEN"
     await still_serves(peer)
@@ -106,14 +106,14 @@ async def test_contract_rule_4_a_newer_stream_replaces_the_older(dial: Dial) -> 
 
 
 async def test_a_frame_before_open_is_refused_and_the_stream_lives(agent: GoAgent) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await peer.send(session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=1)))
         assert await refused(peer) == "SESSION_NOT_OPEN"
         await peer.open()
         await still_serves(peer)
 
 
-async def test_contract_rule_3_a_heartbeat_is_echoed_while_a_task_runs(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_3_a_heartbeat_is_echoed_while_a_task_runs(peer: FrameOrchestrator) -> None:
     ref = peer.ref("one")
     await peer.send(task(peer, ref, delay=30.0))
     await peer.receive("progress", ref)
@@ -121,7 +121,7 @@ async def test_contract_rule_3_a_heartbeat_is_echoed_while_a_task_runs(peer: Fak
     assert (await peer.receive("heartbeat")).heartbeat.echo == 41
 
 
-async def test_contract_rule_12_records_precede_their_result(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_12_records_precede_their_result(peer: FrameOrchestrator) -> None:
     ref = peer.ref("one")
     await peer.send(task(peer, ref))
     record, result = await peer.receive("record", ref), await peer.receive("result", ref)
@@ -130,7 +130,7 @@ async def test_contract_rule_12_records_precede_their_result(peer: FakeOrchestra
     assert result.result.output[0].text.splitlines()[1] == "C2. GoComponentR2 — covers R2: It must be round."
 
 
-async def test_contract_rule_5_a_gap_is_answered_with_the_expected_seq(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_5_a_gap_is_answered_with_the_expected_seq(peer: FrameOrchestrator) -> None:
     ref, gap = peer.ref("one"), peer.ref("two")
     await peer.send(peer.stamped(gap, task(peer, gap), sequence=2))
     failure = (await peer.receive("failure", gap)).failure
@@ -141,7 +141,7 @@ async def test_contract_rule_5_a_gap_is_answered_with_the_expected_seq(peer: Fak
     assert failure.metadata["expected"] == "2"
 
 
-async def test_contract_rule_5_a_task_that_is_sent_twice_runs_once(agent: GoAgent, peer: FakeOrchestrator) -> None:
+async def test_contract_rule_5_a_task_that_is_sent_twice_runs_once(agent: GoAgent, peer: FrameOrchestrator) -> None:
     ref = peer.ref("one")
     frame = task(peer, ref)
     await peer.send(frame, frame)
@@ -181,7 +181,7 @@ async def test_contract_rule_5_an_adopted_task_has_the_new_epoch(dial: Dial) -> 
     assert (await newer.receive("result", ref)).task.epoch == 5
 
 
-async def test_a_frame_below_the_highest_epoch_of_its_run_is_refused(peer: FakeOrchestrator) -> None:
+async def test_a_frame_below_the_highest_epoch_of_its_run_is_refused(peer: FrameOrchestrator) -> None:
     peer.epoch = 2
     ref = peer.ref("one")
     await peer.send(task(peer, ref, delay=30.0))
@@ -190,7 +190,7 @@ async def test_a_frame_below_the_highest_epoch_of_its_run_is_refused(peer: FakeO
     assert await refused(peer, ref) == "STALE_EPOCH"
 
 
-async def test_contract_rule_5_a_gap_at_the_orchestrator_is_resent(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_5_a_gap_at_the_orchestrator_is_resent(peer: FrameOrchestrator) -> None:
     ref = peer.ref("one")
     await peer.send(task(peer, ref))
     await peer.receive("result", ref)
@@ -201,7 +201,7 @@ async def test_contract_rule_5_a_gap_at_the_orchestrator_is_resent(peer: FakeOrc
 
 
 async def test_contract_rule_11_an_unknown_frame_is_answered(
-    peer: FakeOrchestrator,
+    peer: FrameOrchestrator,
 ) -> None:
     unknown = session_pb2.OrchestratorFrame.FromString(b"\xa2\x06\x00")  # field 100, which no version has
     ref = peer.ref("one")
@@ -220,7 +220,7 @@ async def test_contract_rule_2_sessions_share_capacity_excess_rejected(dial: Dia
     assert status.from_failure(reject).reason == "NO_CAPACITY" and reject.retry_delay.ToTimedelta()
 
 
-async def test_a_task_whose_time_is_over_fails(peer: FakeOrchestrator) -> None:
+async def test_a_task_whose_time_is_over_fails(peer: FrameOrchestrator) -> None:
     ref = peer.ref("one")
     frame = task(peer, ref, delay=30.0)
     frame.assign_task.remaining.FromMilliseconds(100)
@@ -229,7 +229,7 @@ async def test_a_task_whose_time_is_over_fails(peer: FakeOrchestrator) -> None:
     assert status.from_failure(result.failure).reason == "DEADLINE_EXCEEDED"
 
 
-async def test_a_discarded_result_is_forgotten(peer: FakeOrchestrator) -> None:
+async def test_a_discarded_result_is_forgotten(peer: FrameOrchestrator) -> None:
     ref = peer.ref("one")
     await peer.send(task(peer, ref))
     await peer.receive("result", ref)
@@ -238,7 +238,7 @@ async def test_a_discarded_result_is_forgotten(peer: FakeOrchestrator) -> None:
     assert await rejected(peer, ref) == "NOT_HELD"
 
 
-async def test_sigterm_drains_and_ends_with_ok(agent: GoAgent, peer: FakeOrchestrator) -> None:
+async def test_sigterm_drains_and_ends_with_ok(agent: GoAgent, peer: FrameOrchestrator) -> None:
     ref, late = peer.ref("one"), peer.ref("two")
     await peer.send(task(peer, ref, delay=1.5))
     await peer.receive("progress", ref)

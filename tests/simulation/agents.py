@@ -7,15 +7,15 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archon.agent import AgentServer
+from archon.agent import AgentServer, Question
 from archon.agent.session import AgentSession
 from archon.agent.settings import AgentSettings
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, Item, Question
+from archon.agent.values import Answer, Item
 from archon.api.agent.v1 import session_pb2
-from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, BudgetExhausted, InvalidArgument
 from archon.propagation import PropagationPolicy
+from archon.types import Usage
 from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
@@ -199,5 +199,5 @@ def _call(task: TaskContext, tokens: int) -> None:
     """Records a model call, and tool calls before it."""
     for _ in range(tokens % 4):
         task.record_tool_call("t", {}, {}, started=0.0, seconds=0.1)
-    usage = common_pb2.Usage(output_tokens=tokens)
+    usage = Usage(output_tokens=tokens)
     task.record_model_call("m", {}, {}, started=0.0, seconds=0.1, usage=usage)

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from archon.agent.values import Question
+from archon.agent import Question, QuestionTerms
 from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.failure_kinds import ErrorSeverity
-from archon.wire import set_seconds
 from archon_mesh.core.people import Condition, Decision, InterceptionRule, QuestionKind, TimeoutPolicy, Trigger
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine import events as ev
@@ -53,10 +52,7 @@ def _rule(random: Random, trigger: Trigger, condition: Condition) -> Interceptio
 
 def timed_question(dice: Dice) -> Question:
     """Returns the question of an agent whose time is short: the default answer counts then."""
-    terms = question_pb2.QuestionTerms(
-        approvers=APPROVERS, on_timeout=question_pb2.TIMEOUT_POLICY_DEFAULT, default_answer="by default"
-    )
-    set_seconds(terms.timeout, dice.random.choice([1.0, 5.0]))
+    terms = QuestionTerms("", APPROVERS, dice.random.choice([1.0, 5.0]), "default", "by default")
     return Question("in time?", checkpoint=b"asked", terms=terms)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
-from archon.agent import TaskContext
+from archon.agent import PlanRequest, TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
@@ -63,12 +63,12 @@ def reply_of(task: TaskContext, dice: Dice) -> str:
     return json.dumps({"goal": "goal", "subtasks": steps, **({"reason": "it strays"} if request.align else {})})
 
 
-def _random_steps(random: Random, request: agent_pb2.PlanRequest) -> list[dict[str, Any]]:
+def _random_steps(random: Random, request: PlanRequest) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
-    known = [step.step_id for step in request.previous.steps] if request.expand else []
-    least = 0 if request.expand else 1
+    known = [step.step_id for step in request.proto.previous.steps] if request.expand else []
+    least, targets = 0 if request.expand else 1, request.targets
     for number in range(random.randint(least, MOST_STEPS)):
-        target = random.choice(request.targets)
+        target = random.choice(targets)
         earlier = known + [step["id"] for step in steps]
         dependencies = random.sample(earlier, min(len(earlier), random.randint(0, 2)))
         step: dict[str, Any] = {

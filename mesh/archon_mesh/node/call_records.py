@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
-from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
+from archon.types import Usage as CallUsage
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelReply, ModelRequest, Usage
@@ -16,9 +16,11 @@ from archon_mesh.node.redaction import redacted_request, redacted_response
 from archon_mesh.tools.result import ToolResult
 
 
-def usage_to_proto(usage: Usage) -> common_pb2.Usage:
-    """Returns the usage of one model call."""
-    return common_pb2.Usage(
+def to_call_usage(usage: Usage | None) -> CallUsage:
+    """Returns the usage of one model call, as its task counts it; nothing for a call that is not counted."""
+    if usage is None:
+        return CallUsage()
+    return CallUsage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         model_calls=1,

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from archon.agent import Answer, Question, TaskContext
 from archon.errors import InvalidArgument
 from archon.telemetry import spans
-from archon.wire import json_part
+from archon.types.part import json_part
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
@@ -106,7 +106,7 @@ def agent_handler(
                 return desk.question(asked, hooks.attempt.messages)
         new_history = recorder.new_messages() if recorder is not None else None
         is_plan = task.plan_request is not None and not task.plan_request.synthesise  # of no use to other roles
-        answer = Answer(text, usage=task.usage, new_history=new_history, items=hooks.items, publish=not is_plan)
+        answer = Answer(text, new_history=new_history, items=hooks.items, publish=not is_plan)
         if output is not None:
             return replace(answer, text="", parts=[json_part(text)])
         parts = tool_step.parts_of(text) if tool_step is not None else []

@@ -14,10 +14,9 @@ from typing import Any, Final
 from typing_extensions import override
 
 from archon import context
-from archon.agent import TaskContext
-from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import capability_pb2, plan_pb2
+from archon.agent import PlanRequest, PlanTarget, TaskContext
 from archon.errors import FailedPrecondition, FieldViolation, InvalidArgument
+from archon.registry import Profile, Tool
 from archon.wire import described
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.middleware import StreamChunk
@@ -71,7 +70,7 @@ class PlannerMiddleware(TaskMiddleware):
 class PlanRequestRun:
     """One run of an agent that answers a request for a plan."""
 
-    def __init__(self, task: TaskContext, request: agent_pb2.PlanRequest) -> None:
+    def __init__(self, task: TaskContext, request: PlanRequest) -> None:
         self._task = task
         self._request = request
 
@@ -103,19 +102,19 @@ class PlanRequestRun:
         return {"question": calls[0].arguments_json, "answer": given.text}
 
     async def _plan(self, model: RunModel, temperature: float | None, goal: str, answered: Mapping[str, str]) -> str:
-        request = self._request
+        request, targets = self._request, self._request.targets
         known = {"clarification": dict(answered)} if answered else {}
         planner = Planner(
             model,
-            roles={target.role: target.description for target in request.targets},
-            profiles={target.role: _profile(target) for target in request.targets},
-            capabilities=dict.fromkeys(each.id for target in request.targets for each in target.capabilities),
+            roles={target.role: target.description for target in targets},
+            profiles={target.role: _profile(target) for target in targets},
+            capabilities=dict.fromkeys(each.id for target in targets for each in target.capabilities),
             max_subtasks=max(1, min(request.max_steps or MAX_SUBTASKS, MAX_SUBTASKS)),
             temperature=TEMPERATURE if temperature is None else temperature,
             clarify=None if answered else _ask,
         )
-        tools, problem = _tools(request.targets), ""
-        if request.previous.steps:
+        tools, problem = _tools(targets), ""
+        if request.proto.previous.steps:
             reason = request.reason or "the plan cannot be completed"
             previous = self._previous(goal)
             previous = replace(previous, context={**previous.context, **known})
@@ -142,7 +141,7 @@ class PlanRequestRun:
         return json.dumps(reply, ensure_ascii=False, default=str)
 
     def _previous(self, goal: str) -> Task:
-        return task_from_proto(self._request.previous, goal, self._task.task_id)
+        return task_from_proto(self._request.proto.previous, goal, self._task.task_id)
 
     def _with_results(self, task: Task) -> Task:
         """Returns the plan as its answer needs it: with the steps whose results were given, and those that have none. A
@@ -177,9 +176,9 @@ async def _ask(question: str) -> str:
     raise QuestionAsked(PersonQuestion(question), _CLARIFICATION)
 
 
-def _tools(targets: Sequence[plan_pb2.PlanTarget]) -> list[ToolSpec]:
+def _tools(targets: Sequence[PlanTarget]) -> list[ToolSpec]:
     """Returns the tools of all roles, each name once: the engine gives a step to a role that has its tool."""
-    tools: dict[str, capability_pb2.Tool] = {}
+    tools: dict[str, Tool] = {}
     for target in targets:
         for tool in target.tools:
             tools.setdefault(tool.name, tool)
@@ -189,8 +188,8 @@ def _tools(targets: Sequence[plan_pb2.PlanTarget]) -> list[ToolSpec]:
     ]
 
 
-def _profile(target: plan_pb2.PlanTarget) -> RoleProfile:
-    profile = target.profile
+def _profile(target: PlanTarget) -> RoleProfile:
+    profile = target.profile or Profile()
     return RoleProfile(
         tuple(tool.name for tool in target.tools),
         tuple(capability.id for capability in target.capabilities),

@@ -15,6 +15,7 @@ from archon.client import Client, RunOptions
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
+from archon.types.part import to_messages
 from archon.wire import described
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import THINKING, MessageEmitter, emit_tool_call, emit_tool_result
@@ -80,7 +81,7 @@ class RemoteAgent:
             timeout=self._timeout,
             checkpoint=attempt.take_checkpoint(),
         )
-        return described(delegated.parts) or delegated.text
+        return described(to_messages(delegated.parts)) or delegated.text
 
     async def _submit(self, message: str, run_events: _RunEvents) -> str:
         target = self._orchestrator or os.environ.get("ARCHON_ORCHESTRATOR", "")

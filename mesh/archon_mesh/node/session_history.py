@@ -12,6 +12,7 @@ from typing import Final, Literal
 from archon.agent import HistoryMessage, TaskContext
 from archon.agent.history import shortened
 from archon.errors import DataLoss
+from archon.types.part import to_messages
 from archon.wire import described
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.core.messages import EARLIER_RUN, PROVIDER_STATE, ChatMessage
@@ -92,5 +93,5 @@ def _decode(message: HistoryMessage) -> ChatMessage:
             return replace(message_from_json(data, EARLIER_RUN), content=message.text)
         except DataLoss:
             pass  # written by another version: role and text are enough
-    text = "\n\n".join(filter(None, (described(message.parts), message.text)))
+    text = "\n\n".join(filter(None, (described(to_messages(message.parts)), message.text)))
     return ChatMessage(_ROLES.get(message.role, "user"), text, run_id=EARLIER_RUN)

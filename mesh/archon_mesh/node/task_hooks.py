@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from archon import context, status
 from archon.agent import ContextItem, Item, TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition, Unavailable
 from archon.wire import described, to_seconds
 from archon_mesh.agent.events.emit import call_id_of
@@ -29,7 +28,7 @@ from archon_mesh.llm import ModelReply, ToolCallDelta, Usage
 from archon_mesh.llm.exchanges import Exchange
 from archon_mesh.llm.prices import estimate_call
 from archon_mesh.llm.text_format.errors import ParsingError
-from archon_mesh.node.call_records import error_json, request_json, response_json, tool_json, usage_to_proto
+from archon_mesh.node.call_records import error_json, request_json, response_json, to_call_usage, tool_json
 from archon_mesh.node.checkpoint import encode_checkpoint
 from archon_mesh.node.message_origins import message_origins
 
@@ -156,7 +155,7 @@ class TaskMiddleware(Middleware):
             response,
             started=made.started,
             seconds=made.seconds,
-            usage=common_pb2.Usage() if usage is None else usage_to_proto(usage),
+            usage=to_call_usage(usage),
             retried=retried,
             redacted=True,  # or full, as the mode says
         )

@@ -19,7 +19,7 @@ def query_of(task: TaskContext) -> ChatMessage:
     """
     texts: list[str] = []
     files: list[Media] = []
-    for number, part in enumerate(task.parts):
+    for number, part in enumerate(task.proto.input):
         content = _content(number, part)
         if isinstance(content, Media):
             files.append(content)

@@ -8,10 +8,10 @@ from typing import Any
 
 from archon import status
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, InvalidArgument, MessageTooLarge, NotFound
 from archon.failure_kinds import RetryAdvice
 from archon.json_text import json_object
+from archon.types import Part
 from archon.wire import JSON_TYPE, TEXT_TYPE
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
@@ -36,7 +36,7 @@ class ToolStepRun:
 
     def __init__(self, task: TaskContext) -> None:
         self._task = task
-        self._exact: tuple[str, list[common_pb2.Part]] = ("", [])
+        self._exact: tuple[str, list[Part]] = ("", [])
         """The result of an exact step as text, and with its type."""
 
     async def answer(
@@ -67,7 +67,7 @@ class ToolStepRun:
         # Many tools that act return nothing.
         return called.result.text or "done"
 
-    def parts_of(self, answer: str) -> list[common_pb2.Part]:
+    def parts_of(self, answer: str) -> list[Part]:
         """Returns the result of an exact step with its type; nothing for any other, or if a hook has changed it."""
         text, parts = self._exact
         return parts if answer == text else []
@@ -85,13 +85,13 @@ class ToolStepRun:
             return await worker.call_tool(name, arguments, 1, Spending())
 
 
-def _exact_parts(result: ToolResult) -> list[common_pb2.Part]:
+def _exact_parts(result: ToolResult) -> list[Part]:
     """A text as it is; anything else, and a text without content, as JSON."""
     if isinstance(result.content, str) and result.content.strip():
-        return [common_pb2.Part(text=result.content, media_type=TEXT_TYPE)]
+        return [Part(text=result.content, media_type=TEXT_TYPE)]
     if any(True for _ in Media.among(result.content)):
-        return [common_pb2.Part(text=result.text)]
-    return [common_pb2.Part(data_json=json.dumps(result.content, ensure_ascii=False), media_type=JSON_TYPE)]
+        return [Part(text=result.text)]
+    return [Part(data_json=json.dumps(result.content, ensure_ascii=False), media_type=JSON_TYPE)]
 
 
 def _refusal(name: str, tool: Tool | None, problem: str) -> ArchonError:

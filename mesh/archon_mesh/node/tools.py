@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Final
 
-from archon.api.agent.v1 import agent_service_pb2
-from archon.api.agent.v1.agent_service_pb2 import ToolHealth
+from archon.agent import ToolHealth
 from archon.registry import Tool
-from archon.wire import duration
-from archon_mesh.tools.breaker import BreakerState
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.registry import ToolRegistry
-
-_BREAKERS: Final = {
-    BreakerState.CLOSED: agent_service_pb2.CIRCUIT_BREAKER_STATE_CLOSED,
-    BreakerState.OPEN: agent_service_pb2.CIRCUIT_BREAKER_STATE_OPEN,
-    BreakerState.HALF_OPEN: agent_service_pb2.CIRCUIT_BREAKER_STATE_HALF_OPEN,
-}
 
 
 def tool_descriptions(registry: ToolRegistry, permissions: ToolPermissions | None = None) -> list[Tool]:
@@ -48,10 +38,10 @@ def tool_health(engine: ToolExecutionEngine) -> list[ToolHealth]:
             failures=health.failures,
             timeouts=health.timeouts,
             cached=health.cached,
-            mean_latency=duration(health.mean_latency_ms / 1000),
-            p95_latency=duration(health.p95_latency_ms / 1000),
+            mean_latency=health.mean_latency_ms / 1000,
+            p95_latency=health.p95_latency_ms / 1000,
             slow=health.slow,
-            breaker=_BREAKERS[health.breaker],
+            breaker=health.breaker.value,
         )
         for name, health in sorted(engine.health().items())
     ]

@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from archon.agent import AgentServer, AgentSettings, Answer, Question, TaskContext
-from archon.api.agent.v1 import agent_pb2
+from archon.agent import AgentServer, AgentSettings, Answer, PlanRequest, Question, TaskContext
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.errors import FailedPrecondition, InvalidArgument, PlanFailed
 from archon.registry import Tool
@@ -95,13 +94,13 @@ async def handle(task: TaskContext) -> Answer | str | Question:
         return "\n\n".join(item.text for item in task.context)
     if request.align:
         return Answer(json.dumps({"aligned": True}), publish=False)  # a workflow is followed as it is
-    workflow, arguments = workflow_in(task.parts)
+    workflow, arguments = workflow_in(task.proto.input)
     if request.faults:
         faults = "; ".join(request.faults[:5])
         raise FailedPrecondition(f"workflow {workflow.reference} cannot be executed by this mesh: {faults}")
     if request.reason:
-        raise PlanFailed(f"workflow {workflow.reference}: {_failure(request.previous) or request.reason}")
-    results = results_in(request.previous)
+        raise PlanFailed(f"workflow {workflow.reference}: {_failure(request.proto.previous) or request.reason}")
+    results = results_in(request.proto.previous)
     known = await expand_on_thread(workflow, arguments, results, max_steps=_max_steps(request))
     steps = known.subtasks or (SubTask("nothing-to-do", NOTHING_DONE, tool_name=NOTHING, role=ROLE),)
     subtasks = [_to_json(subtask) for subtask in steps]
@@ -140,7 +139,7 @@ def _approval(task: TaskContext) -> str | Question:
     return approved(question, to_answer(next(iter(task.answers.values()))))
 
 
-def _max_steps(request: agent_pb2.PlanRequest) -> int:
+def _max_steps(request: PlanRequest) -> int:
     """The steps that a plan may have: those that have ended, and the further ones that the request allows."""
     final = (
         common_pb2.TASK_STATE_COMPLETED,
@@ -148,7 +147,7 @@ def _max_steps(request: agent_pb2.PlanRequest) -> int:
         common_pb2.TASK_STATE_REJECTED,
         common_pb2.TASK_STATE_CANCELED,
     )
-    return request.max_steps + sum(step.state in final for step in request.previous.steps)
+    return request.max_steps + sum(step.state in final for step in request.proto.previous.steps)
 
 
 def _failure(plan: plan_pb2.Plan) -> str:

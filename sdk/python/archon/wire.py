@@ -15,7 +15,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument, MessageTooLarge
 from archon.propagation import PropagationPolicy
-from archon.surrogates import without_surrogates
 
 MAX_CHECKED_BYTES: Final = 4 * 1024 * 1024
 """The largest message that senders send; receivers refuse a larger one with a typed error."""
@@ -101,11 +100,6 @@ def is_text(part: common_pb2.Part) -> bool:
     """Whether the part is text, or a JSON value, which is read as text."""
     content = part.WhichOneof("content")
     return content == "text" or (content == "data_json" and _media_type(part) in ("", JSON_TYPE))
-
-
-def json_part(text: str) -> common_pb2.Part:
-    """A JSON value, which `text` is, as a part."""
-    return common_pb2.Part(data_json=without_surrogates(text), media_type=JSON_TYPE)
 
 
 def _media_type(part: common_pb2.Part) -> str:

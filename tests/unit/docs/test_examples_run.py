@@ -204,7 +204,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("plans", 4),
         ("people", 3),
         ("workflows", 4),
-        ("testing-agents", 3),
+        ("testing-agents", 4),
         ("clients", 2),
     ],
 )
@@ -219,6 +219,8 @@ def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
 
 async def test_the_examples_of_tests_give_their_answers(tmp_path: Path) -> None:
     assert await TESTING.scripted() == ("545,000 people.", "545000")
+    seen = ("Which spice for something hot?", "soup with pepper", "https://example.org/soup.png")
+    assert await TESTING.one_handler() == seen
     assert await TESTING.half_a_minute(tmp_path / "a") == "half a minute later"
     assert await TESTING.crash(tmp_path / "b") == "attempt 1 of the report"
 

@@ -60,7 +60,7 @@ def task_with(answers: Sequence[tuple[str, str]], role: str) -> TaskContext:
     for upstream, text in answers:
         item = assigned.context.add(parts=[common_pb2.Part(text=text)])
         item.ref.role, item.ref.version = upstream, 1
-    return TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role=role)
+    return TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role=role)
 
 
 def recorded_bytes(task: TaskContext) -> int:

@@ -118,8 +118,3 @@ def test_json_value_is_read_as_text_unless_of_another_type(media_type: str, text
     part = common_pb2.Part(data_json="[1]", media_type=media_type)
     assert wire.text_of([part]) == text
     assert wire.text_of([common_pb2.Part(text="a"), part]) == ("a\n\n[1]" if text else "a")
-
-
-def test_json_part_has_its_media_type() -> None:
-    part = wire.json_part('{"a": "\ud800"}')
-    assert (part.data_json, part.media_type) == ('{"a": "?"}', "application/json")

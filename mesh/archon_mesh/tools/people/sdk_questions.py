@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any
 
-from archon.agent import Question
-from archon.agent.values import GivenAnswer
-from archon.api.common.v1 import question_pb2
-from archon.wire import set_seconds
-from archon_mesh.core.people import NO_TERMS, Decision, QuestionTerms
+from archon import agent
+from archon.agent import GivenAnswer, Question
+from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTerms, TimeoutPolicy, Trigger
 from archon_mesh.tools.people.ask import PersonAnswer, PersonQuestion
 
 
@@ -21,7 +20,7 @@ def to_question(question: PersonQuestion, checkpoint: bytes = b"", input_id: str
         _json(question.schema),
         checkpoint,
         input_id,
-        kind=question_pb2.QuestionKind.ValueType(question.kind),
+        is_approval=question.kind == QuestionKind.APPROVAL,
         terms=_terms(question.terms),
         subject_json=_json(question.subject),
     )
@@ -29,25 +28,26 @@ def to_question(question: PersonQuestion, checkpoint: bytes = b"", input_id: str
 
 def to_answer(given: GivenAnswer) -> PersonAnswer:
     """Returns the answer that a later attempt was given."""
-    number = int(given.decision)
-    decision = Decision(number) if number in list(Decision) else Decision.UNSPECIFIED
+    decision = Decision.__members__.get(given.decision.upper(), Decision.UNSPECIFIED)
     data = next((part.data_json for part in given.parts if part.data_json), "")
     return PersonAnswer(data or given.text, decision, given.identity)
 
 
-def _terms(terms: QuestionTerms) -> question_pb2.QuestionTerms | None:
+def _terms(terms: QuestionTerms) -> agent.QuestionTerms | None:
     if terms == NO_TERMS:
         return None
-    out = question_pb2.QuestionTerms(
-        rule=terms.rule,
-        approvers=terms.approvers,
-        on_timeout=question_pb2.TimeoutPolicy.ValueType(terms.on_timeout),
-        default_answer=terms.default,
-        trigger=question_pb2.Trigger.ValueType(terms.trigger),
+    return agent.QuestionTerms(
+        terms.rule,
+        terms.approvers,
+        terms.timeout,
+        _name(TimeoutPolicy(terms.on_timeout)),
+        terms.default,
+        _name(Trigger(terms.trigger)),
     )
-    if terms.timeout:
-        set_seconds(out.timeout, terms.timeout)
-    return out
+
+
+def _name(value: IntEnum) -> str:
+    return value.name.lower() if value else ""
 
 
 def _json(value: Mapping[str, Any] | None) -> str:

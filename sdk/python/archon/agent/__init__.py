@@ -1,8 +1,12 @@
 """Serve a role as a member of the mesh."""
 
+from archon.agent.plan_request import PlanRequest, PlanTarget
+from archon.agent.question import GivenAnswer, Question
+from archon.agent.records import CallRecord
 from archon.agent.server import AgentServer
 from archon.agent.settings import AgentSettings
 from archon.agent.task import TaskContext
+from archon.agent.tool_health import ToolHealth
 from archon.agent.values import (
     Answer,
     ContextItem,
@@ -10,20 +14,28 @@ from archon.agent.values import (
     DelegationTarget,
     HistoryMessage,
     Item,
-    Question,
     TaskRejected,
+    TraceContext,
 )
+from archon.types.question_terms import QuestionTerms
 
 __all__ = [
     "AgentServer",
     "AgentSettings",
     "Answer",
+    "CallRecord",
     "ContextItem",
     "Delegated",
     "DelegationTarget",
+    "GivenAnswer",
     "HistoryMessage",
     "Item",
+    "PlanRequest",
+    "PlanTarget",
     "Question",
+    "QuestionTerms",
     "TaskContext",
     "TaskRejected",
+    "ToolHealth",
+    "TraceContext",
 ]

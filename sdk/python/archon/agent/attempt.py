@@ -164,7 +164,7 @@ class Attempt:
 
     def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str, stateful: bool = False) -> None:
         """Runs the handler in an asyncio task of its own; the read loop does not wait for it."""
-        task = self._task = TaskContext(self.ref, assigned, _AttemptLink(self), role=role, stateful=stateful)
+        task = self._task = TaskContext.from_proto(self.ref, assigned, _AttemptLink(self), role=role, stateful=stateful)
         self._work = asyncio.create_task(self._run(handler, task), name=f"task-{self.ref.task_id}")
         self._table.running.add(self)
         self._work.add_done_callback(self._cancelled_early)
@@ -201,7 +201,7 @@ class Attempt:
             self._ended(outcome)
 
     async def _call(self, handler: Handler, task: TaskContext) -> object:
-        trace = task.trace
+        trace = task.proto.trace
         context.enter(
             context.CallContext(
                 deadline=task.deadline,
@@ -278,7 +278,7 @@ class Attempt:
     def updated(self, update: session_pb2.UpdateMemory) -> None:
         """Passes newer answers of other roles to the handler."""
         if self._task is not None:
-            self._task.update(update.context)
+            self._task._update(update.context)
 
     def flush(self) -> None:
         """Sends what must precede a frame that depends on it: the checkpoint held back, and the recorded calls."""
@@ -300,7 +300,7 @@ class Attempt:
         if self._records_timer is not None:
             self._records_timer.cancel()
             self._records_timer = None
-        records = self._task.take_records() if self._task is not None else ()
+        records = self._task._take_records() if self._task is not None else ()
         for record in records if self.agreed("record") else ():
             self._send_record(record)
 
@@ -420,7 +420,7 @@ class Attempt:
         elif error is self._halted and isinstance(error, OperationCancelled):
             state = common_pb2.TASK_STATE_CANCELED
         return agent_pb2.TaskResult(
-            state=state, failure=status.to_failure(status.as_error(error, TOOL_CRASH)), usage=task.usage
+            state=state, failure=status.to_failure(status.as_error(error, TOOL_CRASH)), usage=task._usage
         )
 
 

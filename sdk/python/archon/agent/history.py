@@ -9,6 +9,7 @@ from archon.agent.values import MAX_TURN, HistoryMessage
 from archon.api.agent.v1 import agent_pb2
 from archon.errors import FrameTooLarge
 from archon.surrogates import without_surrogates
+from archon.types.part import Part, add_parts
 from archon.wire import is_text, text_of
 
 MAX_CHARS: Final = 60_000
@@ -17,13 +18,14 @@ MAX_CHARS: Final = 60_000
 
 def history_from_proto(proto: agent_pb2.HistoryMessage) -> HistoryMessage:
     """The message, with texts and JSON values joined in `text` and all other parts in `parts`."""
-    others = tuple(part for part in proto.parts if not is_text(part))
+    others = tuple(Part.from_proto(part) for part in proto.parts if not is_text(part))
     return HistoryMessage(proto.role, text_of(proto.parts), others, dict(proto.metadata))
 
 
 def history_to_proto(message: HistoryMessage) -> agent_pb2.HistoryMessage:
     """The message, with `text` as its last part."""
-    proto = agent_pb2.HistoryMessage(role=message.role, parts=message.parts, metadata=message.metadata)
+    proto = agent_pb2.HistoryMessage(role=message.role, metadata=message.metadata)
+    add_parts(proto.parts, message.parts)
     if message.text:
         proto.parts.add(text=without_surrogates(message.text))
     return proto

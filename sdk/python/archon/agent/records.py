@@ -3,13 +3,66 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 from archon.api.agent.v1 import agent_pb2
 from archon.surrogates import without_surrogates
-from archon.wire import set_seconds
+from archon.types.usage import Usage
+from archon.wire import set_seconds, to_seconds
 
 MAX_RECORD_BYTES = 1024 * 1024
+
+CallKind = Literal["model", "tool", ""]
+"""What was called; empty for a kind that this version does not know."""
+
+_KINDS: Final[dict[CallKind, agent_pb2.RecordKind.ValueType]] = {
+    "model": agent_pb2.RECORD_KIND_MODEL,
+    "tool": agent_pb2.RECORD_KIND_TOOL,
+    "": agent_pb2.RECORD_KIND_UNSPECIFIED,
+}
+_KIND_OF: Final[dict[int, CallKind]] = {int(number): kind for kind, number in _KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call of a model or a tool, whose name is `target`. `request_json` and `response_json` are one JSON value
+    each, `started` is in seconds since the Unix epoch."""
+
+    kind: CallKind
+    target: str
+    request_json: str = ""
+    response_json: str = ""
+    started: float = 0.0
+    seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def proto(self) -> agent_pb2.CallRecord:
+        """The record as a message."""
+        message = agent_pb2.CallRecord(
+            kind=_KINDS[self.kind],
+            target=self.target,
+            request_json=self.request_json,
+            response_json=self.response_json,
+            usage=self.usage.proto,
+        )
+        set_seconds(message.start_time, self.started)
+        set_seconds(message.duration, self.seconds)
+        return message
+
+    @classmethod
+    def from_proto(cls, message: agent_pb2.CallRecord) -> CallRecord:
+        """Returns the record that a message has."""
+        return cls(
+            _KIND_OF.get(message.kind, ""),
+            message.target,
+            message.request_json,
+            message.response_json,
+            to_seconds(message.start_time),
+            to_seconds(message.duration),
+            Usage.from_proto(message.usage),
+        )
 
 
 def call_record(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from archon.agent.history import shortened, turn_to_proto
+from archon.agent.question import Question, question_to_proto
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, HistoryMessage, Question, checked_checkpoint, parts_of
+from archon.agent.values import Answer, HistoryMessage, checked_checkpoint, parts_of
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
 from archon.surrogates import without_surrogates
+from archon.types.part import add_parts
 from archon.wire import policy_to_proto, text_of
 
 
@@ -31,11 +33,11 @@ def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
 
 
 def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
-    usage = answer.usage or task.usage
+    usage = task._usage if answer.usage is None else answer.usage.proto
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, usage=usage, no_publish=not answer.publish)
-    result.used.extend(task.used)
+    result.used.extend(item.ref for item in task._context)
     if answer.parts:
-        result.output.extend(answer.parts)
+        add_parts(result.output, answer.parts)
     if answer.metadata:
         result.metadata.update(answer.metadata)
     if answer.text:
@@ -58,6 +60,6 @@ def _turn(task: TaskContext, answer: Answer, result: agent_pb2.TaskResult) -> li
 
 def _input_required(task: TaskContext, question: Question) -> agent_pb2.TaskResult:
     checkpoint = checked_checkpoint(question.checkpoint)
-    result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, usage=task.usage, checkpoint=checkpoint)
-    result.input_request.CopyFrom(question.to_request(question.input_id or f"q{task.attempt}"))
+    result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, usage=task._usage, checkpoint=checkpoint)
+    result.input_request.CopyFrom(question_to_proto(question, question.input_id or f"q{task.attempt}"))
     return result

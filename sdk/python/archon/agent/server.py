@@ -30,8 +30,9 @@ from archon.agent.rejections import StreamExhausted, draining, no_capacity, repl
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import DRAIN_GRACE, AgentSettings
+from archon.agent.tool_health import ToolHealth
 from archon.agent.typed_handler import typed_handler
-from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
+from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
 from archon.identifiers import capability_fault, role_fault, version_fault
@@ -104,7 +105,7 @@ class AgentServer:
         max_tasks: int = 8,
         max_waiting: int = 100,
         handler: Handler | None = None,
-        tool_health: Callable[[], Iterable[agent_service_pb2.ToolHealth]] = tuple,
+        tool_health: Callable[[], Iterable[ToolHealth]] = tuple,
         settings: AgentSettings | None = None,
     ) -> None:
         self.settings = settings or AgentSettings.from_environment()

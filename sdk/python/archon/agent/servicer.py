@@ -45,7 +45,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             input_modes=["text/plain"],
             output_modes=["text/plain"],
             running_tasks=self._agent.attempts.working,
-            tools=self._agent.tool_health(),
+            tools=[health.proto for health in self._agent.tool_health()],
         )
 
     @raw_messages

@@ -23,6 +23,7 @@ from archon.agent.rejections import (
     not_yours,
     unknown,
 )
+from archon.agent.tool_health import ToolHealth
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import (
@@ -76,7 +77,7 @@ class Agent(Protocol):
     instance_id: str
     registration: Registration
     attempts: AttemptTable
-    tool_health: Callable[[], Iterable[agent_service_pb2.ToolHealth]]
+    tool_health: Callable[[], Iterable[ToolHealth]]
 
     @property
     def handler(self) -> Handler: ...

@@ -5,23 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from archon import context
 from archon.agent.budget import UNLIMITED, AttemptBudget
 from archon.agent.history import history_from_proto
-from archon.agent.records import call_record
+from archon.agent.link import Link
+from archon.agent.plan_request import PlanRequest
+from archon.agent.question import GivenAnswer, Question, answer_from_proto, question_to_proto
+from archon.agent.records import CallRecord, call_record
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.agent.values import (
     SESSION_KEY,
     ContextItem,
     Delegated,
     DelegationTarget,
-    GivenAnswer,
     HistoryMessage,
     Item,
-    Question,
+    TraceContext,
     checked_checkpoint,
     parts_of,
 )
@@ -31,6 +34,10 @@ from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
 from archon.propagation import PropagationPolicy
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
+from archon.types.budget import Budget
+from archon.types.memory_ref import MemoryRef
+from archon.types.part import Part, add_parts, to_parts
+from archon.types.usage import Usage
 from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds
 
 MAX_DELTA_CHARS = 16 * 1024
@@ -39,51 +46,35 @@ MAX_SHOWN_BYTES = 64 * 1024
 """A larger tool call or result is not shown while it happens; its record has it."""
 
 
-class Link(Protocol):
-    """The connection from a task to its orchestrator."""
-
-    def send(self, frame: session_pb2.AgentFrame) -> None:
-        """Sends a frame that may be dropped."""
-        ...
-
-    def recorded(self) -> None:
-        """Has a call that was recorded sent soon: the handler may work for long after it."""
-        ...
-
-    def save(self, checkpoint: session_pb2.Checkpoint) -> None:
-        """Sends a checkpoint reliably. Raises FrameTooLarge."""
-        ...
-
-    def publish(self, item: session_pb2.Publish) -> None:
-        """Sends an item reliably. Raises FrameTooLarge, Unimplemented, ResourceExhausted."""
-        ...
-
-    async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
-        """Sends a delegation and waits for its result."""
-        ...
-
-    async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
-        """Asks a person and waits for the answer."""
-        ...
-
-    async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
-        """Requests more of the budget and waits for the grant."""
-        ...
-
-
 class TaskContext:
     """One attempt at one task: what it was assigned, and the handler's way to the orchestrator.
 
     The plain methods are cheap and never wait; a plain function may call them from its thread. The coroutines are for
     handlers that are coroutines.
+
+    The server makes it, with `from_proto`. What is read from the assignment is converted when it is read.
     """
 
-    def __init__(
-        self,
+    @classmethod
+    def from_proto(
+        cls,
         ref: common_pb2.TaskRef,
         assigned: agent_pb2.AssignTask,
         link: Link,
         *,
+        role: str = "",
+        stateful: bool = False,
+    ) -> TaskContext:
+        """Returns the context of an attempt: what it was assigned, and its way to its orchestrator."""
+        task = cls.__new__(cls)
+        task._begin(ref, assigned, link, role, stateful)
+        return task
+
+    def _begin(
+        self,
+        ref: common_pb2.TaskRef,
+        assigned: agent_pb2.AssignTask,
+        link: Link,
         role: str = "",
         stateful: bool = False,
     ) -> None:
@@ -97,15 +88,34 @@ class TaskContext:
         self._stopped_with: float | None = None
         self._budget = AttemptBudget(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
+        self._usage = common_pb2.Usage()
         self.role = role
         self.remembers = stateful and bool(assigned.conversation_id)
         """True if the role is stateful and the task belongs to a session: its answer extends the session history."""
         self.deadline: float | None = None
         """On the monotonic clock of this process, in seconds, or None if there is no limit."""
-        self.usage = common_pb2.Usage()
-        """What was spent so far; `record_model_call` adds to it."""
         if assigned.HasField("remaining"):
             self.deadline = time.monotonic() + to_seconds(assigned.remaining)
+
+    # Messages, for the server: see `archon.agent.attempt` and `archon.agent.result`
+
+    def _update(self, items: Iterable[common_pb2.ContextItem]) -> None:
+        """Adds newer answers to the context."""
+        for item in items:
+            source = item.ref.role, item.step_id
+            known = [number for number, old in enumerate(self._context) if (old.ref.role, old.step_id) == source]
+            place = known[0] if known else len(self._context)
+            self._context = (*self._context[:place], item, *self._context[place + 1 :])
+
+    def _take_records(self) -> list[agent_pb2.CallRecord]:
+        """Returns the calls recorded since the last time, and forgets them."""
+        records, self._records = self._records, []
+        return records
+
+    @property
+    def proto(self) -> agent_pb2.AssignTask:
+        """The assignment as a message, without the answers that came later. It must not be changed."""
+        return self._assigned
 
     # What was assigned
 
@@ -124,10 +134,10 @@ class TaskContext:
         """The number of this attempt: from 1, one more with each dispatch."""
         return self._ref.attempt
 
-    @property
-    def parts(self) -> Sequence[common_pb2.Part]:
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
         """All parts of the input."""
-        return self._assigned.input
+        return to_parts(self._assigned.input)
 
     @property
     def text(self) -> str:
@@ -159,9 +169,9 @@ class TaskContext:
         return tuple(self._assigned.delegation_chain)
 
     @property
-    def budget(self) -> common_pb2.Budget | None:
+    def budget(self) -> Budget | None:
         """The first slice of the run's budget that the attempt may spend, or None if the run has no budget."""
-        return self._assigned.budget if self._assigned.HasField("budget") else None
+        return Budget.from_proto(self._assigned.budget) if self._assigned.HasField("budget") else None
 
     @property
     def expected_output(self) -> str:
@@ -170,7 +180,7 @@ class TaskContext:
 
     @property
     def output_schema_json(self) -> str:
-        """The JSON Schema of the answer, which is then one JSON part (`archon.wire.json_part`); empty if the step that
+        """The JSON Schema of the answer, which is then one JSON part (`Part(data_json=...)`); empty if the step that
         the task executes has none."""
         return self._assigned.output_schema_json
 
@@ -202,15 +212,16 @@ class TaskContext:
         return self._assigned.tool_args_json
 
     @property
-    def plan_request(self) -> agent_pb2.PlanRequest | None:
+    def plan_request(self) -> PlanRequest | None:
         """What the planner of a run is asked for, None for any other task. The answer to it is a plan as one JSON
         object; if it says `synthesise`, the answer of the run."""
-        return self._assigned.plan_request if self._assigned.HasField("plan_request") else None
+        assigned = self._assigned
+        return PlanRequest(assigned.plan_request) if assigned.HasField("plan_request") else None
 
     @property
-    def trace(self) -> common_pb2.TraceContext:
-        """The task's place in a trace (W3C Trace Context)."""
-        return self._assigned.trace
+    def trace(self) -> TraceContext:
+        """The task's place in a trace."""
+        return TraceContext.from_proto(self._assigned.trace)
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -247,10 +258,10 @@ class TaskContext:
         """The newest checkpoint of earlier attempts; empty if there is none."""
         return self._assigned.resume.checkpoint
 
-    @property
-    def inputs(self) -> Sequence[common_pb2.Part]:
+    @cached_property
+    def inputs(self) -> tuple[Part, ...]:
         """The answers of people to the questions of earlier attempts, in order."""
-        return self._assigned.resume.inputs
+        return to_parts(self._assigned.resume.inputs)
 
     @property
     def answers(self) -> dict[str, GivenAnswer]:
@@ -260,12 +271,17 @@ class TaskContext:
     @property
     def input_text(self) -> str:
         """The text of `inputs`."""
-        return text_of(self.inputs)
+        return text_of(self._assigned.resume.inputs)
 
     @property
-    def used(self) -> list[common_pb2.MemoryRef]:
+    def used(self) -> list[MemoryRef]:
         """References to the upstream answers in `context`."""
-        return [item.ref for item in self._context]
+        return [MemoryRef.from_proto(item.ref) for item in self._context]
+
+    @property
+    def usage(self) -> Usage:
+        """What was spent so far; `record_model_call` adds to it."""
+        return Usage.from_proto(self._usage)
 
     @property
     def publish_policies(self) -> list[PropagationPolicy]:
@@ -296,14 +312,6 @@ class TaskContext:
             session_pb2.Publish(parts=parts, policy=policy_to_proto(item.policy), metadata=dict(item.metadata))
         )
 
-    def update(self, items: Iterable[common_pb2.ContextItem]) -> None:
-        """Adds newer answers to the context. The server calls it."""
-        for item in items:
-            source = item.ref.role, item.step_id
-            known = [number for number, old in enumerate(self._context) if (old.ref.role, old.step_id) == source]
-            place = known[0] if known else len(self._context)
-            self._context = (*self._context[:place], item, *self._context[place + 1 :])
-
     def remaining(self) -> float | None:
         """Seconds left for this task, or None if there is no limit or the task waits for a person."""
         if self.deadline is None or self._stopped_with is not None:
@@ -319,7 +327,7 @@ class TaskContext:
         if self._stopped_with is not None:
             self.deadline, self._stopped_with = time.monotonic() + self._stopped_with, None
 
-    async def ask(self, question: str | Sequence[common_pb2.Part], *, schema_json: str = "", input_id: str = "") -> str:
+    async def ask(self, question: str | Sequence[Part], *, schema_json: str = "", input_id: str = "") -> str:
         """Asks a person and returns the text of the answer, while the attempt keeps its state and its slot. The time of
         the run and of this task stands still. For an answer that may take hours return a Question: it frees the slot.
 
@@ -339,14 +347,14 @@ class TaskContext:
         input_id = question.input_id
         if len(input_id) > MAX_INPUT_ID:
             raise InvalidArgument(f"the input_id of a question has {len(input_id)} characters, at most {MAX_INPUT_ID}")
-        request = question.to_request(input_id or f"a{next(self._questions)}")
+        request = question_to_proto(question, input_id or f"a{next(self._questions)}")
         if (known := self.answers.get(request.input_id)) is not None:
             return known
         given = await self._link.ask(request)
         context.enter(replace(context.current(), deadline=self.deadline))
         return answer_from_proto(given)
 
-    async def ask_secret(self, question: str | Sequence[common_pb2.Part]) -> str:
+    async def ask_secret(self, question: str | Sequence[Part]) -> str:
         """Asks a person for a secret, such as a credential, and returns it. The answer is encrypted for this attempt:
         the journal, records and watchers of the run do not have it. A later attempt asks again.
 
@@ -360,13 +368,13 @@ class TaskContext:
 
     async def delegate(
         self,
-        input: str | Sequence[common_pb2.Part],
+        input: str | Sequence[Part],
         *,
         role: str = "",
         capability: str = "",
         memo_key: str = "",
         timeout: float | None = None,
-        budget: common_pb2.Budget | None = None,
+        budget: Budget | None = None,
         checkpoint: bytes = b"",
     ) -> Delegated:
         """Delegates a part of this task to a role, or to any role with a capability; returns its answer. Concurrent
@@ -383,8 +391,11 @@ class TaskContext:
         """
         if bool(role) == bool(capability):
             raise InvalidArgument("a delegation names either a role or a capability")
-        parts = [common_pb2.Part(text=without_surrogates(input))] if isinstance(input, str) else input
-        delegation = session_pb2.Delegate(input=parts, memo_key=memo_key, checkpoint=checked_checkpoint(checkpoint))
+        delegation = session_pb2.Delegate(memo_key=memo_key, checkpoint=checked_checkpoint(checkpoint))
+        if isinstance(input, str):
+            delegation.input.add(text=without_surrogates(input))
+        else:
+            add_parts(delegation.input, input)
         delegation.delegation_id = f"d{next(self._delegations)}"
         if role:
             delegation.role = role
@@ -393,17 +404,18 @@ class TaskContext:
         if timeout is not None:
             set_seconds(delegation.timeout, 0.0 if timeout < 0 else timeout)
         if budget is not None:
-            delegation.budget.CopyFrom(budget)
+            delegation.budget.CopyFrom(budget.proto)
         traceparent, tracestate = context.trace()
         if traceparent:
             delegation.trace.traceparent, delegation.trace.tracestate = traceparent, tracestate
         elif self._assigned.HasField("trace"):
             delegation.trace.CopyFrom(self._assigned.trace)
         reply = await self._link.delegate(delegation)
+        if reply.result.state != common_pb2.TASK_STATE_COMPLETED:
+            raise from_failure(reply.result.failure)
         result = reply.result
-        if result.state != common_pb2.TASK_STATE_COMPLETED:
-            raise from_failure(result.failure)
-        return Delegated(text_of(result.output), result.output, result.usage, reply.memoized, dict(result.metadata))
+        usage = Usage.from_proto(result.usage)
+        return Delegated(text_of(result.output), to_parts(result.output), usage, reply.memoized, dict(result.metadata))
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0, model_calls: int = 1) -> None:
         """Reserves a part of the run's budget for this attempt, beyond what it has spent; call it before a model call.
@@ -415,7 +427,7 @@ class TaskContext:
                     f"{name} is {amount}, and must not be negative",
                     field_violations=[FieldViolation(name, "must not be negative")],
                 )
-        while (missing := self._budget.missing(self.usage, tokens, cost_micro_usd, model_calls)) is not None:
+        while (missing := self._budget.missing(self._usage, tokens, cost_micro_usd, model_calls)) is not None:
             grant = await self._link.reserve(missing)
             if grant.HasField("failure"):
                 raise from_failure(grant.failure)
@@ -457,7 +469,7 @@ class TaskContext:
         *,
         started: float,
         seconds: float,
-        usage: common_pb2.Usage,
+        usage: Usage,
         retried: bool = False,
         redacted: bool = False,
     ) -> None:
@@ -468,15 +480,15 @@ class TaskContext:
         The call releases the oldest reservation, unless it is `retried`: then the next try needs it.
         """
         for name in ("input_tokens", "output_tokens", "cost_micro_usd", "cached_input_tokens", "cache_write_tokens"):
-            setattr(self.usage, name, getattr(self.usage, name) + getattr(usage, name))
-        self.usage.model_calls += 1
-        self.usage.estimated |= usage.estimated
+            setattr(self._usage, name, getattr(self._usage, name) + getattr(usage, name))
+        self._usage.model_calls += 1
+        self._usage.estimated |= usage.estimated
         if not retried:
             self.settle()
         self.send_usage()
         record = self._record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds, redacted)
         if record is not None:
-            record.usage.CopyFrom(usage)
+            record.usage.CopyFrom(usage.proto)
 
     def record_tool_call(
         self, tool: str, arguments: Any, result: Any, *, started: float, seconds: float, redacted: bool = False
@@ -533,16 +545,11 @@ class TaskContext:
     def send_usage(self) -> None:
         """Sends what was spent so far, if the budget is limited. The server calls it too: progress is lost without a
         stream."""
-        if self._budget.limited and self.usage.model_calls:
-            spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self.usage)
+        if self._budget.limited and self._usage.model_calls:
+            spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self._usage)
             self._link.send(session_pb2.AgentFrame(progress=spent))
 
-    def take_records(self) -> list[agent_pb2.CallRecord]:
-        """Returns the calls recorded since the last time, and forgets them. The server calls it."""
-        records, self._records = self._records, []
-        return records
-
-
-def answer_from_proto(answer: agent_pb2.ResumedInput | session_pb2.Input) -> GivenAnswer:
-    """Converts an answer."""
-    return GivenAnswer(answer.input_id, text_of(answer.parts), tuple(answer.parts), answer.decision, answer.identity)
+    def take_records(self) -> list[CallRecord]:
+        """Returns the calls recorded since the last time, and forgets them, so that the server does not send them: for
+        tests of handlers."""
+        return [CallRecord.from_proto(record) for record in self._take_records()]

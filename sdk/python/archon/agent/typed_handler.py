@@ -6,10 +6,11 @@ import functools
 import inspect
 
 from archon.agent.attempt import Handler
+from archon.agent.question import Question
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, Question
+from archon.agent.values import Answer
 from archon.output import OutputType
-from archon.wire import json_part
+from archon.types.part import json_part
 
 
 def typed_handler(handler: Handler, output: OutputType) -> Handler:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import common_pb2, question_pb2
+from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition, FrameTooLarge
 from archon.propagation import PropagationPolicy
 from archon.surrogates import without_surrogates
+from archon.types.part import Part, to_messages, to_parts
+from archon.types.usage import Usage
 from archon.wire import policy_from_proto
 
 MAX_CHECKPOINT = 1024 * 1024
@@ -30,6 +31,11 @@ class ContextItem:
     proto: common_pb2.ContextItem
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts of the answer."""
+        return to_parts(self.proto.parts)
+
+    @property
     def policy(self) -> PropagationPolicy:
         """The kind of content: the least policy of an edge that lets the item through."""
         return policy_from_proto(self.proto.policy)
@@ -42,7 +48,7 @@ class HistoryMessage:
 
     role: str
     text: str = ""
-    parts: Sequence[common_pb2.Part] = ()
+    parts: Sequence[Part] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -53,7 +59,7 @@ class Item:
 
     text: str = ""
     policy: PropagationPolicy = PropagationPolicy.FINAL_RESPONSE_ONLY
-    parts: Sequence[common_pb2.Part] = ()
+    parts: Sequence[Part] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -67,58 +73,12 @@ class Answer:
     """
 
     text: str = ""
-    parts: Sequence[common_pb2.Part] = ()
-    usage: common_pb2.Usage | None = None
+    parts: Sequence[Part] = ()
+    usage: Usage | None = None
     publish: bool = True
     metadata: Mapping[str, str] = field(default_factory=dict)
     new_history: Sequence[HistoryMessage] | None = None
     items: Sequence[Item] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Return it from a handler to ask a person. The attempt ends and frees its slot, and the run's clock stops. The
-    next attempt, on any instance, receives the answer as `task.inputs` and `checkpoint` as `task.checkpoint`.
-
-    `schema_json` is a JSON Schema (2020-12) that the answer must match; empty means free text. `input_id` is unique in
-    the task; if empty it is derived from the attempt. `parts` precede `text`.
-
-    With the `kind` QUESTION_KIND_APPROVAL a decision is expected: approve, reject or modify, where the schema is that
-    of the modification, and `subject_json` what the decision is about. `terms` say who may answer, in what time, and
-    what follows if no answer comes; None: anyone, without limit.
-    """
-
-    text: str = ""
-    schema_json: str = ""
-    checkpoint: bytes = b""
-    input_id: str = ""
-    parts: Sequence[common_pb2.Part] = ()
-    kind: question_pb2.QuestionKind.ValueType = question_pb2.QUESTION_KIND_UNSPECIFIED
-    terms: question_pb2.QuestionTerms | None = None
-    subject_json: str = ""
-
-    def to_request(self, input_id: str) -> agent_pb2.InputRequest:
-        """Returns the question on the wire."""
-        request = agent_pb2.InputRequest(input_id=input_id, schema_json=self.schema_json, kind=self.kind)
-        request.prompt.extend(self.parts)
-        if self.text:
-            request.prompt.add(text=without_surrogates(self.text))
-        if self.terms is not None:
-            request.terms.CopyFrom(self.terms)
-        request.subject_json = self.subject_json
-        return request
-
-
-@dataclass(frozen=True, slots=True)
-class GivenAnswer:
-    """A person's answer to a question. With a `decision`, the text is its reason or the modification. `identity` is
-    empty if the default answer counts because no answer came in time."""
-
-    input_id: str
-    text: str
-    parts: Sequence[common_pb2.Part] = ()
-    decision: question_pb2.Decision.ValueType = question_pb2.DECISION_UNSPECIFIED
-    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +93,29 @@ class DelegationTarget:
 class Delegated:
     """The answer to a delegation. `memoized`: an earlier attempt at this task had made the same delegation."""
 
-    text: str
-    parts: Sequence[common_pb2.Part]
-    usage: common_pb2.Usage
-    memoized: bool
-    metadata: Mapping[str, str]
+    text: str = ""
+    parts: Sequence[Part] = ()
+    usage: Usage = field(default_factory=Usage)
+    memoized: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """A place in a trace (W3C Trace Context): the values of the headers `traceparent` and `tracestate`."""
+
+    traceparent: str = ""
+    tracestate: str = ""
+
+    @property
+    def proto(self) -> common_pb2.TraceContext:
+        """The place as a message."""
+        return common_pb2.TraceContext(traceparent=self.traceparent, tracestate=self.tracestate)
+
+    @classmethod
+    def from_proto(cls, message: common_pb2.TraceContext) -> TraceContext:
+        """Returns the place that a message has."""
+        return cls(message.traceparent, message.tracestate)
 
 
 class TaskRejected(FailedPrecondition):
@@ -156,4 +134,4 @@ def checked_checkpoint(data: bytes) -> bytes:
 def parts_of(item: Item) -> list[common_pb2.Part]:
     """The content of an item on the wire."""
     text = [common_pb2.Part(text=without_surrogates(item.text))] if item.text else []
-    return [*item.parts, *text]
+    return [*to_messages(item.parts), *text]

@@ -1,6 +1,6 @@
-"""Test doubles: a scripted agent, and the orchestrator's end of an agent's session."""
+"""Test doubles: a scripted agent, and an orchestrator that gives an agent tasks."""
 
 from archon.testing.agent import Delayed, FakeAgent, Reply
-from archon.testing.orchestrator import FakeOrchestrator
+from archon.testing.orchestrator import Delegation, FakeOrchestrator, TaskResult
 
-__all__ = ["Delayed", "FakeAgent", "FakeOrchestrator", "Reply"]
+__all__ = ["Delayed", "Delegation", "FakeAgent", "FakeOrchestrator", "Reply", "TaskResult"]

@@ -45,11 +45,11 @@ class Budget:
 
     @classmethod
     def from_proto(cls, message: common_pb2.Budget) -> Budget:
-        """Returns the budget that a message has."""
+        """Returns the budget that a message has. A negative limit, which the mesh never sends, reads as 0."""
         return cls(
-            message.max_tokens,
-            message.max_cost_micro_usd,
-            to_seconds(message.max_time),
-            message.max_depth,
-            message.max_model_calls,
+            max(0, message.max_tokens),
+            max(0, message.max_cost_micro_usd),
+            max(0.0, to_seconds(message.max_time)),
+            max(0, message.max_depth),
+            max(0, message.max_model_calls),
         )

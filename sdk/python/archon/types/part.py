@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING
 
 from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument
+from archon.surrogates import without_surrogates
+from archon.wire import JSON_TYPE
 
-CONTENTS: Final = ("text", "raw", "url", "data_json")
-"""The fields of which a part has exactly one."""
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,15 @@ class Part:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if sum(getattr(self, name) is not None for name in CONTENTS) != 1:
+        given = (self.text is not None) + (self.raw is not None) + (self.url is not None) + (self.data_json is not None)
+        if given != 1:
             raise InvalidArgument("a part has exactly one of text, raw, url and data_json")
 
     @property
     def proto(self) -> common_pb2.Part:
         """The part as a message."""
-        message = common_pb2.Part(filename=self.filename, media_type=self.media_type, metadata=self.metadata)
-        for name in CONTENTS:
-            if (content := getattr(self, name)) is not None:
-                setattr(message, name, content)
+        message = common_pb2.Part()
+        _write(self, message)
         return message
 
     @classmethod
@@ -68,3 +69,31 @@ def to_parts(messages: Iterable[common_pb2.Part]) -> tuple[Part, ...]:
 def to_messages(parts: Iterable[Part]) -> list[common_pb2.Part]:
     """Returns the messages of parts."""
     return [part.proto for part in parts]
+
+
+def add_parts(field: RepeatedCompositeFieldContainer[common_pb2.Part], parts: Iterable[Part]) -> None:
+    """Adds parts to a field, without a message in between."""
+    for part in parts:
+        _write(part, field.add())
+
+
+def json_part(text: str) -> Part:
+    """Returns a JSON value, which `text` is, as a part."""
+    return Part(data_json=without_surrogates(text), media_type=JSON_TYPE)
+
+
+def _write(part: Part, message: common_pb2.Part) -> None:
+    if part.text is not None:
+        message.text = part.text
+    elif part.data_json is not None:
+        message.data_json = part.data_json
+    elif part.url is not None:
+        message.url = part.url
+    elif part.raw is not None:
+        message.raw = part.raw
+    if part.filename:
+        message.filename = part.filename
+    if part.media_type:
+        message.media_type = part.media_type
+    if part.metadata:
+        message.metadata.update(part.metadata)

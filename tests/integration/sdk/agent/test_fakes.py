@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from archon import errors, status
-from archon.agent import Answer, Question
-from archon.api.common.v1 import common_pb2
+from archon import errors
+from archon.agent import Answer, Question, TaskContext
 from archon.testing import Delayed, FakeAgent, FakeOrchestrator, Reply
+from archon.types import Part, TaskRef, Usage
+from archon.types.task_state import TaskState
 
 
-async def ask(peer: FakeOrchestrator, name: str, text: str = "") -> tuple[int, str]:
+async def ask(peer: FakeOrchestrator, name: str, text: str = "") -> tuple[TaskState, str]:
     ref = peer.ref(name)
     await peer.assign(ref, text)
     result = await peer.result(ref)
-    if result.HasField("failure"):
-        return result.state, type(status.from_failure(result.failure)).__name__
-    return result.state, result.output[0].text
+    return result.state, result.text if result.error is None else type(result.error).__name__
 
 
 async def test_replies_come_in_order_and_tasks_are_recorded() -> None:
@@ -46,9 +47,9 @@ async def test_a_script_may_ask_a_person_at_once_or_late() -> None:
         for name, prompt in (("one", "go on?"), ("two", "sure?")):
             await peer.assign(peer.ref(name))
             result = await peer.result(peer.ref(name))
-            assert result.state == common_pb2.TASK_STATE_INPUT_REQUIRED
-            assert result.input_request.prompt[0].text == prompt
-        assert await ask(peer, "three") == (common_pb2.TASK_STATE_COMPLETED, "yes")
+            assert result.state is TaskState.INPUT_REQUIRED
+            assert result.question == Question(prompt, input_id="q1")
+        assert await ask(peer, "three") == (TaskState.COMPLETED, "yes")
 
 
 async def test_a_task_beyond_the_script_fails_with_a_reason() -> None:
@@ -57,9 +58,9 @@ async def test_a_task_beyond_the_script_fails_with_a_reason() -> None:
         ref = peer.ref("one")
         await peer.assign(ref)
         result = await peer.result(ref)
-    error = status.from_failure(result.failure)
-    assert result.state == common_pb2.TASK_STATE_FAILED
-    assert (type(error), error.reason) == (errors.FailedPrecondition, "SCRIPT_EXHAUSTED")
+    assert result.state is TaskState.FAILED
+    assert isinstance(result.error, errors.FailedPrecondition)
+    assert result.error.reason == "SCRIPT_EXHAUSTED"
 
 
 async def test_replies_that_were_never_used_are_named_at_the_end() -> None:
@@ -78,4 +79,72 @@ async def test_a_missing_frame_raises_with_the_received_frames() -> None:
     async with FakeAgent("translator") as agent, FakeOrchestrator(agent.address, timeout=0.2) as peer:
         await peer.open(agent.instance_id)
         with pytest.raises(AssertionError, match=r"no frame 'result' came; there were \['ready'\]"):
-            await peer.receive("result")
+            await peer.result(peer.ref("one"))
+
+
+async def test_a_task_of_parts_is_answered_with_parts_and_usage() -> None:
+    given = [Part(text="look"), Part(raw=b"\x89", media_type="image/png")]
+
+    async def look(task: TaskContext) -> Answer:
+        assert task.remaining() is not None
+        assert [(item.role, item.text, item.parts) for item in task.context] == [
+            ("cook", "Soup.", (Part(text="Soup."),))
+        ]
+        task.write("seen ")
+        task.write("it")
+        return Answer(parts=task.parts, usage=Usage(input_tokens=3), metadata={"org.example/a": "b"})
+
+    async with FakeAgent("eye", [look], max_tasks=3) as agent, FakeOrchestrator(agent.address) as peer:
+        assert await peer.open() == 3
+        ref = peer.ref("one")
+        assert ref == TaskRef("one", "run-1", 1, 1)
+        await peer.assign(ref, given, context=[("cook", "Soup.")], remaining=5.0)
+        result = await peer.result(ref)
+        assert (result.parts, result.text, result.usage.input_tokens) == (tuple(given), "look", 3)
+        assert (result.metadata, result.error, result.question) == ({"org.example/a": "b"}, None, None)
+        assert peer.written(ref) == "seen it"
+
+
+async def test_questions_and_delegations_of_a_handler_are_answered() -> None:
+    async def chef(task: TaskContext) -> str:
+        colour = await task.ask_question(Question("which?", parts=[Part(url="https://example.org/")], is_approval=True))
+        soup = await task.delegate([Part(text="soup")], role="cook")
+        try:
+            await task.delegate("salad", capability="cold")
+        except errors.NotFound as error:
+            return f"{colour.decision} {colour.text} {colour.identity} {soup.text} {soup.parts[0].text} {error.message}"
+        return ""
+
+    async with FakeAgent("chef", [chef]) as agent, FakeOrchestrator(agent.address) as peer:
+        await peer.open()
+        ref = peer.ref("one")
+        await peer.assign(ref, "lunch")
+        question = await peer.question(ref)
+        assert (question.text, question.parts, question.is_approval) == (
+            "which?",
+            (Part(url="https://example.org/"),),
+            True,
+        )
+        await peer.answer(ref, question.input_id, "red", decision="approve", identity="ann")
+        soup = await peer.delegation(ref)
+        assert (soup.role, soup.capability, soup.text, soup.parts) == ("cook", "", "soup", (Part(text="soup"),))
+        await peer.complete(ref, soup.delegation_id, "Soup.")
+        salad = await peer.delegation(ref)
+        assert (salad.role, salad.capability) == ("", "cold")
+        await peer.complete(ref, salad.delegation_id, errors.NotFound("no salad"))
+        assert (await peer.result(ref)).text == "approve red ann Soup. Soup. no salad"
+
+
+async def test_a_cancelled_task_ends_as_cancelled() -> None:
+    began = asyncio.Event()
+
+    async def forever(task: TaskContext) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async with FakeAgent("sloth", [forever]) as agent, FakeOrchestrator(agent.address) as peer:
+        await peer.open()
+        await peer.assign(peer.ref("one"), "x")
+        await began.wait()
+        await peer.cancel(peer.ref("one"))
+        assert (await peer.result(peer.ref("one"))).state is TaskState.CANCELED

@@ -12,8 +12,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from archon import errors, status
 from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
-from archon.api.common.v1 import common_pb2
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
+from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
 
 BEAT = session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=7))
@@ -32,7 +32,7 @@ def error_of(frame: session_pb2.AgentFrame) -> errors.ArchonError:
     return status.from_failure(frame.failure)
 
 
-async def still_lives(peer: FakeOrchestrator, task_id: str = "next") -> None:
+async def still_lives(peer: FrameOrchestrator, task_id: str = "next") -> None:
     """Asserts that the stream still serves a task."""
     ref = peer.ref(task_id)
     await peer.assign(ref, "still here")
@@ -40,14 +40,14 @@ async def still_lives(peer: FakeOrchestrator, task_id: str = "next") -> None:
 
 
 async def test_open_is_answered_by_ready_with_id_protocol_and_credit(agent: AgentServer) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         ready = await peer.open()
         assert (ready.instance_id, ready.protocol, ready.max_tasks) == (agent.instance_id, 1, 8)
         assert ready.max_message_bytes == 4 * 1024 * 1024
 
 
 async def test_contract_rule_11_ready_returns_the_common_features(agent: AgentServer) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         opening = peer.opening(agent.instance_id, protocol=2)
         opening.open.features[:] = ["adopt", "telepathy"]
         await peer.send(opening)
@@ -58,11 +58,14 @@ async def test_contract_rule_11_ready_returns_the_common_features(agent: AgentSe
 async def test_contract_rule_11_without_features_only_a_result_goes(serve: Serve) -> None:
     async def busy(task: TaskContext) -> str:
         task.write("a delta")
-        task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=common_pb2.Usage())
+        task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=Usage())
         return "done"
 
     agent = await serve(busy)
-    async with FakeOrchestrator(agent.address) as peer, FakeOrchestrator(agent.address, orchestrator_id="2") as second:
+    async with (
+        FrameOrchestrator(agent.address) as peer,
+        FrameOrchestrator(agent.address, orchestrator_id="2") as second,
+    ):
         opening = peer.opening(agent.instance_id)
         opening.open.ClearField("features")
         await peer.send(opening)
@@ -75,7 +78,7 @@ async def test_contract_rule_11_without_features_only_a_result_goes(serve: Serve
 
 
 async def test_a_frame_before_open_is_refused_and_the_stream_lives(agent: AgentServer) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await peer.send(BEAT)
         assert isinstance(error_of(await peer.receive("failure")), errors.SessionNotOpen)
         await peer.open(agent.instance_id)
@@ -90,7 +93,7 @@ async def test_contract_rule_4_a_second_open_fails_the_stream_lives(agent: Agent
 
 
 async def test_contract_rule_4_an_open_for_another_instance_ends_it(agent: AgentServer) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await peer.send(peer.opening("worker-of-yesterday"))
         error = await peer.ended()
         assert isinstance(error, errors.WrongInstance)
@@ -98,7 +101,7 @@ async def test_contract_rule_4_an_open_for_another_instance_ends_it(agent: Agent
 
 
 async def test_a_protocol_that_is_too_old_ends_the_stream(agent: AgentServer) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await peer.send(peer.opening(agent.instance_id, protocol=0))
         error = await peer.ended()
         assert isinstance(error, errors.FailedPrecondition)
@@ -111,7 +114,7 @@ async def test_a_protocol_that_is_too_old_ends_the_stream(agent: AgentServer) ->
 async def test_an_open_with_a_wrong_field_is_refused_by_its_name(
     agent: AgentServer, field: str, change: dict[str, Any]
 ) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         opening = peer.opening(agent.instance_id)
         opening.open.MergeFrom(session_pb2.Open(**change))
         if field == "orchestrator_id":
@@ -189,7 +192,7 @@ async def test_an_unsplittable_message_is_refused_the_stream_lives(agent: AgentS
 
 
 async def test_describe_returns_registration_protocols_and_features(agent: AgentServer) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         response = await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0)
     assert (response.registration.role, response.registration.address) == ("worker", agent.address)
     assert list(response.protocols) == [1]
@@ -199,10 +202,10 @@ async def test_describe_returns_registration_protocols_and_features(agent: Agent
 async def test_describe_returns_the_tasks_in_progress(serve: Serve, gate: Gate) -> None:
     agent = await serve(gate.handle)
 
-    async def running(peer: FakeOrchestrator) -> int:
+    async def running(peer: FrameOrchestrator) -> int:
         return int((await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0)).running_tasks)
 
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await peer.open()
         before = await running(peer)
         await peer.assign(peer.ref("one"), "x")
@@ -214,7 +217,7 @@ async def test_describe_returns_the_tasks_in_progress(serve: Serve, gate: Gate) 
 
 
 async def test_deliver_answers_not_served(agent: AgentServer) -> None:
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         with pytest.raises(grpc.aio.AioRpcError) as unary:
             await peer.stub.Deliver(agent_service_pb2.DeliverRequest(request_id="r"), timeout=5.0)
     error = status.from_rpc_error(unary.value)

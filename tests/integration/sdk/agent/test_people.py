@@ -13,7 +13,8 @@ from archon.agent.attempt import Attempt
 from archon.agent.values import MAX_CHECKPOINT
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2
 from archon.api.common.v1 import common_pb2
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
+from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
 from tests.fixtures.waiting import until
 from tests.integration.sdk.agent.test_run_task import answers, run_task_request
@@ -22,11 +23,11 @@ INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED
 
 
 def record(task: TaskContext, model: str = "m") -> None:
-    usage = common_pb2.Usage(output_tokens=1)
+    usage = Usage(output_tokens=1)
     task.record_model_call(model, {}, {}, started=0.0, seconds=0.0, usage=usage)
 
 
-def arms(peer: FakeOrchestrator) -> list[str]:
+def arms(peer: FrameOrchestrator) -> list[str]:
     """Returns the kinds of all received frames of tasks, and the data of a checkpoint in place of its kind."""
     kinds = []
     for frame in peer.frames:
@@ -179,7 +180,7 @@ async def test_nothing_is_saved_after_the_result(serve: Serve, dial: Dial) -> No
     assert arms(peer) == ["result", "result"]
 
 
-async def opened_without(agent: AgentServer, peer: FakeOrchestrator, feature: str) -> None:
+async def opened_without(agent: AgentServer, peer: FrameOrchestrator, feature: str) -> None:
     opening = peer.opening(agent.instance_id)
     opening.open.features[:] = [offered for offered in opening.open.features if offered != feature]
     await peer.send(opening)
@@ -193,7 +194,7 @@ async def test_contract_rule_11_checkpoints_are_sent_only_if_agreed(serve: Serve
         return Question("?", checkpoint=b"with the question")
 
     agent = await serve(walk)
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await opened_without(agent, peer, "checkpoint")
         ref = peer.ref("one")
         await peer.assign(ref, "x")
@@ -208,7 +209,7 @@ async def test_contract_rule_11_without_features_only_a_question_goes(serve: Ser
         return Question("?")
 
     agent = await serve(walk)
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         opening = peer.opening(agent.instance_id)
         opening.open.ClearField("features")
         await peer.send(opening)

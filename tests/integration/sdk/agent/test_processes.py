@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 from tests.fixtures.programs import Program, program
 from tests.fixtures.services import ServiceProcess
@@ -80,7 +80,7 @@ def _content(file: Path) -> str:
 async def test_a_reference_role_answers_as_its_own_process(tmp_path: Path) -> None:
     arguments = [*DESIGNER, "--max-tasks", "3", "--depends-on", "requirements,critic"]
     async with process(arguments, tmp_path, forked=False, ARCHON_MAX_TASKS="9") as (child, address):
-        async with FakeOrchestrator(address) as peer:
+        async with FrameOrchestrator(address) as peer:
             assert (await peer.open()).max_tasks == 3  # a flag takes precedence over the environment
             ref = peer.ref("one")
             requirements = "R1. It must export invoices as PDF."
@@ -97,7 +97,7 @@ async def test_sigterm_finishes_and_delivers_tasks_in_progress(tmp_path: Path) -
         arguments = [*DESIGNER, "--model", "openai/some"]
         async with (
             process(arguments, tmp_path, OPENAI_BASE_URL=model.url) as (child, address),
-            FakeOrchestrator(address) as peer,
+            FrameOrchestrator(address) as peer,
         ):
             await peer.open()
             ref = peer.ref("one")
@@ -113,7 +113,7 @@ async def test_sigterm_finishes_and_delivers_tasks_in_progress(tmp_path: Path) -
 
 async def test_a_users_role_is_configured_by_the_environment(tmp_path: Path) -> None:
     async with process(["-c", OWN_ROLE], tmp_path, OPENAI_API_KEY="never used") as (child, address):
-        async with FakeOrchestrator(address) as peer:
+        async with FrameOrchestrator(address) as peer:
             await peer.open()
             ref = peer.ref("one")
             await peer.assign(ref, "a poem")
@@ -125,7 +125,7 @@ async def test_a_users_role_is_configured_by_the_environment(tmp_path: Path) -> 
 async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -> None:
     async with (
         process(["-c", STUBBORN], tmp_path, ARCHON_DRAIN="0.1") as (child, address),
-        FakeOrchestrator(address) as peer,
+        FrameOrchestrator(address) as peer,
     ):
         await peer.open()
         await peer.assign(peer.ref("one"))

@@ -8,7 +8,7 @@ from archon import errors, status
 from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
 from tests.fixtures.agents import Dial, Gate, Serve
 from tests.fixtures.waiting import until
 
@@ -186,7 +186,7 @@ async def test_durability_19_a_result_expires_after_its_park_ttl(
 ) -> None:
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
     agent = await serve(echo)
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         await peer.open(agent.instance_id, park_ttl=0.1)
         await peer.assign(peer.ref("one"))
         await peer.receive("result")
@@ -246,7 +246,7 @@ async def test_a_stream_without_open_does_not_stay(serve: Serve, monkeypatch: py
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.02)
     monkeypatch.setattr("archon.agent.session.OPEN_TIMEOUT", 0.05)
     agent = await serve(echo)
-    async with FakeOrchestrator(agent.address) as peer:
+    async with FrameOrchestrator(agent.address) as peer:
         assert isinstance(await peer.ended(), errors.Unavailable)
 
 

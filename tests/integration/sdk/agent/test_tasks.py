@@ -12,7 +12,8 @@ from archon import context, errors, status
 from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
+from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
 from tests.fixtures.waiting import until
 
@@ -23,7 +24,7 @@ def failure_of(result: agent_pb2.TaskResult) -> errors.ArchonError:
     return status.from_failure(result.failure)
 
 
-async def is_forgotten(peer: FakeOrchestrator, ref: common_pb2.TaskRef) -> bool:
+async def is_forgotten(peer: FrameOrchestrator, ref: common_pb2.TaskRef) -> bool:
     await peer.send(peer.adoption(ref))
     rejected = await peer.receive("reject", ref)
     return failure_of(agent_pb2.TaskResult(failure=rejected.reject.failure)).reason == "NOT_HELD"
@@ -174,7 +175,7 @@ async def test_the_deadline_of_a_task_limits_the_handlers_calls(serve: Serve, di
 
 async def test_contract_rule_12_records_precede_the_result_until_acked(serve: Serve, dial: Dial) -> None:
     async def call(task: TaskContext) -> Answer:
-        used = common_pb2.Usage(input_tokens=3, output_tokens=2)
+        used = Usage(input_tokens=3, output_tokens=2)
         for size in (1, 150_000):
             task.record_model_call("m", {"q": "x" * size}, {"a": 1}, started=1.0, seconds=0.5, usage=used)
         return Answer("ok", publish=False)

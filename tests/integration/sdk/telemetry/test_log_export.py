@@ -17,7 +17,7 @@ import grpc.aio
 import pytest
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
 
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
 from tests.fixtures.ports import free_ports
 from tests.fixtures.programs import program
 from tests.fixtures.waiting import until
@@ -108,7 +108,7 @@ async def run_agent(folder: Path, **environment: str) -> list[dict[str, Any]]:
     async with program(["-c", AGENT], variables, folder / "log") as child:
         await until(lambda: (folder / "ready").exists() or child.returncode is not None, 20.0)
         address = await asyncio.to_thread((folder / "ready").read_text)
-        async with FakeOrchestrator(address) as peer:
+        async with FrameOrchestrator(address) as peer:
             await peer.open()
             assignment = peer.assignment(peer.ref("one"), "a poem")
             assignment.assign_task.trace.traceparent = f"00-{TRACE}-{SPAN}-01"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from archon import context
-from archon.testing import FakeOrchestrator
+from archon.testing.frame_orchestrator import FrameOrchestrator
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.programs import Program, descriptor_path, program
 from tests.fixtures.services import ServiceProcess
@@ -92,7 +92,7 @@ def fields_of(text: str) -> list[dict[str, Any]]:
 
 async def test_the_fields_of_processes_are_those_of_the_page(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    async with agent(POET, tmp_path / "ready", log) as (child, address), FakeOrchestrator(address) as peer:
+    async with agent(POET, tmp_path / "ready", log) as (child, address), FrameOrchestrator(address) as peer:
         await peer.open()
         ref = peer.ref("one")
         assignment = peer.assignment(ref, "a poem")
@@ -137,7 +137,7 @@ async def test_each_agent_of_a_run_has_a_line_with_its_ids(process_mesh: Process
 
 async def test_an_exception_of_a_handler_is_logged_with_its_run(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    async with agent(CRASH, tmp_path / "ready", log) as (_, address), FakeOrchestrator(address) as peer:
+    async with agent(CRASH, tmp_path / "ready", log) as (_, address), FrameOrchestrator(address) as peer:
         await peer.open()
         ref = peer.ref("one")
         await peer.assign(ref)
@@ -179,7 +179,7 @@ async def test_a_pipe_that_no_one_reads_stops_no_agent(tmp_path: Path, unbuffere
     log = descriptor_path(writer)
     try:
         async with agent(TALKER, tmp_path / "ready", log, PYTHONUNBUFFERED=unbuffered) as (child, address):
-            async with FakeOrchestrator(address) as peer:
+            async with FrameOrchestrator(address) as peer:
                 await peer.open()
                 ref = peer.ref("one")
                 await peer.assign(ref)

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.common.v1 import failure_pb2
 from archon.client import answer_text
 from archon.errors import BudgetExhausted
-from archon.types import Budget, Run, TaskState
+from archon.types import Budget, Run, TaskState, Usage
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_delegation_ends import STOPPED_WITHIN, Sleeper
 from tests.integration.services.orchestrator.troupe import Event, Troupe, durable, of
@@ -27,7 +27,7 @@ COMPLETED, FAILED, CANCELED = (
 
 def spend(task: TaskContext, tokens: int, cost: int = 0) -> None:
     """Records a model call with this usage, which the agent reports in its progress and in its result."""
-    usage = common_pb2.Usage(input_tokens=tokens, cost_micro_usd=cost)
+    usage = Usage(input_tokens=tokens, cost_micro_usd=cost)
     task.record_model_call("scripted", {}, {}, started=time.time(), seconds=0.0, usage=usage)
 
 
@@ -93,7 +93,7 @@ async def test_contract_rule_9_an_agent_sees_slices_of_limited_kinds(
     budgets: list[Budget | None] = []
 
     async def writer(task: TaskContext) -> str:
-        budgets.append(None if task.budget is None else Budget.from_proto(task.budget))
+        budgets.append(task.budget)
         limited = budget or Budget()
         await task.reserve(tokens=0 if limited.max_tokens else 10**9)
         await task.reserve(cost_micro_usd=0 if limited.max_cost_micro_usd else 10**9)
@@ -115,7 +115,7 @@ async def test_contract_rule_9_all_agents_share_the_calls_of_models(mesh: Mesh, 
         try:
             while True:
                 await task.reserve(tokens=1)
-                usage = common_pb2.Usage(input_tokens=1, model_calls=1)
+                usage = Usage(input_tokens=1, model_calls=1)
                 task.record_model_call("scripted", {}, {}, started=time.time(), seconds=0.0, usage=usage)
                 made += 1
         except BudgetExhausted as error:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 
 import pytest
 
+from archon import types
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
@@ -95,7 +97,7 @@ async def test_contract_rule_9_a_delegations_budget_bounds_only_it(
     async def chef(task: TaskContext) -> str:
         cooking = asyncio.create_task(task.delegate("x", role="cook"))
         with pytest.raises(BudgetExhausted) as raised:
-            await task.delegate("x", role="glutton", budget=Budget(max_tokens=100).proto)
+            await task.delegate("x", role="glutton", budget=types.Budget(max_tokens=100))
         refused = time.monotonic()
         await stopped.stopped.wait()
         assert time.monotonic() - refused < STOPPED_WITHIN
@@ -124,9 +126,9 @@ async def test_contract_rule_9_a_delegations_time_bounds_only_it(mesh: Mesh, tro
     async def chef(task: TaskContext) -> str:
         began = time.monotonic()
         with pytest.raises(DelegationTimeout):
-            await task.delegate("x", role="cook", budget=seconds(0.5).proto)
+            await task.delegate("x", role="cook", budget=types.Budget(max_time=0.5))
         assert time.monotonic() - began < 0.5 + STOPPED_WITHIN
-        return (await task.delegate("x", role="requirements", timeout=5.0, budget=seconds(20.0).proto)).text
+        return (await task.delegate("x", role="requirements", timeout=5.0, budget=types.Budget(max_time=20.0))).text
 
     await troupe("cook", cook)
     await troupe("chef", chef)
@@ -229,7 +231,8 @@ async def test_contract_rule_9_a_negative_delegation_budget_is_refused(
     mesh: Mesh, troupe: Troupe, field: str, budget: common_pb2.Budget
 ) -> None:
     errors: list[ArchonError] = []
-    await troupe("chef", failing_to(errors, role="requirements", budget=budget))
+    anything = SimpleNamespace(proto=budget)  # a Budget of the SDK takes no negative limit
+    await troupe("chef", failing_to(errors, role="requirements", budget=anything))
     run = (await mesh.client.submit("x", roles=["chef"], wait=10)).run
     assert run.state == COMPLETED
     (error,) = errors

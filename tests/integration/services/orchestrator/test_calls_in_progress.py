@@ -7,7 +7,7 @@ import time
 import uuid
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import common_pb2
+from archon.types import Usage
 from archon_services.cli.commands.show import _get
 from archon_services.cli.render.run_report import run_report
 from archon_services.cli.target.mesh import Target
@@ -15,7 +15,7 @@ from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe
 
-USAGE = common_pb2.Usage(input_tokens=120, output_tokens=7, model_calls=1)
+USAGE = Usage(input_tokens=120, output_tokens=7, model_calls=1)
 
 
 async def test_calls_of_an_attempt_are_shown_before_it_ends(mesh: Mesh, troupe: Troupe) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from archon import types
 from archon.agent import TaskContext, TaskRejected
 from archon.client import answer_text
 from archon.errors import (
@@ -151,7 +152,7 @@ async def test_contract_rule_8_the_budget_limits_the_depth(mesh: Mesh, troupe: T
 
 async def test_contract_rule_8_a_delegation_may_limit_its_depth(mesh: Mesh, troupe: Troupe) -> None:
     errors: list[ArchonError] = []
-    await troupe("first", failing_to(errors, role="second", budget=Budget(max_depth=1).proto))
+    await troupe("first", failing_to(errors, role="second", budget=types.Budget(max_depth=1)))
     await troupe("second", failing_to(errors, role="third"))
     await troupe("third", failing_to(errors, role="requirements"))
     assert (await mesh.client.submit("x", roles=["first"], wait=10)).run.state == COMPLETED

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from archon.agent import Answer, Question, TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import EmptyGoal, Internal, InvalidArgument, RequestIdReused, ResourceExhausted, UnknownRun
 from archon.memory import MemoryGraphClient
-from archon.types import Run, TaskState
+from archon.types import Run, TaskState, Usage
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -52,7 +51,7 @@ class Kitchen:
 
     async def shop(self, task: TaskContext) -> Answer:
         self.executed.append(("shop", task.run_id))
-        usage = common_pb2.Usage(input_tokens=100, output_tokens=50)
+        usage = Usage(input_tokens=100, output_tokens=50)
         return Answer(f"goods for {task.text}", usage=usage, metadata={"shop": "corner"})
 
     async def cook(self, task: TaskContext) -> str:

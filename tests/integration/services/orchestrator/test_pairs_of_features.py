@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from archon.agent import Question, TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import ArchonError, BudgetExhausted, FailedPrecondition, InvalidArgument, RequestIdReused
 from archon.registry import Tool
-from archon.types import Budget, Run, RunQuestion, TaskState
+from archon.types import Budget, Run, RunQuestion, TaskState, Usage
 from archon_mesh.workflows.role import ROLE, goal_of, handle
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
@@ -198,7 +197,7 @@ async def test_a_budget_that_is_used_up_ends_a_plan_in_the_middle_of_its_loop(
 ) -> None:
     async def think(task: TaskContext) -> str:
         await task.reserve(tokens=10)
-        usage = common_pb2.Usage(input_tokens=10, model_calls=1)
+        usage = Usage(input_tokens=10, model_calls=1)
         task.record_model_call("scripted", {}, {}, started=0.0, seconds=0.0, usage=usage)
         return task.text
 

@@ -84,8 +84,8 @@ async def test_a_plan_in_the_wrong_direction_is_corrected(mesh: Mesh, troupe: Tr
     assert answer_text(run) == "ticket(trains(flights()))"
     assert "booking" not in cast.worked
     (check, *_), (_, second) = cast.checks, of(events, "planned")
-    assert (check.previous.steps[0].step_id, check.previous.steps[0].state) == ("flights", COMPLETED.proto)
-    assert check.previous.steps[0].result[0].text == "flights()"
+    assert (check.proto.previous.steps[0].step_id, check.proto.previous.steps[0].state) == ("flights", COMPLETED.proto)
+    assert check.proto.previous.steps[0].result[0].text == "flights()"
     assert second.planned.reason == "the plan no longer serves the query: it books a flight"
     assert second.planned.plan.revision == 2
     created = next(each for each in of(events, "task_state") if each.task_state.align)

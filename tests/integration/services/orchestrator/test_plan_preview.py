@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from archon.agent import Answer, TaskContext
-from archon.api.agent.v1 import agent_pb2
+from archon.agent import Answer, PlanRequest, TaskContext
 from archon.client import Client
 from archon.errors import (
     DeadlineExceeded,
@@ -121,7 +120,7 @@ async def test_a_killed_planner_is_unavailable(own_mesh: Mesh) -> None:
 
 async def test_a_profile_gives_the_estimates_that_a_planner_omits(mesh: Mesh, troupe: Troupe) -> None:
     planner, worker = name("planner"), name("worker")
-    requests: list[agent_pb2.PlanRequest] = []
+    requests: list[PlanRequest] = []
 
     async def make(task: TaskContext) -> str:
         assert task.plan_request is not None
@@ -134,12 +133,12 @@ async def test_a_profile_gives_the_estimates_that_a_planner_omits(mesh: Mesh, tr
     made = await mesh.client.plan("a trip", planner=planner, roles=[worker])
     assert [(each.estimated_seconds, each.estimated_cost_micro_usd) for each in made.steps] == [(1.0, 40), (2.5, 40)]
     (target,) = requests[0].targets
-    assert (target.profile.instructions, target.profile.prompt_template) == ("Say what.", "Do {it}.")
+    assert target.profile == profile
     for _ in range(3):
         await mesh.client.run_task("work", roles=[worker])
     made = await mesh.client.plan("a trip", planner=planner, roles=[worker])
     assert made.steps[1].estimated_seconds < 2.5, "the measured average, once there are three tasks"
-    assert requests[1].targets[0].profile.instructions == "Say what."
+    assert (requests[1].targets[0].profile or Profile()).instructions == "Say what."
 
 
 # The choice of a strategy --------------------------------------------------------------------------------------------

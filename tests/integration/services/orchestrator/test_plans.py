@@ -145,12 +145,12 @@ async def test_a_failed_critical_step_is_replanned_and_the_rest_kept(mesh: Mesh,
     assert Counter(roles.worked) == {"flight": 1, "hotel": 1, "hostel": 1, "trip": 1}
     request = roles.requests[1]
     assert (request.revision, request.reason) == (2, "the critical subtask hotel failed")
-    assert [(each.step_id, each.state) for each in request.previous.steps[:2]] == [
+    assert [(each.step_id, each.state) for each in request.proto.previous.steps[:2]] == [
         ("flight", COMPLETED.proto),
         ("hotel", FAILED.proto),
     ]
-    assert request.previous.steps[0].result[0].text == "flight()"
-    assert request.previous.steps[1].failure.message == "hotel is booked out"
+    assert request.proto.previous.steps[0].result[0].text == "flight()"
+    assert request.proto.previous.steps[1].failure.message == "hotel is booked out"
     assert [event.planned.plan.revision for event in of(events, "planned")] == [1, 2]
 
 
@@ -195,7 +195,7 @@ async def test_a_reply_with_faults_is_refused_once_with_its_faults(mesh: Mesh, t
     await roles.join(troupe)
     run, _ = await roles.run(mesh.client)
     assert answer_text(run) == "trip()"
-    assert roles.requests[0].faults == []
+    assert list(roles.requests[0].faults) == []
     assert len(roles.requests[1].faults) == 1
 
 

@@ -10,10 +10,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from archon.agent import Answer, HistoryMessage, TaskContext
-from archon.api.common.v1 import common_pb2
 from archon.client import Client, answer_text
 from archon.errors import ArchonError
-from archon.types import TaskState
+from archon.types import Part, TaskState
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
 from tests.fixtures.waiting import eventually, hold
@@ -74,7 +73,7 @@ async def test_an_agents_own_turn_keeps_parts_and_metadata(mesh: Mesh, troupe: T
 
     async def archivist(task: TaskContext) -> Answer:
         histories.append(task.history)
-        picture = common_pb2.Part(raw=b"\x00\x01", media_type="image/png")
+        picture = Part(raw=b"\x00\x01", media_type="image/png")
         message = HistoryMessage("tool", "found", (picture,), {"dev.archon.test/key": "v"})
         return Answer("done", new_history=[message])
 

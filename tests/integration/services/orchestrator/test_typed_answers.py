@@ -20,7 +20,7 @@ from archon.failure_kinds import MODEL_FORMAT
 from archon.memory import MemoryGraphClient
 from archon.registry import Registration, Tool
 from archon.types import Run, TaskState
-from archon.wire import json_part
+from archon.types.part import json_part
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel

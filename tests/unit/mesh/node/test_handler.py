@@ -42,7 +42,7 @@ class Task(TaskContext):
             item = assigned.context.add(parts=[common_pb2.Part(text=answer)])
             item.ref.role, item.ref.version = role, version
         self.sent: list[session_pb2.AgentFrame] = []
-        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="poet")
+        self._begin(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="poet")
 
     @property
     def written(self) -> str:
@@ -114,9 +114,8 @@ async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:
     assert answer.text.splitlines()[2:] == ["R1. It must export invoices.", "R2. It should be fast."]
     assert task.written == answer.text
     assert isinstance(answer, Answer)
-    assert answer.usage is not None
-    assert (answer.usage.model_calls, answer.usage.estimated) == (1, True)
-    assert answer.usage.input_tokens > 0
+    assert (task.usage.model_calls, task.usage.estimated) == (1, True)
+    assert task.usage.input_tokens > 0
 
 
 async def test_model_call_is_recorded_exactly_as_it_was_made() -> None:
@@ -239,11 +238,10 @@ async def test_each_try_of_a_model_call_is_a_record_with_its_own_text(monkeypatc
     assert [response["text"] for response in responses] == ["Ro", "Ro", "Roses"]
     assert [response.get("error", {}).get("reason", "") for response in responses] == ["UNAVAILABLE", "UNAVAILABLE", ""]
     assert isinstance(answer, Answer)
-    assert answer.usage is not None
     failed = estimate_input(model.requests[0]), estimate_tokens("Ro")
-    assert answer.usage.model_calls == 3
-    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7 + 2 * failed[0], 3 + 2 * failed[1])
-    assert answer.usage.estimated
+    assert task.usage.model_calls == 3
+    assert (task.usage.input_tokens, task.usage.output_tokens) == (7 + 2 * failed[0], 3 + 2 * failed[1])
+    assert task.usage.estimated
 
 
 async def test_a_reply_that_cannot_be_read_is_recorded_with_what_both_tries_cost() -> None:
@@ -271,7 +269,7 @@ async def test_a_model_of_the_text_format_is_recorded_as_it_was_asked() -> None:
     model = TextToolModel(ScriptedModel(replies))
     agent = Agent("poet", model=model, system_prompt="You write.", tools=[tool(name="look")(lambda: "seen")])
     await agent_handler(agent)(task)
-    records = [record for record in task.take_records() if record.kind == agent_pb2.RECORD_KIND_MODEL]
+    records = [record for record in task.take_records() if record.kind == "model"]
     requests = [json.loads(record.request_json) for record in records]
     responses = [json.loads(record.response_json) for record in records]
     assert [response["text"] for response in responses] == texts, "as they were received"
@@ -332,8 +330,7 @@ async def test_the_usage_of_a_call_says_what_came_from_the_cache() -> None:
         task
     )
     assert isinstance(answer, Answer)
-    assert answer.usage is not None
-    assert (answer.usage.cached_input_tokens, answer.usage.cache_write_tokens) == (600, 50)
+    assert (task.usage.cached_input_tokens, task.usage.cache_write_tokens) == (600, 50)
 
 
 async def test_the_text_of_a_failed_try_is_apart_from_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,9 @@ async def test_requests_of_a_task_with_a_history_record_their_origins() -> None:
         assigned.history.add(role=role, parts=[common_pb2.Part(text=text)])
     item = assigned.context.add(parts=[common_pb2.Part(text="Bread.")])
     item.ref.role, item.ref.version = "baker", 4
-    task = TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="cook", stateful=True)
+    task = TaskContext.from_proto(
+        common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="cook", stateful=True
+    )
     model = ScriptedModel([ToolCall("c1", "oven", "{}"), "Stew."])
     oven = FunctionTool(_heat, name="oven")
     agent = Agent("cook", system_prompt="You cook.", model=model, tools=[oven], max_iterations=2)

@@ -69,7 +69,9 @@ class Clerk:
         for input_id, text, decision in answers:
             assigned.resume.answers.add(input_id=input_id, parts=[common_pb2.Part(text=text)], decision=decision)
         sent: list[session_pb2.AgentFrame] = []
-        task = TaskContext(common_pb2.TaskRef(task_id="t", attempt=number), assigned, FakeLink(sent), role="clerk")
+        task = TaskContext.from_proto(
+            common_pb2.TaskRef(task_id="t", attempt=number), assigned, FakeLink(sent), role="clerk"
+        )
         returned = await agent_handler(self.agent(), memory="")(task)
         return to_result(task, returned) if isinstance(returned, Question) else returned
 

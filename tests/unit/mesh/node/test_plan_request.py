@@ -56,7 +56,7 @@ class Planning:
                     )
                     item.ref.role = step.role
         ref = common_pb2.TaskRef(task_id="t", attempt=1)
-        task = TaskContext(ref, assigned, FakeLink(self.sent), role="planner")
+        task = TaskContext.from_proto(ref, assigned, FakeLink(self.sent), role="planner")
         answer = await agent_handler(self.agent)(task)
         assert isinstance(answer, Answer)
         return answer
@@ -181,14 +181,14 @@ async def test_a_planner_asks_once_and_plans_with_the_answer() -> None:
     handler = agent_handler(Agent("planner", model=model))
     assigned = agent_pb2.AssignTask(input=[common_pb2.Part(text="Facts about 360")], plan_request=request())
     asked = await handler(
-        TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="planner")
+        TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="planner")
     )
     assert isinstance(asked, Question)
     assert asked.text == "Where to?"
     assigned.resume.checkpoint = asked.checkpoint
     assigned.resume.answers.add(input_id=asked.input_id, parts=[common_pb2.Part(text="To Rome.")])
     answer = await handler(
-        TaskContext(common_pb2.TaskRef(task_id="t", attempt=2), assigned, FakeLink([]), role="planner")
+        TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=2), assigned, FakeLink([]), role="planner")
     )
     assert isinstance(answer, Answer)
     data = json.loads(model.requests[1].messages[-1].content)
@@ -217,7 +217,7 @@ async def test_a_goal_with_files_is_not_planned() -> None:
     planning = Planning(ScriptedModel(["{}"]))
     parts = [common_pb2.Part(text="Describe it."), common_pb2.Part(raw=PNG, filename="a.png", media_type="image/png")]
     assigned = agent_pb2.AssignTask(input=parts, plan_request=request())
-    task = TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="planner")
+    task = TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="planner")
     with pytest.raises(InvalidArgument, match=r"text only, not \[a\.png, image/png") as raised:
         await agent_handler(planning.agent)(task)
     assert [violation.field for violation in raised.value.field_violations] == ["goal"]

@@ -40,7 +40,7 @@ def task_of(text: str) -> TaskContext:
     assigned = agent_pb2.AssignTask(input=[common_pb2.Part(text=text)])
     item = assigned.context.add(parts=[common_pb2.Part(text=f"Shared: {SECRET}")])
     item.ref.role, item.ref.version = "baker", 4
-    return TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="cook")
+    return TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="cook")
 
 
 async def recorded(*replies: Any) -> tuple[list[dict[str, Any]], str]:

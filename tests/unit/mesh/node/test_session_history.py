@@ -38,7 +38,7 @@ def stored(*messages: ChatMessage) -> list[ChatMessage]:
     history = recorder.new_messages()
     assert history is not None
     assigned = agent_pb2.AssignTask(history=[history_to_proto(message) for message in history])
-    task = TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="a")
+    task = TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="a")
     return list(load_history(task, TurnRecorder(), "a"))
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from archon.agent import Answer, TaskContext
+from archon.agent import Answer, PlanRequest, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument
@@ -34,7 +34,7 @@ def erase(path: str) -> str:
 
 def task_of(assigned: agent_pb2.AssignTask) -> TaskContext:
     sent: list[session_pb2.AgentFrame] = []
-    return TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(sent), role="worker")
+    return TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(sent), role="worker")
 
 
 def assigned(*tools: str, **fields: str) -> agent_pb2.AssignTask:
@@ -83,7 +83,7 @@ async def test_answers_of_two_steps_of_one_role_stand_side_by_side() -> None:
 def test_a_task_context_tells_about_its_step() -> None:
     request = agent_pb2.PlanRequest(revision=2)
     planner = agent_pb2.AssignTask(plan_request=request)
-    assert task_of(planner).plan_request == request
+    assert task_of(planner).plan_request == PlanRequest(request)
     step = task_of(assigned("add", step_id="s", tool_args_json='{"a":1}'))
     assert (step.step_id, step.allowed_tools, step.tool_args_json, step.plan_request) == (
         "s",

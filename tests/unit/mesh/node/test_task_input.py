@@ -18,7 +18,7 @@ Part = common_pb2.Part
 
 
 def task(*parts: Part) -> TaskContext:
-    return TaskContext(
+    return TaskContext.from_proto(
         common_pb2.TaskRef(task_id="t", attempt=1), agent_pb2.AssignTask(input=parts), FakeLink([]), role="a"
     )
 
@@ -65,7 +65,9 @@ def test_what_is_expected_follows_the_text() -> None:
     assigned = agent_pb2.AssignTask(
         input=[Part(raw=PNG, media_type="image/png")], expected_output="a noun", refusal="no"
     )
-    query = query_of(TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="a"))
+    query = query_of(
+        TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="a")
+    )
     assert query.content == "Expected output: a noun\n\nAn earlier answer was refused: no"
     assert len(query.files) == 1
 

@@ -62,7 +62,7 @@ class Step:
             input=[common_pb2.Part(text="Do it.")], allowed_tools=[name], tool_args_json=json.dumps(arguments)
         )
         ref = common_pb2.TaskRef(task_id="t", attempt=1)
-        self._run = agent_handler(agent)(TaskContext(ref, assigned, FakeLink(self.sent), role="worker"))
+        self._run = agent_handler(agent)(TaskContext.from_proto(ref, assigned, FakeLink(self.sent), role="worker"))
 
     async def answer(self) -> str:
         answer = await self._run
@@ -122,11 +122,15 @@ async def test_a_tool_that_asks_a_person_ends_the_attempt() -> None:
     )
     link = FakeLink([])
     handler = agent_handler(agent)
-    question = await handler(TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, link, role="worker"))
+    question = await handler(
+        TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, link, role="worker")
+    )
     assert isinstance(question, Question)
     assert (question.text, calls) == ("Publish home?", ["home"])
     assigned.resume.checkpoint = question.checkpoint
     assigned.resume.answers.add(input_id=question.input_id, parts=[common_pb2.Part(text="not today")])
-    answer = await handler(TaskContext(common_pb2.TaskRef(task_id="t", attempt=2), assigned, link, role="worker"))
+    answer = await handler(
+        TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=2), assigned, link, role="worker")
+    )
     assert isinstance(answer, Answer)
     assert answer.text == "not today"

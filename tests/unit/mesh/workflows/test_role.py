@@ -55,7 +55,7 @@ def test_results_are_those_of_steps_that_have_ended() -> None:
 async def test_a_workflow_is_followed_as_it_is() -> None:
     assigned = agent_pb2.AssignTask(plan_request=agent_pb2.PlanRequest(align=True))
     answer = await handle(
-        TaskContext(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="workflow")
+        TaskContext.from_proto(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink([]), role="workflow")
     )
     assert isinstance(answer, Answer)
     assert (answer.text, answer.publish) == ('{"aligned": true}', False)

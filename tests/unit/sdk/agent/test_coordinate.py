@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archon.agent import Answer, TaskContext
+from archon.agent import TaskContext
 from archon.agent.values import Delegated
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
@@ -21,6 +21,7 @@ from archon.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from archon.types import Part, Usage
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.messages import ChatMessage, ToolCall
@@ -46,7 +47,7 @@ class Task(TaskContext):
             input=[common_pb2.Part(text="Make lunch.")], awareness=AWARENESS, delegation_targets=targets, **fields
         )
         self.sent: list[session_pb2.AgentFrame] = []
-        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="lead")
+        self._begin(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="lead")
         self._plays = plays
         self.delegations: list[tuple[str, str]] = []
         self.keys: list[str] = []
@@ -61,7 +62,7 @@ class Task(TaskContext):
 
     async def delegate(
         self,
-        input: str | Sequence[common_pb2.Part],
+        input: str | Sequence[Part],
         *,
         role: str = "",
         memo_key: str = "",
@@ -80,7 +81,7 @@ class Task(TaskContext):
             raise
         if isinstance(answer, BaseException):
             raise answer
-        return Delegated(answer, (), common_pb2.Usage(output_tokens=1000), memoized=False, metadata={})
+        return Delegated(answer, (), Usage(output_tokens=1000), memoized=False, metadata={})
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0, model_calls: int = 1) -> None:
         self.reserved.append(tokens)
@@ -136,10 +137,9 @@ async def test_calls_are_delegated_until_a_reply_has_none() -> None:
 
 
 async def test_usage_adds_up_over_turns_without_that_of_others() -> None:
-    answer = await role_handler(LEAD, ScriptedModel([says("", call("cook")), says("Done.")]))(Task())
-    assert isinstance(answer, Answer)
-    assert answer.usage is not None
-    assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.model_calls) == (200, 20, 2)
+    task = Task()
+    await role_handler(LEAD, ScriptedModel([says("", call("cook")), says("Done.")]))(task)
+    assert (task.usage.input_tokens, task.usage.output_tokens, task.usage.model_calls) == (200, 20, 2)
 
 
 async def test_contract_rule_12_calls_are_recorded_as_they_were_sent() -> None:

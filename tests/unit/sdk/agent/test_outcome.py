@@ -12,6 +12,8 @@ from archon.agent.values import MAX_CHECKPOINT
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, FrameTooLarge
+from archon.types import Part, Usage
+from archon.types.part import to_parts
 from tests.fixtures.fake_link import FakeLink
 
 
@@ -20,18 +22,18 @@ def task_of(attempt: int = 1, sent: list[session_pb2.AgentFrame] | None = None, 
     if resume:
         assigned.resume.MergeFrom(agent_pb2.Resume(**resume))
     ref = common_pb2.TaskRef(task_id="t", run_id="r", attempt=attempt, epoch=1)
-    return TaskContext(ref, assigned, FakeLink([] if sent is None else sent), role="clerk")
+    return TaskContext.from_proto(ref, assigned, FakeLink([] if sent is None else sent), role="clerk")
 
 
 def spend(task: TaskContext, tokens: int) -> None:
-    usage = common_pb2.Usage(input_tokens=tokens)
+    usage = Usage(input_tokens=tokens)
     task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=usage)
 
 
 def test_contract_rule_7_a_question_is_a_complete_result() -> None:
     task = task_of()
     spend(task, 7)
-    plan = common_pb2.Part(url="https://example.org/plan", media_type="text/html")
+    plan = Part(url="https://example.org/plan", media_type="text/html")
     question = Question("go on?", schema_json='{"enum": ["yes"]}', checkpoint=b"page 7", input_id="go-on", parts=[plan])
     result = to_result(task, question)
     assert result.state == common_pb2.TASK_STATE_INPUT_REQUIRED
@@ -52,7 +54,7 @@ def test_a_question_without_an_id_has_one_for_each_attempt(attempt: int) -> None
 
 
 def test_a_question_of_parts_alone_has_no_empty_text() -> None:
-    result = to_result(task_of(), Question(parts=[common_pb2.Part(text="only this")]))
+    result = to_result(task_of(), Question(parts=[Part(text="only this")]))
     assert [part.text for part in result.input_request.prompt] == ["only this"]
 
 
@@ -82,7 +84,7 @@ def test_text_none_and_answers_become_results() -> None:
 def test_a_task_sees_peoples_answers_and_the_checkpoint() -> None:
     answers = [common_pb2.Part(text="blue"), common_pb2.Part(data_json="7"), common_pb2.Part(text="round")]
     task = task_of(2, checkpoint=b"page 7", inputs=answers)
-    assert list(task.inputs) == answers
+    assert task.inputs == to_parts(answers)
     assert (task.input_text, task.checkpoint) == ("blue\n\n7\n\nround", b"page 7")
 
 
@@ -111,7 +113,7 @@ async def test_a_delegation_with_a_too_large_checkpoint_is_refused() -> None:
 def test_contents_are_recorded_only_in_full(mode: str, recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHON_RECORDS", mode)
     task = task_of()
-    task.record_model_call("m", {"q": "secret"}, "secret", started=0.0, seconds=0.0, usage=common_pb2.Usage())
+    task.record_model_call("m", {"q": "secret"}, "secret", started=0.0, seconds=0.0, usage=Usage())
     task.record_tool_call("t", {"q": "secret"}, "secret", started=0.0, seconds=0.0)
     model, tool = task.take_records()
     texts = [model.request_json, model.response_json, tool.request_json, tool.response_json]

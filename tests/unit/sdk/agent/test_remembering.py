@@ -13,7 +13,7 @@ from archon.agent.result import to_result
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
-from archon.wire import json_part
+from archon.types.part import json_part
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ScriptedModel
@@ -37,7 +37,7 @@ def task_of(
         history=history,
     )
     ref = common_pb2.TaskRef(task_id="t", run_id="r", attempt=1, epoch=1)
-    return TaskContext(ref, assigned, FakeLink([]), role="clerk", stateful=stateful)
+    return TaskContext.from_proto(ref, assigned, FakeLink([]), role="clerk", stateful=stateful)
 
 
 def turn_of(result: agent_pb2.TaskResult) -> list[tuple[str, str]]:
@@ -146,7 +146,7 @@ def test_a_message_of_another_form_is_read_as_text() -> None:
 
 
 def test_json_of_an_earlier_turn_is_its_text() -> None:
-    parts = [json_part("[1]"), common_pb2.Part(url="https://example.com/")]
+    parts = [json_part("[1]").proto, common_pb2.Part(url="https://example.com/")]
     (message,) = task_of(history=[agent_pb2.HistoryMessage(role="assistant", parts=parts)]).history
     assert (message.text, [part.url for part in message.parts]) == ("[1]", ["https://example.com/"])
 

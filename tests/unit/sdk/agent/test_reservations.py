@@ -8,17 +8,18 @@ from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unimplemented
+from archon.types import Usage
 from tests.fixtures.fake_link import FakeLink
 
 
 def task_with(tokens: int) -> TaskContext:
     """A task with a slice of so many tokens, whose link grants no more."""
     assigned = agent_pb2.AssignTask(budget=common_pb2.Budget(max_tokens=tokens))
-    return TaskContext(common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1), assigned, FakeLink([]))
+    return TaskContext.from_proto(common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1), assigned, FakeLink([]))
 
 
 def record(task: TaskContext, tokens: int = 0, *, retried: bool = False) -> None:
-    usage = common_pb2.Usage(input_tokens=tokens)
+    usage = Usage(input_tokens=tokens)
     task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=usage, retried=retried)
 
 

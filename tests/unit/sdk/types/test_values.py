@@ -23,7 +23,7 @@ from archon.types import (
     TaskState,
     Usage,
 )
-from archon.types.part import to_messages, to_parts
+from archon.types.part import json_part, to_messages, to_parts
 from archon_mesh.planning.parse import parse_plan
 
 PARTS = [
@@ -128,3 +128,12 @@ def test_a_limit_is_no_negative_number(field: str, value: float) -> None:
 
 def test_negative_counts_of_an_agent_read_as_zero() -> None:
     assert Usage.from_proto(common_pb2.Usage(input_tokens=-1, tool_calls=2)) == Usage(tool_calls=2)
+
+
+def test_json_part_has_its_media_type() -> None:
+    part = json_part('{"a": "\ud800"}')
+    assert (part.data_json, part.media_type) == ('{"a": "?"}', "application/json")
+
+
+def test_negative_limits_of_a_budget_read_as_none() -> None:
+    assert Budget.from_proto(common_pb2.Budget(max_tokens=-(2**62), max_depth=2)) == Budget(max_depth=2)

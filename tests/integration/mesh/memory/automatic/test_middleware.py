@@ -311,7 +311,7 @@ async def test_attempts_at_a_task_leave_one_turn(memory: LongTermMemory) -> None
     agent = clerk(memory, ScriptedModel(replies), retries=0)
     for attempt in (1, 2, 3):
         ref = common_pb2.TaskRef(run_id="r", task_id="t", attempt=attempt)
-        task = TaskContext(ref, agent_pb2.AssignTask(), cast(Any, None))
+        task = TaskContext.from_proto(ref, agent_pb2.AssignTask(), cast(Any, None))
         with contextlib.suppress(Unavailable):
             await agent.run_async("Go to Oslo", {"task": task})
     stored = [(entry.metadata["type"], entry.content) for entry in reversed(await memory.recent(10))]

@@ -240,7 +240,7 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
             raise AssertionError
 
     assigned = agent_pb2.AssignTask(trace=common_pb2.TraceContext(traceparent="of the task"))
-    task = TaskContext(common_pb2.TaskRef(task_id="t"), assigned, Link())
+    task = TaskContext.from_proto(common_pb2.TaskRef(task_id="t"), assigned, Link())
     with context.serving(context.CallContext(traceparent=PARENT)):
         await task.delegate("x", role="a")
     await task.delegate("x", role="a")

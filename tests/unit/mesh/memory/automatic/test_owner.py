@@ -29,7 +29,7 @@ def clerk(**fields: Any) -> Agent:
 def task(user: str = "", conversation: str = "") -> dict[str, Any]:
     ref = common_pb2.TaskRef(run_id="r1", task_id="t1", attempt=1)
     assigned = agent_pb2.AssignTask(conversation_id=conversation, metadata={USER_KEY: user} if user else {})
-    return {"task": TaskContext(ref, assigned, cast(Any, None))}
+    return {"task": TaskContext.from_proto(ref, assigned, cast(Any, None))}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.wire import json_part
+from archon.types.part import json_part
 from archon_services.cli.render import output, run_summary
 from archon_services.cli.render.run_summary import print_answer, print_summary
 
@@ -63,7 +63,7 @@ def answered(*parts: common_pb2.Part) -> run_pb2.Run:
 
 
 def test_json_answer_is_printed_with_a_line_for_each_value(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(answered(json_part('{"city":"Köln","people":[1,2]}')))
+    print_answer(answered(json_part('{"city":"Köln","people":[1,2]}').proto))
     printed = capsys.readouterr().out
     assert json.loads(printed) == {"city": "Köln", "people": [1, 2]}
     assert '  "city": "Köln",\n' in printed
@@ -76,7 +76,7 @@ def test_other_answers_are_printed_as_they_are(capsys: pytest.CaptureFixture[str
 
 
 def test_broken_json_of_an_agent_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(answered(json_part("{broken")))
+    print_answer(answered(json_part("{broken").proto))
     assert capsys.readouterr().out == "{broken\n"
 
 
@@ -84,5 +84,5 @@ def test_json_answer_on_a_terminal_is_code(capsys: pytest.CaptureFixture[str], m
     wide = Console(width=80, force_terminal=True, color_system=None)
     monkeypatch.setattr(run_summary, "is_terminal", lambda: True)
     monkeypatch.setattr(run_summary, "console", lambda: wide)
-    print_answer(answered(json_part('{"a*b*":"_x_"}')))
+    print_answer(answered(json_part('{"a*b*":"_x_"}').proto))
     assert '"a*b*": "_x_"' in capsys.readouterr().out

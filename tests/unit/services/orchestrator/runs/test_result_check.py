@@ -6,7 +6,7 @@ import pytest
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
-from archon.wire import json_part
+from archon.types.part import json_part
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.runs.decide.result_check import with_checked_result
@@ -72,9 +72,9 @@ def test_a_result_of_another_task_is_not_checked() -> None:
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        (json_part("[1]"), ""),
-        (json_part("[]"), ""),
-        (json_part('["one"]'), "0: 'one' is not of type 'integer'"),
+        (json_part("[1]").proto, ""),
+        (json_part("[]").proto, ""),
+        (json_part('["one"]').proto, "0: 'one' is not of type 'integer'"),
         (common_pb2.Part(text="[1]"), ""),
         (common_pb2.Part(text="one"), "is not JSON"),
     ],
