@@ -30,13 +30,6 @@ STUBS = "archon.api."
 MESSAGES = ("proto", "from_proto")
 """Members and parameters that have a message in their type."""
 
-AGENTS = ("archon", "archon.agent", "archon.testing")
-SPEAK_MESSAGES = {
-    *("AgentServer", "Answer", "ContextItem", "Delegated", "FakeOrchestrator", "HistoryMessage", "Item", "Question"),
-    "TaskContext",
-}
-"""Names of AGENTS whose signatures have classes of the stubs."""
-
 _MODULE = re.compile(r"^## `([\w.]+)`$")
 _NAME = re.compile(r"`(\w+)`")
 _BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.M | re.S)
@@ -136,7 +129,7 @@ class Signatures:
         """Yields a finding for each annotation of a public name that has a class of the stubs."""
         found: dict[str, None] = {}  # a name may be public in several modules
         for module, names in public.items():
-            for name in sorted(names - SPEAK_MESSAGES if module in AGENTS else names):
+            for name in sorted(names):
                 found.update(dict.fromkeys(self._name(module, name)))
         yield from found
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 from archon.api.common.v1 import question_pb2
+from archon.errors import InvalidArgument
 from archon.types.enum_name import enum_name
 from archon.wire import duration, to_seconds
+
+_NAMES: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("on_timeout", question_pb2.TimeoutPolicy, "TIMEOUT_POLICY_"),
+    ("trigger", question_pb2.Trigger, "TRIGGER_"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +23,8 @@ class QuestionTerms:
     `approvers` are identities in the order in which they are asked; empty: any. `timeout` is in seconds; 0: no limit
     but that of a pause of the run. `on_timeout` is `abort`, `default` or `escalate`; empty means `abort`. `rule` has
     the question asked, at the point `trigger` (`tool`, `plan`, ...); both are empty if an agent asks by itself.
+
+    Raises InvalidArgument for another `on_timeout` or `trigger`.
     """
 
     rule: str = ""
@@ -24,6 +33,12 @@ class QuestionTerms:
     on_timeout: str = ""
     default_answer: str = ""
     trigger: str = ""
+
+    def __post_init__(self) -> None:
+        for name, enum, prefix in _NAMES:
+            _, *known = (each.removeprefix(prefix).lower() for each, _ in enum.items())
+            if (value := getattr(self, name)) and value not in known:
+                raise InvalidArgument(f"{name} is {value!r}; it can be {', '.join(known)}")
 
     @property
     def proto(self) -> question_pb2.QuestionTerms:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
-from types import ModuleType
-from typing import Any
-
 import pytest
 
-from archon import agent, testing
 from archon.agent import (
     CallRecord,
     GivenAnswer,
@@ -141,26 +135,3 @@ def test_a_request_for_a_plan_shows_roles_and_the_previous_plan() -> None:
     assert (a.state, a.result, a.failure) == (TaskState.COMPLETED, (PICTURE,), None)
     assert (b.dependencies, b.failure and b.failure.message) == (("a",), "no")
     assert PlanRequest(agent_pb2.PlanRequest()).previous is None
-
-
-def signatures(module: ModuleType) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the annotations of public classes, methods and properties; not of `proto` and `from_proto`, which are
-    about messages."""
-    for name in module.__all__:
-        value = getattr(module, name)
-        if not inspect.isclass(value):
-            continue
-        yield name, {field: kind for field, kind in inspect.get_annotations(value).items() if field != "proto"}
-        for member in (member for kind in value.__mro__[:-1] for member in vars(kind).items()):
-            method, function = member[0], getattr(member[1], "fget", getattr(member[1], "func", member[1]))
-            if method in ("proto", "from_proto") or (method.startswith("_") and method != "__init__"):
-                continue
-            annotations = inspect.get_annotations(getattr(function, "__func__", function)) if callable(function) else {}
-            yield f"{name}.{method}", {field: kind for field, kind in annotations.items() if field != "proto"}
-
-
-@pytest.mark.parametrize("module", [agent, testing], ids=lambda module: module.__name__)
-def test_no_public_signature_of_agents_has_a_message(module: ModuleType) -> None:
-    found = [(name, kinds) for name, kinds in signatures(module) if "_pb2" in str(kinds)]
-    assert not found
-    assert len(list(signatures(module))) > 20

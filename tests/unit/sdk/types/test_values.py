@@ -137,3 +137,9 @@ def test_json_part_has_its_media_type() -> None:
 
 def test_negative_limits_of_a_budget_read_as_none() -> None:
     assert Budget.from_proto(common_pb2.Budget(max_tokens=-(2**62), max_depth=2)) == Budget(max_depth=2)
+
+
+@pytest.mark.parametrize("fields", [{"on_timeout": "abandon"}, {"trigger": "toool"}])
+def test_terms_with_a_misspelt_word_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="it can be"):
+        QuestionTerms(**fields)
