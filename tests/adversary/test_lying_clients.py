@@ -27,7 +27,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.api.registry.v1 import registry_service_pb2 as registry_pb2
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.client import RunHandle, answer_text
-from archon.types import RunQuestion, TaskState
+from archon.types import Run, RunQuestion, TaskState
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.replicas import ProcessReplicas
 from tests.fixtures.waiting import eventually
@@ -256,7 +256,7 @@ METADATA: list[tuple[tuple[str, str | bytes], ...]] = [
 async def test_metadata_gives_no_tenant_and_breaks_no_call(mesh: ProcessMesh, stubs: Stubs, metadata: Any) -> None:
     submit = pb.SubmitRunRequest(goal=goal(), roles=["requirements"])
     submit.wait.seconds = 10
-    run = (await stubs.orchestrator.SubmitRun(submit, metadata=metadata)).run
+    run = Run.from_proto((await stubs.orchestrator.SubmitRun(submit, metadata=metadata)).run)
     assert answer_text(run) == "requirements()"
     events = await durable(RunHandle(mesh.client, run))
     assert "admin" not in str(events)
