@@ -73,7 +73,7 @@ class FrameSink(Protocol):
 
 
 class AttemptOwner(Protocol):
-    """What an attempt needs from the table that holds it."""
+    """The part of the attempt table that an attempt uses."""
 
     running: set[Attempt]
     abandoned: set[Attempt]
@@ -171,7 +171,7 @@ class Attempt:
         self._start_timer(task)
 
     def cancel(self) -> None:
-        """Stops the handler. The result is CANCELED, or what the handler returned before."""
+        """Stops the handler. The result is CANCELED, or the handler's own if it is earlier."""
         if self.working:
             self._halt(OperationCancelled("the task was cancelled"))
 
@@ -281,7 +281,7 @@ class Attempt:
             self._task._update(update.context)
 
     def flush(self) -> None:
-        """Sends what must precede a frame that depends on it: the checkpoint held back, and the recorded calls."""
+        """Sends the frames that must precede later ones: the checkpoint held back, and the recorded calls."""
         self._send_checkpoint(room=True)
         self.send_records()
 
@@ -291,7 +291,7 @@ class Attempt:
             self.send(checkpoint)
 
     def recorded(self) -> None:
-        """Sends the recorded calls soon, together with those of the next moments: most precede a result by then."""
+        """Sends the recorded calls soon, together with the next ones: most precede a result by then."""
         if self.working and self._records_timer is None:
             self._records_timer = asyncio.get_running_loop().call_later(RECORDS_WITHIN, self.send_records)
 
@@ -313,7 +313,7 @@ class Attempt:
         self.send(content)
 
     def send_usage(self) -> None:
-        """Sends what the handler has spent, for an owner that may not know it."""
+        """Sends the handler's usage, for an owner that may not know it."""
         if self._task is not None:
             self._task.send_usage()
 
@@ -362,7 +362,7 @@ class Attempt:
     # Its result
 
     def _finish(self, outcome: object) -> None:
-        """Sends the result: of what the handler returned, or of the error that ended it."""
+        """Sends the result: of the handler's return value, or of the error that ended it."""
         task = self._task
         if not self.working or task is None:
             return

@@ -9,8 +9,8 @@ from archon.api.common.v1 import common_pb2
 
 
 class AttemptBudget:
-    """Limits the kinds (tokens, cost, calls of models) that the first slice names. What is reserved for calls in
-    progress counts as spent until they are settled."""
+    """Limits the kinds (tokens, cost, calls of models) that the first slice names. Reservations for calls in progress
+    count as spent until they are settled."""
 
     def __init__(self, assigned: agent_pb2.AssignTask) -> None:
         self.limited = assigned.HasField("budget")
@@ -24,7 +24,7 @@ class AttemptBudget:
         self._granted = self._granted[0] + tokens, self._granted[1] + cost, self._granted[2] + calls
 
     def missing(self, spent: common_pb2.Usage, tokens: int, cost: int, calls: int) -> common_pb2.Budget | None:
-        """What must be granted before a call of this size, or None if the slice covers it."""
+        """The grant needed before a call of this size, or None if the slice covers it."""
         used = spent.input_tokens + spent.output_tokens, spent.cost_micro_usd, spent.model_calls
         wanted = (tokens, cost, calls)
         more = [
@@ -43,7 +43,7 @@ class AttemptBudget:
             self._reserved.append((tokens, cost, calls))
 
     def settle(self) -> None:
-        """Releases the oldest reservation: its call was made, and what it spent counts instead."""
+        """Releases the oldest reservation: its call was made, and the usage counts instead."""
         if self._reserved:
             self._reserved.popleft()
 

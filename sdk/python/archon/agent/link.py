@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 
 
 class Link(Protocol):
-    """Takes what a task sends to its orchestrator, and waits for the answers."""
+    """Sends a task's frames to its orchestrator, and waits for the answers."""
 
     def send(self, frame: session_pb2.AgentFrame) -> None:
         """Sends a frame that may be dropped."""

@@ -1,4 +1,4 @@
-"""The limits that an orchestrator sets with Open, kept within what an agent can grant."""
+"""The limits that an orchestrator sets with Open, kept within the bounds of the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner of a run is asked for."""
+"""Requests to the planner of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon.types.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class PlanTarget:
-    """A role that steps of a plan may go to. `profile` has measured averages in place of what the role expects, once
+    """A role that steps of a plan may go to. `profile` has measured averages in place of the role's estimates, once
     enough of its tasks have completed; it is None if nothing is known."""
 
     role: str
@@ -38,8 +38,8 @@ class PlanTarget:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the planner of a run is asked for: a plan; with `expand` the steps that take the place of others; or, with
-    `synthesise`, the answer of the run. What is read from it is converted when it is read."""
+    """A request to the planner of a run: for a plan; with `expand` for the steps that take the place of others; or,
+    with `synthesise`, for the answer of the run. Its values are converted when they are read."""
 
     proto: agent_pb2.PlanRequest
 
@@ -66,12 +66,12 @@ class PlanRequest:
 
     @property
     def reason(self) -> str:
-        """Why the plan is to be made anew; empty for the first plan."""
+        """Why the plan must be made anew; empty for the first plan."""
         return self.proto.reason
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the reply of the previous attempt, a line per fault."""
+        """The faults in the reply of the previous attempt, a line each."""
         return tuple(self.proto.faults)
 
     @property

@@ -1,4 +1,4 @@
-"""Questions of handlers to people, and what people answer."""
+"""Questions of handlers to people, and the answers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Question:
     `schema_json` is a JSON Schema (2020-12) that the answer must match; empty means free text. `input_id` is unique in
     the task; if empty it is derived from the attempt. `parts` precede `text`.
 
-    Of an approval (`is_approval`) a decision is expected: approve, reject or modify, where the schema is that of the
-    modification, and `subject_json` what the decision is about, as one JSON object. `terms` say who may answer, in what
-    time, and what follows if no answer comes; None: anyone, without limit.
+    Of an approval (`is_approval`) a decision is expected: approve, reject or modify. The schema is then the
+    modification's, and `subject_json` the subject of the decision, as one JSON object. `terms` has the approvers, the
+    time limit and the action without an answer; None: anyone, without limit.
     """
 
     text: str = ""

@@ -14,7 +14,7 @@ from archon.wire import set_seconds, to_seconds
 MAX_RECORD_BYTES = 1024 * 1024
 
 CallKind = Literal["model", "tool", ""]
-"""What was called; empty for a kind that this version does not know."""
+"""The kind of call; empty for a kind that this version does not know."""
 
 _KINDS: Final[dict[CallKind, agent_pb2.RecordKind.ValueType]] = {
     "model": agent_pb2.RECORD_KIND_MODEL,

@@ -1,4 +1,4 @@
-"""Records without their contents: the mode of ARCHON_RECORDS, and what stands in place of a text or a value."""
+"""Records without their contents: the mode of ARCHON_RECORDS, and the substitutes of texts and values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 REDACTED: Final = "redacted"
-"""The key of what stands in place of a text."""
+"""The key of a text's substitute."""
 
 _KEY: Final = secrets.token_bytes(32)
 """Hashes tell whether two texts of one process are equal. Without the key, which no record has, texts cannot be guessed
@@ -43,13 +43,13 @@ def record_mode() -> RecordMode:
 
 
 def redacted_text(text: str) -> dict[str, Any]:
-    """Returns what is recorded in place of a text: `chars`, `tokens` (estimated), `hash` (64 bits of HMAC-SHA256)."""
+    """Returns the recorded substitute of a text: `chars`, `tokens` (estimated), `hash` (64 bits of HMAC-SHA256)."""
     digest = hmac.new(_KEY, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()[:16]
     return {REDACTED: {"chars": len(text), "tokens": -(-len(text) // CHARS_PER_TOKEN), "hash": digest}}
 
 
 def redacted_value(value: Any) -> dict[str, Any]:
-    """Returns what is recorded in place of a JSON value: that of its text without spaces."""
+    """Returns the recorded substitute of a JSON value, from its text without spaces."""
     text = (
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     )

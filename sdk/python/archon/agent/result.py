@@ -1,4 +1,4 @@
-"""From what a handler returned to a TaskResult."""
+"""A handler's return value as a TaskResult."""
 
 from __future__ import annotations
 

@@ -72,15 +72,15 @@ class AgentServer:
     """Serves `role` on host:port and keeps it registered. Settings that are not arguments come from the environment
     (`AgentSettings`), so that the same file runs on a laptop and in a cluster.
 
-    A task receives the answers of the roles in `depends_on`, with `all_ancestors` also those of their ancestors. A task
-    of a `coordinator` receives descriptions of the other roles (`TaskContext.delegation_targets`, `awareness`). A task
+    A task receives the answers of the roles in `depends_on`, with `all_ancestors` also of their ancestors. A task of
+    a `coordinator` receives descriptions of the other roles (`TaskContext.delegation_targets`, `awareness`). A task
     of a `stateful` role receives the history of its session (`TaskContext.history`), and its answer extends it. A task
-    of a `planner` receives a request for a plan (`TaskContext.plan_request`). `profile` has what callers and planners
-    should know about the role. `output` is the type of its answers, if they are JSON: a pydantic model, another type
+    of a `planner` receives a request for a plan (`TaskContext.plan_request`). `profile` has facts for callers and
+    planners about the role. `output` is the type of its answers, if they are JSON: a pydantic model, another type
     that pydantic knows, or a JSON Schema; the handler then returns objects of it.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
-    delegations. `tool_health` returns what Describe tells about the tools. Use `run` for a process of its own; `start`
-    and `stop`, or `async with`, inside an event loop.
+    delegations. `tool_health` returns the tools' health for Describe. Use `run` for a process of its own; `start` and
+    `stop`, or `async with`, inside an event loop.
 
     Raises InvalidArgument if a name is one that registries refuse: of the role, a dependency or a capability, or the
     version.

@@ -71,7 +71,7 @@ MAX_LOGGED: Final = 200
 
 
 class Agent(Protocol):
-    """What sessions and calls need from the agent that serves them."""
+    """The part of an agent that its sessions and calls use."""
 
     role: str
     instance_id: str
@@ -380,7 +380,7 @@ class AgentSession:
             self._complain(f"the orchestrator refused a frame of task {frame.task.task_id!r}", str(error))
 
     def _complain(self, what: str, why: str) -> None:
-        """Logs what an orchestrator refused, once per stream: it must not fill the log."""
+        """Logs an orchestrator's refusal, once per stream: it must not fill the log."""
         level = logging.DEBUG if self._complained else logging.WARNING
         self._complained = True
         _log.log(level, "%s: %r", what, why[:MAX_LOGGED])

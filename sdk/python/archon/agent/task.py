@@ -47,12 +47,12 @@ MAX_SHOWN_BYTES = 64 * 1024
 
 
 class TaskContext:
-    """One attempt at one task: what it was assigned, and the handler's way to the orchestrator.
+    """One attempt at one task: its assignment, and the handler's way to the orchestrator.
 
     The plain methods are cheap and never wait; a plain function may call them from its thread. The coroutines are for
     handlers that are coroutines.
 
-    The server makes it, with `from_proto`. What is read from the assignment is converted when it is read.
+    The server makes it, with `from_proto`. Values of the assignment are converted when they are read.
     """
 
     @classmethod
@@ -65,7 +65,7 @@ class TaskContext:
         role: str = "",
         stateful: bool = False,
     ) -> TaskContext:
-        """Returns the context of an attempt: what it was assigned, and its way to its orchestrator."""
+        """Returns the context of an attempt: its assignment, and its way to its orchestrator."""
         task = cls.__new__(cls)
         task._begin(ref, assigned, link, role, stateful)
         return task
@@ -186,8 +186,8 @@ class TaskContext:
 
     @property
     def refusal(self) -> str:
-        """Why the result of the attempt before was refused: it is not what `expected_output` or the schema asks
-        for. Empty if it was not."""
+        """Why the result of the attempt before was refused: it does not match `expected_output` or the schema.
+        Empty if it was not."""
         return self._assigned.refusal
 
     @property
@@ -202,7 +202,7 @@ class TaskContext:
 
     @property
     def exact(self) -> bool:
-        """Whether the allowed tool is to be called with `tool_args_json`, or the task fails: a model must not be asked
+        """Whether the allowed tool must be called with `tool_args_json`, or the task fails: a model must not be asked
         for other arguments."""
         return self._assigned.exact
 
@@ -213,8 +213,8 @@ class TaskContext:
 
     @property
     def plan_request(self) -> PlanRequest | None:
-        """What the planner of a run is asked for, None for any other task. The answer to it is a plan as one JSON
-        object; if it says `synthesise`, the answer of the run."""
+        """The request to the planner of a run, None for any other task. The answer to it is a plan as one JSON object;
+        if it says `synthesise`, the answer of the run."""
         assigned = self._assigned
         return PlanRequest(assigned.plan_request) if assigned.HasField("plan_request") else None
 
@@ -280,7 +280,7 @@ class TaskContext:
 
     @property
     def usage(self) -> Usage:
-        """What was spent so far; `record_model_call` adds to it."""
+        """The usage so far; `record_model_call` adds to it."""
         return Usage.from_proto(self._usage)
 
     @property
@@ -294,7 +294,7 @@ class TaskContext:
     def save(self, checkpoint: bytes) -> None:
         """Saves bytes from which a later attempt can resume, as its `checkpoint`; the newest one counts. Opaque to the
         mesh. Does nothing if the orchestrator does not support checkpoints. Raises FrameTooLarge above 1 MiB, or above
-        what the orchestrator takes."""
+        the orchestrator's limit."""
         self._link.save(session_pb2.Checkpoint(data=checked_checkpoint(checkpoint)))
 
     def publish(self, item: Item | str) -> None:
@@ -343,7 +343,7 @@ class TaskContext:
 
     async def ask_question(self, question: Question) -> GivenAnswer:
         """Asks as `ask` does, with all that a Question has, and returns the answer with its decision. The checkpoint of
-        the question is not used. Raises what `ask` raises."""
+        the question is not used. Raises the errors of `ask`."""
         input_id = question.input_id
         if len(input_id) > MAX_INPUT_ID:
             raise InvalidArgument(f"the input_id of a question has {len(input_id)} characters, at most {MAX_INPUT_ID}")
@@ -358,7 +358,7 @@ class TaskContext:
         """Asks a person for a secret, such as a credential, and returns it. The answer is encrypted for this attempt:
         the journal, records and watchers of the run do not have it. A later attempt asks again.
 
-        Raises what `ask` raises, and InvalidArgument if the answer was not encrypted for this question.
+        Raises the errors of `ask`, and InvalidArgument if the answer was not encrypted for this question.
         """
         from archon.secret_answers import SecretQuestion
 
@@ -382,7 +382,7 @@ class TaskContext:
 
         The mesh remembers the answer: a later attempt at this task that makes the same delegation gets it at once. Two
         delegations are the same if they have the same `memo_key` or, if that is empty, the same target and input for
-        the n-th time. `timeout` is in seconds, 60 by default; `budget` limits what the delegation may spend;
+        the n-th time. `timeout` is in seconds, 60 by default; `budget` limits the delegation's usage;
         `checkpoint` is saved with it, as by `save`.
 
         Raises the failure of the other role as the error that was raised there; UnknownRole, UnknownCapability,
@@ -418,7 +418,7 @@ class TaskContext:
         return Delegated(text_of(result.output), to_parts(result.output), usage, reply.memoized, dict(result.metadata))
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0, model_calls: int = 1) -> None:
-        """Reserves a part of the run's budget for this attempt, beyond what it has spent; call it before a model call.
+        """Reserves a part of the run's budget for this attempt, beyond its usage so far; call it before a model call.
         Returns at once if the run has no budget. Raises BudgetExhausted if less is left, InvalidArgument for a negative
         amount."""
         for name, amount in (("tokens", tokens), ("cost_micro_usd", cost_micro_usd), ("model_calls", model_calls)):
@@ -543,7 +543,7 @@ class TaskContext:
             self._link.send(session_pb2.AgentFrame(progress=progress))
 
     def send_usage(self) -> None:
-        """Sends what was spent so far, if the budget is limited. The server calls it too: progress is lost without a
+        """Sends the usage so far, if the budget is limited. The server calls it too: progress is lost without a
         stream."""
         if self._budget.limited and self._usage.model_calls:
             spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self._usage)

@@ -34,7 +34,7 @@ def start_task_span(task: TaskContext) -> Span | None:
 
 
 def end_task_span(span: Span, result: agent_pb2.TaskResult) -> None:
-    """Ends the span with what the attempt has spent and how it ended."""
+    """Ends the span with the attempt's usage and outcome."""
     usage = result.usage
     if usage.model_calls:
         span.set_attribute(names.INPUT_TOKENS, usage.input_tokens)

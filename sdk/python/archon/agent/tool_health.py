@@ -24,9 +24,9 @@ _BREAKER_OF: Final[dict[int, BreakerState]] = {int(number): state for state, num
 class ToolHealth:
     """How the calls of the tool `name` have ended since the process started.
 
-    `calls` counts those that were executed, `failures` those of them that failed, `timeouts` those of the failures that
-    timed out, `cached` further calls that were answered from a cache. Latencies are in seconds, of the last 100
-    executed calls. `slow`: a call timed out in the last minute, and none has succeeded since.
+    `calls` counts the executed calls, `failures` the ones that failed, `timeouts` the failures by timeout, `cached`
+    further calls that were answered from a cache. Latencies are in seconds, of the last 100 executed calls. `slow`: a
+    call timed out in the last minute, and none has succeeded since.
     """
 
     name: str

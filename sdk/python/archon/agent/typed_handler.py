@@ -1,4 +1,4 @@
-"""Handlers of roles with an output: what they return becomes an answer of one JSON part."""
+"""Handlers of roles with an output: their result becomes an answer of one JSON part."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class HistoryMessage:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a role publishes beside its answer, for edges of this `policy` or a wider one. `parts` precede `text`; an
+    """An item to publish beside a role's answer, for edges of this `policy` or a wider one. `parts` precede `text`; an
     item without text is not published."""
 
     text: str = ""
@@ -67,7 +67,7 @@ class Item:
 class Answer:
     """The answer of a handler, if a plain string is not enough. `parts` precede `text`.
 
-    `new_history` is what a stateful role adds to its session history; by default the question and the answer. `items`
+    `new_history` is a stateful role's addition to its session history; by default the question and the answer. `items`
     are published right after the answer: to the edges that let one of them through it comes in place of the answer.
     They are left out if the result would be too large with them.
     """
