@@ -150,7 +150,7 @@ class MemoryGraphClient:
         timeout: float = CALL_TIMEOUT,
     ) -> list[FoundItem]:
         """The items of `scope` or the client's own that answer a query, by meaning and by words, best first. With
-        `node_id` only those of this role's ancestors are searched."""
+        `node_id` only items of this role's ancestors are searched."""
         request = pb.SearchItemsRequest(
             scope=self._scope if scope is None else convert.text(scope, "scope"),
             query=check_query(query_text),

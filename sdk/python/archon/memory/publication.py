@@ -1,4 +1,4 @@
-"""Items to publish in the shared memory, and what became of them."""
+"""Items to publish in the shared memory, and their outcomes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
 class PublishItem:
     """An answer of `role` to publish; a blank one is not. Edges of this `policy` or a wider one let it through.
 
-    `metadata` is merged with that of the earlier item of the role and task; `ttl` is in seconds, None means forever.
+    `metadata` is merged with the earlier item's, of the same role and task; `ttl` is in seconds, None means forever.
     Items of a run have its `run_id`, the `epoch` of its owner, the `seq` of their event, by which a late writer is
     refused, and their task.
     """
@@ -66,8 +66,8 @@ class PublishItem:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of an item: its `version`, 0 if it was blank and nothing was published. With `repeated_before` the
-    version is that of an earlier publish of the same event."""
+    """The outcome of an item: its `version`, 0 if it was blank and nothing was published. With `repeated_before` the
+    version is from an earlier publish of the same event."""
 
     role: str
     version: int
