@@ -19,7 +19,7 @@ class RefusedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What the registry grants a registration: a lease of `ttl` seconds, and the edges that it refuses."""
+    """The registry's grant to a registration: a lease of `ttl` seconds, and the edges that it refuses."""
 
     ttl: float
     refused: tuple[RefusedEdge, ...] = ()

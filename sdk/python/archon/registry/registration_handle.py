@@ -40,7 +40,7 @@ class RegistrationHandle:
         token: str,
     ) -> None:
         self.registration = registration
-        """The content that is registered, or is to be."""
+        """The content that is registered, or will be."""
         self.registered = asyncio.Event()
         """Set while the registry is known to hold the registration."""
         self.refused: tuple[RefusedEdge, ...] = ()
