@@ -1,4 +1,4 @@
-"""A run as its events tell it: states, attempts, questions, delegations, usage, and what tasks wait for.
+"""A run as its events tell it: states, attempts, questions, delegations, usage, and why tasks wait.
 
 `RunView.apply` folds the events of a watch; `RunHandle.views` does it for a run that was submitted. A view has no clock
 but the times of the events, and states facts: texts for people are the work of its readers.

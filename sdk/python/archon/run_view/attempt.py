@@ -52,7 +52,7 @@ class Attempt:
     stopping: Failure | None = None
     """Why it was ordered to stop."""
     usage: Usage | None = None
-    """What it took; None if no event says so."""
+    """Its usage; None if no event has it."""
     retry_time: float = 0.0
     """The earliest time of the next attempt; 0 if it may start at once."""
     given: tuple[tuple[str, bool], ...] = ()

@@ -37,7 +37,7 @@ class Claim:
 
 @dataclass(slots=True)
 class RunView:
-    """A run as its events tell it: `apply` them in order, from the first one on. Times are those of the events, in
+    """A run as its events tell it: `apply` them in order, from the first one on. Times are the event times, in
     seconds since the epoch; 0 if the event has not occurred."""
 
     run_id: str = ""
@@ -101,7 +101,7 @@ class RunView:
 
     @property
     def usage(self) -> Usage:
-        """What all attempts took, as far as events say so."""
+        """The usage of all attempts, as far as events have it."""
         return sum((task.usage for task in self.tasks.values()), Usage())
 
     def stopped_for(self, now: float) -> float:
@@ -113,7 +113,7 @@ class RunView:
         return max(0.0, (self.ended or now) - self.started - self.stopped_for(now)) if self.started else 0.0
 
     def predecessors(self, task: TaskView) -> list[TaskView]:
-        """Returns the tasks that must complete before a task: those that it names, else those of the roles upstream."""
+        """Returns the tasks that must complete before a task: the named ones, else the tasks of the roles upstream."""
         if task.predecessors:
             return [self.tasks[task_id] for task_id in task.predecessors if task_id in self.tasks]
         upstream = [upstream for upstream, downstream in self.edges if downstream == task.role]
@@ -123,7 +123,7 @@ class RunView:
         return [roots[role] for role in upstream if role in roots]
 
     def waiting_for(self, task: TaskView) -> Wait | None:
-        """Returns what a task waits for; None if it waits for nothing."""
+        """Returns why a task waits; None if it waits for nothing."""
         if self.ended or task.final:
             return None
         if task.state is TaskState.INPUT_REQUIRED:

@@ -1,4 +1,4 @@
-"""Tasks of a run, and what they wait for."""
+"""Tasks of a run, and why they wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon.types.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class LastFailure:
-    """What last went wrong with a task. The outcome is FAILED for its own failure; LOST, REJECTED, GIVEN_BACK, RETRIED
+    """The last failure of a task. The outcome is FAILED for its own failure; LOST, REJECTED, GIVEN_BACK, RETRIED
     for an attempt (`retry_delay`: seconds to the next one); WORKING if more of the budget was refused."""
 
     outcome: Outcome
@@ -26,7 +26,7 @@ class LastFailure:
 
 @dataclass(slots=True)
 class TaskView:
-    """One task. Times are those of the events, in seconds since the epoch; 0 if the event has not occurred."""
+    """One task. Times are the event times, in seconds since the epoch; 0 if the event has not occurred."""
 
     task_id: str
     role: str
@@ -38,7 +38,7 @@ class TaskView:
     step: PlanStep | None = None
     """The step as the plan has it."""
     purpose: str = ""
-    """What the planner's task is for: `plan 1`, `check of plan 1` or `answer`."""
+    """The purpose of the planner's task: `plan 1`, `check of plan 1` or `answer`."""
     predecessors: tuple[str, ...] = ()
     """Ids of the tasks that must complete first, if the task's own event names them (`RunView.predecessors`)."""
     state: TaskState = TaskState.SUBMITTED
@@ -74,7 +74,7 @@ class TaskView:
 
     @property
     def label(self) -> str:
-        """The display name: the role, and the step or what the planner's task is for."""
+        """The display name: the role, and the step or the purpose of the planner's task."""
         return f"{self.role} ({self.step_id or self.purpose})" if self.step_id or self.purpose else self.role
 
     @property
@@ -94,12 +94,12 @@ class TaskView:
 
     @property
     def usage(self) -> Usage:
-        """What all attempts took, as far as events say so."""
+        """The usage of all attempts, as far as events have it."""
         return sum((attempt.usage for attempt in self.attempts if attempt.usage is not None), Usage())
 
 
 class WaitKind(StrEnum):
-    """What a task waits for: other tasks, the answer of a person, the run to be resumed, or an instance."""
+    """Why a task waits: for other tasks, the answer of a person, the run to be resumed, or an instance."""
 
     TASKS = "tasks"
     PERSON = "person"
@@ -109,7 +109,7 @@ class WaitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a task waits for. `names` are those of the tasks: predecessors, or tasks that it has delegated."""
+    """Why a task waits. `names` are the names of the tasks: predecessors, or tasks that it has delegated."""
 
     kind: WaitKind
     names: tuple[str, ...] = ()

@@ -185,7 +185,7 @@ def _cancel_delegation(task: TaskView, attempt: Attempt, delegation_id: str, now
 
 
 def _progress(task: TaskView, event: run_pb2.RunEvent) -> None:
-    """Adds what a transient event of the last attempt brings."""
+    """Adds a transient event of the last attempt."""
     if event.HasField("thinking_delta"):
         task.thinking = (task.thinking + event.thinking_delta.text)[-TEXT_KEPT:]
         return
@@ -210,7 +210,7 @@ def _close_question(task: TaskView, now: float) -> None:
 
 
 def _spend(attempt: Attempt, event: run_pb2.RunEvent, kind: str) -> None:
-    """Notes what an attempt took; a result that a person has approved says it again, one that replaces it nothing."""
+    """Notes an attempt's usage; a result that a person has approved repeats it, one that replaces it has no usage."""
     if kind in ("result", "retry", "input_requested", "discarded", "approval_requested"):
         source = event.approval_requested.result if kind == "approval_requested" else getattr(event, kind)
         if source.HasField("usage") and (attempt.usage is None or source.usage.ListFields()):
