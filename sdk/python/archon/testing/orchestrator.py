@@ -1,4 +1,4 @@
-"""FakeOrchestrator: gives an agent tasks, as an orchestrator does, and answers what its handler asks.
+"""FakeOrchestrator: gives an agent tasks, as an orchestrator does, and answers its handler's requests.
 
 async with FakeAgent("cook", [cook]) as agent, FakeOrchestrator(agent.address) as peer:
     await peer.open()
@@ -56,7 +56,7 @@ class TaskResult:
 
     @property
     def usage(self) -> Usage:
-        """What the attempt has spent."""
+        """The attempt's usage."""
         return Usage.from_proto(self.proto.usage)
 
     @property
@@ -91,7 +91,7 @@ class Delegation:
 class FakeOrchestrator:
     """One stream to the agent at `address`, open during the block. It sends nothing by itself.
 
-    Methods that wait do so for at most `timeout` seconds, and then raise AssertionError that tells what came instead.
+    Methods that wait do so for at most `timeout` seconds, then raise AssertionError with the frames that came instead.
     """
 
     def __init__(self, address: str, *, orchestrator_id: str = "orchestrator-1", timeout: float = 5.0) -> None:
