@@ -1,6 +1,6 @@
 """Plain values that clients, agents and views of a run share: frozen, with the message of each as `proto`.
 
-Names are imported on first use: agents do not wait for what clients need.
+Names are imported on first use: agents do not wait for the imports of clients.
 """
 
 from __future__ import annotations

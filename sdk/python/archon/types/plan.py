@@ -15,7 +15,7 @@ from archon.types.task_state import TaskState
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """A step of a plan: what is to be done, by which role, and the steps whose results it needs.
+    """A step of a plan: the work, the role for it, and the steps whose results it needs.
 
     `expected_output` describes a good answer. `tool_name` is the only tool that the step may use, empty for any;
     `tool_args_json` are its arguments: one JSON object, with {key} templates for the results of dependencies. An
@@ -26,8 +26,8 @@ class PlanStep:
     failed. In the place of a step with `expand` come those that the planner replies, once its dependencies have
     completed; with `expand_on_failure` if it fails. A rule has people check the answers of steps with `checkpoint`.
 
-    `confidence` is the planner's, from 0 to 1: a step with a low one is planned anew. Estimates are 0 if unknown. What
-    the step has become is in `task_id`, `state` (UNSPECIFIED before there is a task), `result` and `failure`.
+    `confidence` is the planner's, from 0 to 1: a step with a low one is planned anew. Estimates are 0 if unknown. The
+    step's outcome is in `task_id`, `state` (UNSPECIFIED before there is a task), `result` and `failure`.
     """
 
     step_id: str
@@ -110,7 +110,7 @@ class PlanStep:
         )
 
     def document(self) -> dict[str, Any]:
-        """Returns what the step is to do in the JSON of planners. Raises ValueError if `tool_args_json` or
+        """Returns the step's work in the JSON of planners. Raises ValueError if `tool_args_json` or
         `output_schema_json` is not JSON."""
         return {
             "id": self.step_id,
@@ -139,8 +139,8 @@ class Plan:
     """A plan. `reason`: why the planner replaced the one before, if it was asked whether that leads to the goal, as an
     event says.
 
-    `context_json` has values for templates in the arguments of steps: one JSON object. `changes` says what was changed
-    so that the plan can be executed. `change_seq` is the event that changed the plan last; 0 if no run has it.
+    `context_json` has values for templates in the arguments of steps: one JSON object. `changes` lists the changes
+    that made the plan executable. `change_seq` is the event that changed the plan last; 0 if no run has it.
     """
 
     revision: int

@@ -18,10 +18,10 @@ _NAMES: Final[tuple[tuple[str, Any, str], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerms:
-    """Who may answer a question, in what time, and what follows if no answer comes.
+    """The approvers of a question, its time limit, and the action without an answer.
 
     `approvers` are identities in the order in which they are asked; empty: any. `timeout` is in seconds; 0: no limit
-    but that of a pause of the run. `on_timeout` is `abort`, `default` or `escalate`; empty means `abort`. `rule` has
+    but the run's pause timeout. `on_timeout` is `abort`, `default` or `escalate`; empty means `abort`. `rule` has
     the question asked, at the point `trigger` (`tool`, `plan`, ...); both are empty if an agent asks by itself.
 
     Raises InvalidArgument for another `on_timeout` or `trigger`.

@@ -69,7 +69,7 @@ class Run(MessageView[run_pb2.Run]):
 
     @property
     def answers(self) -> tuple[RunAnswer, ...]:
-        """The final answers: those of the roles that no other role depends on."""
+        """The final answers, by the roles that no other role depends on."""
         return tuple(map(RunAnswer, self.proto.answers))
 
     @property
@@ -79,7 +79,7 @@ class Run(MessageView[run_pb2.Run]):
 
     @property
     def usage(self) -> Usage:
-        """What the run has spent."""
+        """The run's usage."""
         return Usage.from_proto(self.proto.usage)
 
     @property

@@ -9,7 +9,7 @@ from archon.wire import text_of
 
 
 class RunAnswer(MessageView[run_pb2.Answer]):
-    """A final answer of a run: that of a role, or of a step of its plan."""
+    """A final answer of a run: of a role, or of a step of its plan."""
 
     __slots__ = ()
 

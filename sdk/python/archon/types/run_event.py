@@ -14,7 +14,7 @@ from archon.wire import to_seconds
 
 
 class RunEvent(MessageView[run_pb2.RunEvent]):
-    """An event of a run: what happened (`type`), and what is known of it (`data`)."""
+    """An event of a run: its kind (`type`), and its content (`data`)."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class RunEvent(MessageView[run_pb2.RunEvent]):
 
     @property
     def type(self) -> str:
-        """What happened, such as `dispatched`, `result` or `text_delta`: the names of the contract; empty if it is
+        """The kind of event, such as `dispatched`, `result` or `text_delta`: the names of the contract; empty if it is
         unknown to this version."""
         return self.proto.WhichOneof("event") or ""
 

@@ -52,7 +52,7 @@ class RunQuestion(MessageView[run_pb2.Question]):
 
     @property
     def schema_json(self) -> str:
-        """JSON Schema of the answer; empty: free text. Of an approval, that of what may replace what waits."""
+        """JSON Schema of the answer; empty: free text. Of an approval, the replacement's schema."""
         return self.proto.schema_json
 
     @property
@@ -67,7 +67,7 @@ class RunQuestion(MessageView[run_pb2.Question]):
 
     @property
     def terms(self) -> QuestionTerms | None:
-        """Who may answer, in what time; None: anyone, without limit."""
+        """The approvers and the time limit; None: anyone, without limit."""
         return QuestionTerms.from_proto(self.proto.terms) if self.proto.HasField("terms") else None
 
     @property
@@ -77,7 +77,7 @@ class RunQuestion(MessageView[run_pb2.Question]):
 
     @property
     def subject_json(self) -> str:
-        """What an approval is about: one JSON object; empty if the text says all."""
+        """The subject of an approval: one JSON object; empty if the text says all."""
         return self.proto.subject_json
 
     @property

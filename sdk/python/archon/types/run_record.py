@@ -53,7 +53,7 @@ class RunRecord(MessageView[run_pb2.RunRecord]):
 
     @property
     def usage(self) -> Usage:
-        """What the call has spent."""
+        """The call's usage."""
         return Usage.from_proto(self.proto.usage)
 
     @property

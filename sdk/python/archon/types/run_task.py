@@ -44,7 +44,7 @@ class RunTask(MessageView[run_pb2.Task]):
 
     @property
     def waiting_for(self) -> str:
-        """What the task waits for if it is not dispatched."""
+        """Why the task waits if it is not dispatched."""
         return self.proto.waiting_for
 
     @property
@@ -69,7 +69,7 @@ class RunTask(MessageView[run_pb2.Task]):
 
     @property
     def usage(self) -> Usage:
-        """What the task has spent."""
+        """The task's usage."""
         return Usage.from_proto(self.proto.usage)
 
     @property

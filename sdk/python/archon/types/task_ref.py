@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 
 @dataclass(frozen=True, slots=True)
 class TaskRef:
-    """One attempt at one task. `attempt` is 1 for the first dispatch; `epoch` is that of the run's owner."""
+    """One attempt at one task. `attempt` is 1 for the first dispatch; `epoch` is the run owner's."""
 
     task_id: str
     run_id: str

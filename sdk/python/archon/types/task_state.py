@@ -29,7 +29,7 @@ class TaskState(StrEnum):
 
     @property
     def proto(self) -> common_pb2.TaskState.ValueType:
-        """The number in messages; that of UNSPECIFIED if the state is UNKNOWN."""
+        """The number in messages; UNSPECIFIED if the state is UNKNOWN."""
         return _NUMBERS.get(self, common_pb2.TASK_STATE_UNSPECIFIED)
 
     @classmethod
