@@ -77,10 +77,10 @@ def answer_value(run: Run, output: object = None) -> Any: ...
 
 def answer_value(run: Run, output: object = None) -> Any:
     """The final answer as the JSON value that it is, or as an object of the type `output`: a pydantic model, another
-    type that pydantic knows, or a JSON Schema, of which the answer is a value.
+    type that pydantic knows, or a JSON Schema that the answer matches.
 
     Raises OutputMismatch if the answer is not JSON, or not of that type, FailedPrecondition if there is not exactly one
-    answer, and what `answer_text` raises.
+    answer, and the errors of `answer_text`.
     """
     text = answer_text(run)
     if len(run.answers) != 1:
@@ -180,7 +180,7 @@ class Client:
         pipeline. With `plan` the role `planner` (by default `planner`) makes a plan, whose steps go to `roles`, or to
         all other roles with an instance. With `check_alignment` the planner is also asked, after steps have completed
         while others have not begun, whether the plan still leads to the goal; one that does not is made anew.
-        `budget` limits what the run may spend. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
+        `budget` limits the run's usage. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
         `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
         end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
         submit one.
@@ -220,7 +220,7 @@ class Client:
         """Submits a run, waits for its end and returns its answer: the text, or with `output` the object that
         `answer_value` returns. A run that is not waited for to its end is cancelled.
 
-        The options are those of `submit`. Raises what `submit` and `answer_value` raise, the run's failure, and
+        The options are as in `submit`. Raises the errors of `submit` and `answer_value`, the run's failure, and
         InvalidArgument if `output` is neither a type nor a JSON Schema.
         """
         expected = OutputType.of(output)
@@ -234,8 +234,8 @@ class Client:
         it, up to event `after_seq` (0: all) and executes the other tasks anew. The new run is durable when this
         returns.
 
-        Without a `goal` the new run has that of the forked one, continues its plan if it has one, and people are not
-        asked again what they have answered. With another goal nothing is reused unless `after_seq` is above 0. An empty
+        Without a `goal` the new run has the forked run's goal, continues its plan if it has one, and people are not
+        asked answered questions again. With another goal nothing is reused unless `after_seq` is above 0. An empty
         `request_id` is replaced by a new one: two calls fork twice, while gRPC's retries of one call fork once.
 
         Raises UnknownRun, RunExpired (the events of the run have been deleted), InvalidArgument (the run has no event
@@ -314,8 +314,8 @@ class Client:
         return Run((await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run)
 
     async def list_questions(self, *, limit: int = 1000) -> list[RunQuestion]:
-        """The open questions of all runs to people, at least `limit` of them if there are so many, those of the newest
-        run first."""
+        """The open questions of all runs to people, at least `limit` of them if there are so many, the newest run's
+        first."""
         questions: list[RunQuestion] = []
         token = ""
         while len(questions) < limit:
@@ -333,8 +333,8 @@ class Client:
         """Answers a question of a run (`run.questions`, the events `input_requested` and `approval_requested`).
         Repeating the same answer is no error.
 
-        An approval takes a `decision`: `approve` or `reject`, with `answer` as its reason, or `modify`, with what
-        replaces what waits: the arguments of a tool or a plan as one JSON object, or an answer.
+        An approval takes a `decision`: `approve` or `reject`, with `answer` as its reason, or `modify`, with the
+        replacement: the arguments of a tool or a plan as one JSON object, or an answer.
 
         Raises UnknownRun, FailedPrecondition (there is no such question), PermissionDenied (the question has other
         approvers), InvalidArgument (the answer does not match its schema, or is no decision), RequestIdReused,
@@ -373,8 +373,8 @@ class Client:
         """Returns one answer to a query that may take several steps, by the strategy that `choose_strategy` says, with
         which `on_choice` is called. A run that is not waited for to its end is cancelled.
 
-        The arguments are those of `submit`; `check_alignment` counts if the query is planned. Raises what
-        `choose_strategy` and `submit` raise, and the run's failure.
+        The arguments are as in `submit`; `check_alignment` counts if the query is planned. Raises the errors of
+        `choose_strategy` and `submit`, and the run's failure.
         """
         choice = await self.choose_strategy(query, roles=roles, planner=planner)
         if on_choice is not None:
@@ -402,10 +402,10 @@ class Client:
         timeout: float = PLAN_TIMEOUT,
     ) -> Plan:
         """Returns the plan that a run with strategy `plan` would begin with. Nothing is stored or executed. The
-        arguments are those of `submit`, but `timeout` is that of this call, in seconds.
+        arguments are as in `submit`, but `timeout` is this call's, in seconds.
 
-        Raises what `submit` raises, PlanFailed if the planner's reply is no plan, DeadlineExceeded if it is silent, and
-        Unavailable if no instance of it can be reached.
+        Raises the errors of `submit`, PlanFailed if the planner's reply is no plan, DeadlineExceeded if it is silent,
+        and Unavailable if no instance of it can be reached.
         """
         request = submit_request(
             goal, roles=roles, capabilities=capabilities, versions=versions, strategy="plan", planner=planner
@@ -413,13 +413,13 @@ class Client:
         return Plan.from_proto((await self._stub.PlanRun(pb.PlanRunRequest(submit=request), timeout=timeout)).plan)
 
     async def edit_plan(self, run_id: str, plan: Plan | str, *, expected_seq: int = 0) -> Run:
-        """Replaces the steps of a run's plan that have not begun by those of `plan`, which is `run.plan` with other
+        """Replaces the steps of a run's plan that have not begun by the steps of `plan`, which is `run.plan` with other
         steps, or a text in the JSON that planners reply. `expected_seq` is `run.plan.change_seq` of the plan that was
         edited, by default `plan.change_seq`; a text needs it.
 
         Raises UnknownRun, InvalidArgument if the text is no plan or the plan has faults (`field_violations`), Aborted
-        if the plan has changed since, FailedPrecondition if the run has ended or has no plan, or the edit changes what
-        has begun.
+        if the plan has changed since, FailedPrecondition if the run has ended or has no plan, or the edit changes
+        begun steps.
         """
         plan_json = plan if isinstance(plan, str) else plan.to_json()
         if not isinstance(plan, str):
@@ -454,7 +454,7 @@ async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> Run:
 
 
 async def _cancel_run(submitting: asyncio.Task[RunHandle]) -> None:
-    """Cancels the run that is being submitted. What fails is left to the run's own time limit."""
+    """Cancels the run that is being submitted. Failures are left to the run's own time limit."""
     try:
         await (await submitting).cancel("its caller was cancelled")
     except ArchonError:

@@ -48,7 +48,7 @@ class ConverseStream:
             await asyncio.wait([self._reader], timeout=2.0)
 
     async def submit(self, goal: Goal, **options: Unpack[RunOptions]) -> Run:
-        """Submits a run and watches it. The options are those of Client.submit, and so are the errors."""
+        """Submits a run and watches it. The options and the errors are as in Client.submit."""
         return await self._command(pb.ConverseRequest(submit=submit_request(goal, **options)))
 
     async def watch(self, run_id: str, after_seq: int = 0) -> Run:

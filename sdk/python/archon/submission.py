@@ -20,7 +20,7 @@ Goal = str | Sequence[Part]
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of `Client.run`, which are those of `Client.submit`."""
+    """The options of `Client.run` and `Client.submit`."""
 
     roles: Sequence[str]
     capabilities: Sequence[str]
