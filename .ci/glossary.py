@@ -28,7 +28,7 @@ SKIPPED = (
 )
 """Generated code, the user `nobody` of the system, the tests of this check, the table itself."""
 
-DOCSTRINGS = ("services/archon_services/", "mesh/archon_mesh/")
+DOCSTRINGS = ("services/archon_services/", "mesh/archon_mesh/", "sdk/python/archon/")
 """Folders whose docstrings have none of the words of the kind `docstring`."""
 
 KINDS = ("phrase", "regex", "docstring", "file", "class")
