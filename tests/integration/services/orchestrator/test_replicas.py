@@ -12,10 +12,9 @@ import pytest
 
 from archon.agent import Question, TaskContext
 from archon.api.common.v1 import failure_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, answer_text
 from archon.errors import FailedPrecondition, RequestIdReused, Unavailable
-from archon.types import TaskState
+from archon.types import Run, TaskState
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import ProcessReplicas, Replicas
@@ -173,7 +172,7 @@ async def test_a_command_at_another_replica_says_that_the_run_has_ended(replicas
         replicas.client.cancel(handle.run_id, "enough"), replicas.other.pause(handle.run_id), return_exceptions=True
     )
     assert (await handle.result(timeout=10)).state == TaskState.CANCELED
-    assert isinstance(outcomes[1], (FailedPrecondition, run_pb2.Run))
+    assert isinstance(outcomes[1], (FailedPrecondition, Run))
     with pytest.raises(FailedPrecondition, match="has ended"):
         await replicas.other.pause(handle.run_id)
 
