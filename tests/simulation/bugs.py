@@ -29,9 +29,9 @@ from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.runs import driver
-from archon_services.orchestrator.runs.decide import decider, step
-from archon_services.orchestrator.runs.decide.session_history import SessionHistory
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.runs.turn import decider, step
+from archon_services.orchestrator.runs.turn.session_history import SessionHistory
 from archon_services.orchestrator.watch.hub import WatchHub
 from tests.simulation import people
 

@@ -18,10 +18,10 @@ from archon_mesh.engine.types import Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, Step, StepResult
 from archon_services.orchestrator.ownership import OwnershipLimits
 from archon_services.orchestrator.ports import Delivery
-from archon_services.orchestrator.runs.decide import decider
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.runs.run_inbox import MAX_INBOX
 from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.turn import decider
 from archon_services.orchestrator.sessions import SessionPool
 from tests.simulation.agents import SimAgent
 from tests.simulation.faults import Dice

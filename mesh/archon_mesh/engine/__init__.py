@@ -1,5 +1,5 @@
 """The engine of runs: `decide` turns an input into events, `apply` folds them into the state, and the state tells the
-effects that are open. Plans are in `plan`, the host in a process in `local`.
+effects that are open. Plans are in `plan`, the host in a process in `local_run`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from archon_mesh.engine.events import Event
     from archon_mesh.engine.fold.apply import apply
     from archon_mesh.engine.inputs import Input
-    from archon_mesh.engine.local import LocalRun
+    from archon_mesh.engine.local_run import LocalRun
     from archon_mesh.engine.state import RunState
     from archon_mesh.engine.task import Delegation, Task
 
@@ -69,7 +69,7 @@ _MODULES: Final = {
     "GiveInput": "archon_mesh.engine.effects",
     "Grant": "archon_mesh.engine.effects",
     "Input": "archon_mesh.engine.inputs",
-    "LocalRun": "archon_mesh.engine.local",
+    "LocalRun": "archon_mesh.engine.local_run",
     "Place": "archon_mesh.engine.effects",
     "RunState": "archon_mesh.engine.state",
     "Task": "archon_mesh.engine.task",

@@ -61,7 +61,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         Limit(
             "Questions of a task to people; of a planner in place of a plan",
             "{archon_mesh.engine.decide.approval:MAX_QUESTIONS}; "
-            "{archon_services.orchestrator.runs.decide.plan_reply:MAX_CLARIFICATIONS}",
+            "{archon_services.orchestrator.runs.turn.plan_reply:MAX_CLARIFICATIONS}",
             "The task fails, and rules ask no more about it; the reply is refused as no plan.",
             ["test_a_question_without_id_or_above_the_limit_fails"],
         ),
@@ -275,7 +275,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Waiting for another turn of the conversation",
-            "{archon_services.orchestrator.runs.decide.session_history:PATIENCE|seconds}",
+            "{archon_services.orchestrator.runs.turn.session_history:PATIENCE|seconds}",
             "The task is dispatched without waiting further.",
             ["test_a_task_waits_for_another_turn_for_a_limited_time"],
         ),

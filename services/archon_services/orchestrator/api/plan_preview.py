@@ -27,7 +27,7 @@ from archon_mesh.engine.types import Submission
 from archon_services.orchestrator.convert.failures import failure_as_error
 from archon_services.orchestrator.convert.plan import write_plan
 from archon_services.orchestrator.dispatch.assign_task import assign_task
-from archon_services.orchestrator.runs.decide.plan_reply import with_plan
+from archon_services.orchestrator.runs.turn.plan_reply import with_plan
 from archon_services.orchestrator.sessions.inbound import result_input
 
 TIMEOUT: Final = 60.0

@@ -28,25 +28,22 @@ from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step,
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.creation import Creation
-from archon_services.orchestrator.runs.decide.decider import Decider, has_newer
-from archon_services.orchestrator.runs.decide.decision import Decision
-from archon_services.orchestrator.runs.decide.placement import Placement
-from archon_services.orchestrator.runs.decide.session_history import SessionHistory, TurnQueue
-from archon_services.orchestrator.runs.decide.step import build_step
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
 from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.states.load import load_run, load_run_since
+from archon_services.orchestrator.runs.turn.decider import Decider, has_newer
+from archon_services.orchestrator.runs.turn.decision import Decision
+from archon_services.orchestrator.runs.turn.placement import Placement
+from archon_services.orchestrator.runs.turn.session_history import SessionHistory, TurnQueue
+from archon_services.orchestrator.runs.turn.step import build_step
 
 _log = logging.getLogger(__name__)
 
 RETRY_DELAY: Final = 0.2
 MAX_RETRY_DELAY: Final = 5.0
-
-_REQUESTS: Final = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
-"""Inputs whose sender waits for a reply, or is still at work."""
 
 
 class Observer(Protocol):

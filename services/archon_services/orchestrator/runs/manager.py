@@ -31,8 +31,6 @@ from archon_services.orchestrator.observability.role_averages import RoleAverage
 from archon_services.orchestrator.observability.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Delivery, Receipt, SystemClock, Transport
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
-from archon_services.orchestrator.runs.decide.error_budget import ErrorBudget
-from archon_services.orchestrator.runs.decide.session_history import TurnQueue
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.quarantine import quarantine
@@ -40,6 +38,8 @@ from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.states.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
 from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.turn.error_budget import ErrorBudget
+from archon_services.orchestrator.runs.turn.session_history import TurnQueue
 from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from archon_services.orchestrator.journal.framing import events_in
 from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.sqlite import SqliteJournal, schema
-from archon_services.orchestrator.runs.decide.step import build_step
 from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.turn.step import build_step
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import migrate
 from tests.fixtures.journal import creation, new_run, store, stored_events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archon_services.orchestrator.runs.decide.candidates import Candidates
+from archon_services.orchestrator.runs.turn.candidates import Candidates
 from tests.unit.services.orchestrator.runs.test_session_history import run_of
 
 

@@ -11,7 +11,7 @@ from archon_mesh.engine import Effect, Place
 from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.ports import Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
-from archon_services.orchestrator.runs.decide.placement import Placement
+from archon_services.orchestrator.runs.turn.placement import Placement
 
 
 class OneSlot:

@@ -12,7 +12,7 @@ from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.plan import SubTask
 from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import PlanTarget, Submission, TaskState
-from archon_services.orchestrator.runs.decide.candidates import Candidates
+from archon_services.orchestrator.runs.turn.candidates import Candidates
 
 WIDTH = 5
 """Steps that can be in progress at the same time."""

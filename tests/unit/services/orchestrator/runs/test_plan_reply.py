@@ -16,7 +16,7 @@ from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.plan import SubTask
 from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import Failure, PlanTarget, Submission, TaskState
-from archon_services.orchestrator.runs.decide.plan_reply import with_plan
+from archon_services.orchestrator.runs.turn.plan_reply import with_plan
 
 PLAN = '{"goal": "a trip", "subtasks": [{"id": "a", "description": "go", "role": "guide"}]}'
 

@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.types.part import json_part
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import TaskState
-from archon_services.orchestrator.runs.decide.result_check import with_checked_result
+from archon_services.orchestrator.runs.turn.result_check import with_checked_result
 from tests.unit.mesh.engine.plan_run import PlanRun, step
 
 SCHEMA = '{"type": "object", "required": ["price"]}'

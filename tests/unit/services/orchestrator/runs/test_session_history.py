@@ -13,8 +13,8 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.types import Failure, Requirement, Submission
 from archon_services.orchestrator.journal import Conversation, MemoryJournal
-from archon_services.orchestrator.runs.decide import session_history
-from archon_services.orchestrator.runs.decide.session_history import SessionHistory, TurnQueue
+from archon_services.orchestrator.runs.turn import session_history
+from archon_services.orchestrator.runs.turn.session_history import SessionHistory, TurnQueue
 
 KEY = ("default", "s", "clerk")
 PLACE = Place("r.1", Requirement("clerk"), 1, 0.0)

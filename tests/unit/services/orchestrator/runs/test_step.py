@@ -14,7 +14,7 @@ from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import RecordRow, Step
 from archon_services.orchestrator.ports import Delivery
-from archon_services.orchestrator.runs.decide.step import build_step
+from archon_services.orchestrator.runs.turn.step import build_step
 
 CALLS = (agent_pb2.CallRecord(target="a"), agent_pb2.CallRecord(target="b"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon_mesh.engine import inputs as inp
-from archon_services.orchestrator.runs.decide.superseded import without_superseded
+from archon_services.orchestrator.runs.turn.superseded import without_superseded
 
 
 def test_a_checkpoint_that_a_later_one_replaces_is_not_stored_and_its_records_are() -> None:

@@ -13,13 +13,13 @@ from archon_mesh.engine.types import Failure
 from archon_services.orchestrator.dispatch.step import input_failure
 from archon_services.orchestrator.ports import Delivery, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
-from archon_services.orchestrator.runs.decide.candidates import Candidates
-from archon_services.orchestrator.runs.decide.decision import Decision
-from archon_services.orchestrator.runs.decide.placement import Placement
-from archon_services.orchestrator.runs.decide.plan_reply import with_plan
-from archon_services.orchestrator.runs.decide.result_check import with_checked_result
-from archon_services.orchestrator.runs.decide.session_history import SessionHistory
-from archon_services.orchestrator.runs.decide.superseded import without_superseded
+from archon_services.orchestrator.runs.turn.candidates import Candidates
+from archon_services.orchestrator.runs.turn.decision import Decision
+from archon_services.orchestrator.runs.turn.placement import Placement
+from archon_services.orchestrator.runs.turn.plan_reply import with_plan
+from archon_services.orchestrator.runs.turn.result_check import with_checked_result
+from archon_services.orchestrator.runs.turn.session_history import SessionHistory
+from archon_services.orchestrator.runs.turn.superseded import without_superseded
 
 _REQUESTS: Final = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
 """Inputs whose sender waits for a reply, or is still at work."""

@@ -16,7 +16,7 @@ from archon_mesh.engine import Place, RunState
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.journal import Conversation, Journal
-from archon_services.orchestrator.runs.decide.step import turn_of
+from archon_services.orchestrator.runs.turn.step import turn_of
 
 PATIENCE: Final = 30.0
 """Seconds that a task waits for another one's turn; then it goes ahead. Coordinators that wait for each other's roles
