@@ -120,7 +120,7 @@ class LocalRun:
         return list(self._attempts.values())
 
     def _dispatch(self) -> None:
-        """Starts the ready tasks, as far as they may start now. Tasks made ready by that start in the next turn."""
+        """Starts the ready tasks, as far as they may start now. Tasks that become ready start in the next turn."""
         if self._error is not None:
             return
         now = self._now()
