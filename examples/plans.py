@@ -1,4 +1,5 @@
-"""Plans: a trip whose hotel is booked out, subtasks for several agents, and a plan that a person approves.
+"""Plans: a trip whose hotel is booked out, subtasks for several agents, a plan that a person approves, and one that
+goes on after a stop.
 
 python examples/plans.py
 """
@@ -7,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from archon.errors import OperationCancelled
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import (
@@ -108,6 +113,24 @@ async def approval() -> list[str]:
     return seen
 
 
+async def journal(path: Path) -> tuple[str, list[str]]:
+    query, reports = "Book a flight to Rome and then book a hotel", list[str]()
+    model = ScriptedModel([plan_of(step("1", "book_flight", city="Rome"), step("2", "book_hotel", "1", name="Plaza"))])
+    first = Agent("clerk", model=model, tools=[book_flight, book_hotel])
+    second = Agent("clerk", model=ScriptedModel([]), tools=[book_flight, book_hotel])
+
+    def stop(event: PlanEvent) -> None:
+        if event.kind == "subtask_completed" and first.planned_run and first.planned_run.executor:
+            first.planned_run.executor.cancel()  # the hotel is not booked yet
+
+    def on_event(event: PlanEvent) -> None:
+        reports.append(f"{event.kind} {event.subtask.id if event.subtask else ''}".strip())
+
+    with suppress(OperationCancelled):
+        await first.run_task(query, journal=path, on_event=stop)
+    return await second.run_task(query, journal=path, on_event=on_event), reports
+
+
 async def planner() -> list[str]:
     tools = [Calculator(), book_hotel]
     offline = await create_plan("Calculate 15 * 24 and then book a hotel", tools)
@@ -155,6 +178,8 @@ async def main() -> None:
     """Runs all examples."""
     for result in (await trip(), await several_agents(), await approval(), await planner(), faults()):
         print(result)  # noqa: T201
+    with tempfile.TemporaryDirectory() as folder:
+        print(await journal(Path(folder, "trip.journal")))  # noqa: T201
     print(drawing())  # noqa: T201
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,7 +12,7 @@ import pytest
 from archon.agent.attempt import Attempt
 from archon.agent.attempt_table import AttemptTable
 from archon_mesh.core.people import Decision
-from archon_mesh.engine import Event, RunState, Task, effects
+from archon_mesh.engine import Event, LocalRun, RunState, Task, effects
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import encode_inputs
@@ -21,9 +22,11 @@ from archon_mesh.engine.decide import plan as decide_plan
 from archon_mesh.engine.decide.delegation import delegate
 from archon_mesh.engine.fold import apply as fold_table
 from archon_mesh.engine.fold import plan as fold_plan
+from archon_mesh.engine.local_run import attempt_lost
 from archon_mesh.engine.plan import SubTaskStatus, expanded
 from archon_mesh.engine.plan import Task as PlanTask
 from archon_mesh.engine.question import OpenQuestion
+from archon_mesh.planning import PlanExecutor
 from archon_services.orchestrator.dispatch import assign_task as assignment
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
@@ -268,6 +271,23 @@ def _anyone_may_answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(people, "answers", from_strangers)
 
 
+def _acts_before_durability(patch: pytest.MonkeyPatch) -> None:
+    real = LocalRun._flush
+
+    def late(self: LocalRun) -> None:
+        asyncio.get_running_loop().call_later(0.001, real, self)
+
+    patch.setattr(LocalRun, "_flush", late)
+
+
+def _tools_called_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlanExecutor, "_recovered", lambda self, run, task: attempt_lost(run, task))
+
+
+def _attempts_of_the_dead_awaited(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalRun, "_recovery", lambda run: (inp.Claim(run.state.owner, run.state.epoch + 1),))
+
+
 BUGS: Final[dict[str, Bug]] = {
     "request ids are forgotten": Bug("V1", _request_ids_forgotten),
     "a claim takes no new epoch": Bug("V2", _claim_without_an_epoch),
@@ -303,4 +323,7 @@ BUGS: Final[dict[str, Bug]] = {
     "results of steps are not checked": Bug("V26", _results_unchecked, "plans"),
     "a new step takes over the task of another with its id": Bug("V27", _ids_are_enough, "plans"),
     "a check of a plan goes on beside a replan": Bug("V28", _checks_go_on, "plans that are checked"),
+    "a process acts before its journal is written": Bug("V5", _acts_before_durability, "plans in processes"),
+    "a tool that may have acted is called again": Bug("V4", _tools_called_again, "plans in processes", "acted again"),
+    "attempts of a dead process are awaited": Bug("V7", _attempts_of_the_dead_awaited, "plans in processes"),
 }

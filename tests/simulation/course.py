@@ -14,6 +14,7 @@ from archon_mesh.engine.types import Edge
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice
+from tests.simulation.local import local_course
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.monitor import Monitor
 from tests.simulation.patched import machine
@@ -47,11 +48,15 @@ def run_seed(
     alignment: bool = False,
     forks: int = 0,
     stops: int = 0,
+    local: bool = False,
 ) -> Outcome:
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
-    rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. Raises
-    Violation, or the error of a component that failed."""
+    rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `local`:
+    there is no mesh; plans are executed in processes with journals of their own. Raises Violation, or the error of a
+    component that failed."""
+    if local:
+        return cast(Outcome, run_virtual(_local(seed)))
     return cast(Outcome, run_virtual(_course(seed, forks, stops, stateful, plans, people, alignment)))
 
 
@@ -62,6 +67,12 @@ async def _course(
     world = World(dice, loop, stateful=stateful, plans=plans, people=people, alignment=alignment)
     async with machine(dice.random, world.network.stream, world.wall, world.check.executed, world.check.driver_failed):
         inputs, states = await _mesh(world, dice, forks, stops)
+    return Outcome(seed, dice.fired, states, inputs, loop.now)
+
+
+async def _local(seed: int) -> Outcome:
+    loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
+    inputs, states = await local_course(dice, FAULTS_LAST)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 
 

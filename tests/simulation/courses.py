@@ -11,6 +11,7 @@ COURSES: Final[dict[str, dict[str, Any]]] = {
     "plans": {"plans": True},
     "forks and stops": {"forks": 8, "stops": 6},
     "plans that are checked": {"plans": True, "alignment": True, "forks": 2},
+    "plans in processes": {"local": True},
 }
 """The arguments of `run_seed` by the name of the course."""
 
@@ -96,6 +97,26 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "plan made anew",
         "plan replaced by a check",
     ),
+    "plans in processes": (
+        "attempt lost with its process",
+        "clock of the machine jumps",
+        "journal of a process full",
+        "plan continued",
+        "plan edited",
+        "plan of a process expanded",
+        "plan of a process found misaligned",
+        "plan of a process made anew",
+        "plan of a process paused",
+        "plan replaced by a check",
+        "planner of a process failed",
+        "process frozen",
+        "process killed",
+        "process killed after an append",
+        "process killed before an append",
+        "process stopped",
+        "slow work",
+        "step of a process failed",
+    ),
 }
 """Faults, and consequences of faults, each of which occurs in some seed of the course."""
 
@@ -164,6 +185,7 @@ SEEDS: Final[dict[str, tuple[int, ...]]] = {
         99,
     ),
     "plans that are checked": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+    "plans in processes": (*range(24), 38),
 }
 """The seeds that `make test` plays: `python -m tests.simulation.run --faults` finds them."""
 

@@ -1,5 +1,5 @@
-"""Runs with a plan in the simulation: random planners, steps that fail, expansions, checks, edits; and lines 18 to 20 and
-25 to 28 of docs/durability.md, which their journals have to hold."""
+"""Runs with a plan in the simulation: random planners, steps that fail, expansions, checks, edits; and lines 18 to 20
+and 25 to 28 of docs/durability.md, which their journals have to hold."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def planned_submission(number: int, roles: Sequence[str], timeout: float) -> Sub
 
 
 def reply_of(task: TaskContext, dice: Dice) -> str:
-    """Returns the reply of a planner: a random plan, at times a wrong one; that the plan is aligned; or the synthesis."""
+    """Returns the reply of a planner: a random plan, at times a wrong one; that the plan is aligned; or the
+    synthesis."""
     request = task.plan_request
     assert request is not None
     if request.synthesise:
@@ -136,11 +137,11 @@ def validate_plans(world: World) -> None:
     """Checks lines 18 to 20 and 25 to 28 on the journals of all runs with a plan."""
     for book in world.check.books.values():
         if book.state.plan is not None:
-            _validate(book, world.dice)
-            _checks(book, world.dice)
+            validate_steps(book, world.dice)
+            validate_checks(book, world.dice)
 
 
-def _checks(book: Book, dice: Dice) -> None:
+def validate_checks(book: Book, dice: Dice) -> None:
     """V28: the planner is asked about a plan while it has nothing else to do, and not too often."""
     open_tasks: dict[str, bool] = {}
     submission, checks = book.state.submission, 0
@@ -160,7 +161,8 @@ def _checks(book: Book, dice: Dice) -> None:
     must("V28", checks <= (MAX_ALIGNMENT_CHECKS if is_asked_for else 0), f"{checks} checks of the plan")
 
 
-def _validate(book: Book, dice: Dice) -> None:
+def validate_steps(book: Book, dice: Dice) -> None:
+    """V18 to V20 and V25 to V27 on the journal of one run."""
     steps: dict[str, Any] = {}
     step_of: dict[str, str] = {}
     predecessors: dict[str, tuple[str, ...]] = {}
@@ -206,9 +208,10 @@ def _validate(book: Book, dice: Dice) -> None:
 def _expected(event: ev.ResultReceived | ev.TaskEnded, step: Any, before: ev.Event) -> None:
     """V26: what nothing builds on: a result that is not what the step's plan expects, but by a person's decision."""
     decided = isinstance(before, ev.InputGiven) and before.task_id == event.task_id
-    if isinstance(event, ev.ResultReceived) and event.state is TaskState.COMPLETED and step is not None and not decided:
-        text = text_of(cast(agent_pb2.TaskResult, event.payload).output)
-        must("V26", step.expected_output != EXPECTED or text.startswith("{"), f"{event.task_id} completed with {text}")
+    is_result = isinstance(event, ev.ResultReceived) and event.state is TaskState.COMPLETED and not decided
+    if is_result and step is not None and step.expected_output == EXPECTED:
+        text = text_of(cast(agent_pb2.TaskResult, cast(ev.ResultReceived, event).payload).output)
+        must("V26", text.startswith("{"), f"{event.task_id} completed with {text}")
 
 
 def _inputs(event: ev.Dispatched, partial: bool, predecessors: Sequence[str], states: dict[str, TaskState]) -> None:

@@ -17,6 +17,7 @@ SEEDS = {
     "plans": 30,
     "forks and stops": 25,
     "plans that are checked": 25,
+    "plans in processes": 60,
 }
 """The number of seeds by course."""
 

@@ -20,7 +20,7 @@ from archon_services.orchestrator.journal.framing import events_in
 from archon_services.orchestrator.runs.states.load import fold_journal
 from tests.simulation.check import Check, Execution, Violation, must
 
-__all__ = ["Violation", "must", "validate_journal", "validate_run"]
+__all__ = ["Violation", "must", "validate_attempts", "validate_executions", "validate_journal", "validate_run"]
 
 Decided = tuple[int, list[Input], float]
 """Inputs that were decided together: the sequence number before them, the inputs, and the time in wall seconds."""
@@ -60,7 +60,7 @@ def _validate(
     if not isinstance(events[-1], ev.RunEnded):
         must("V1", False, f"run {protos[0].run_id} never ended: {events[-3:]}")
     must("V1", sum(isinstance(e, ev.RunEnded) for e in events) == 1, "it ended twice")
-    _attempts(events)
+    validate_attempts(events)
     _epochs(protos, events)
     if folded.failure is not None and folded.failure.reason == "QUARANTINED":
         return folded  # D14: its journal is kept unchanged
@@ -74,11 +74,12 @@ def _validate(
     budget = run.submission.budget if run.submission else None
     if budget is not None and budget.tokens:
         must("V13", run.spent.tokens <= budget.tokens, f"{run.spent} of {budget} were spent")
-    _redone(events, ledger)
+    validate_executions(events, ledger)
     return run
 
 
-def _attempts(events: Sequence[Any]) -> None:
+def validate_attempts(events: Sequence[Any]) -> None:
+    """Checks V3, and V8 to V11 as far as the events of one run show them."""
     current: dict[str, int] = defaultdict(int)
     ended: dict[str, bool] = defaultdict(lambda: True)
     results: set[str] = set()
@@ -171,7 +172,7 @@ def _decided_again(inputs: Iterable[Decided], events: Sequence[ev.Event], times:
     return run
 
 
-def _redone(events: Sequence[Any], ledger: Iterable[Execution]) -> None:
+def validate_executions(events: Sequence[Any], ledger: Iterable[Execution]) -> None:
     """Checks V4: a second finished execution needs a journaled end of the first attempt before its dispatch."""
     finished: dict[str, set[int]] = defaultdict(set)
     for execution in ledger:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, Unpack
 
 from archon.errors import OutputMismatch
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.limits import SPENT
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop.executor import accepted_answer, is_goal_reached, repair_note, run_loop
@@ -26,10 +28,13 @@ from archon_mesh.planning.decide import Decision, TaskMode, decide, decided_by
 from archon_mesh.planning.errors import PlanFailed
 from archon_mesh.planning.events import PlanEvent, PlanEventKind, report
 from archon_mesh.planning.executor import PlanExecutor
+from archon_mesh.planning.journal import journal_of
 from archon_mesh.planning.options import TaskOptions
-from archon_mesh.planning.plan_source import PlanSource
+from archon_mesh.planning.plan_source import FixedSource, PlanSource
 from archon_mesh.planning.plan_template import fitting_template
 from archon_mesh.planning.planner import Planner
+from archon_mesh.planning.recorded_answers import RecordedAnswers
+from archon_mesh.planning.records import Asked, PlanRecords, StoredPlan, as_stored, checked_asked
 from archon_mesh.planning.task_outcome import TaskOutcome
 
 MAX_ANSWERS: Final = 3
@@ -57,32 +62,54 @@ class PlannedRun:
         self, state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage]
     ) -> str:
         """Finds the answer in place of `run_loop`. Raises the errors of `Agent.run_task`."""
+        if (journal := self._options.get("journal")) is None:
+            return await self._answer(state, query, hooks, resume_from, None)
+        records = PlanRecords(journal_of(journal))
+        try:
+            _continue_budget(state, records)
+            return await self._answer(state, query, hooks, resume_from, records)
+        finally:
+            records.close()
+
+    async def _answer(
+        self,
+        state: AgentState,
+        query: Sequence[ChatMessage],
+        hooks: HookRunner,
+        resume_from: Sequence[ChatMessage],
+        records: PlanRecords | None,
+    ) -> str:
         started = time.monotonic()
-        text, roles = query[-1].content, state.agent.sub_agents
-        mode = self._options.get("mode")
-        tools = {each.name: each.tool.description for each in state.agent.tools.registrations}
+        text, mode = query[-1].content, self._options.get("mode")
         if mode is None and ("planner" in self._options or fitting_template(text, self._options.get("templates", ()))):
             mode = TaskMode.PLANNED
-        decision = decide(text, roles, tools) if mode is None else Decision(mode, "the caller chose it")
+        stored = records.stored if records is not None else StoredPlan()
+        decision = self._decision(state, text, mode, records)
         await self._report(state, PlanEvent(PlanEventKind.DECIDED, message=f"{decision.mode}: {decision.reason}"))
-        if decision.mode is TaskMode.DIRECT:
+        if decision.mode is TaskMode.DIRECT and stored.answer is None:
             answer = await run_loop(state, query, hooks, resume_from)
+            if records is not None:
+                records.end(answer)
             self.outcome = TaskOutcome(answer, decision.mode, decision.reason, seconds=time.monotonic() - started)
             return answer
+        if stored.answer is not None:
+            return await self._known_answer(state, query, hooks, decision, mode, records)
         outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
         if outcome.decision is HookDecision.STOP:
             return str(outcome.value)
         state.history.extend(query)
         worker = AgentWorker(state, hooks)
-        planner = self._planner(state, hooks, worker)
-        task = await self._plan(state, planner, text, worker)
+        planner = self._planner(state, hooks, worker, records)
+        task = stored.plan or await self._plan(state, planner, text, worker, records)
         if mode is None:
             decision = decided_by(task, decision)
         self.executor = executor = self._executor(state, planner, worker)
         state.phase = Phase.EXECUTING
         if task.subtasks or planner.answer(task) is None:  # else a workflow has nothing to do
-            task = await executor.execute(task)
+            task = await executor.carry_out(task, records)
         answer = await self._synthesise(state, hooks, task, planner.answer(task))
+        if records is not None:
+            records.end(answer)
         self.outcome = TaskOutcome(
             answer,
             decision.mode,
@@ -95,21 +122,79 @@ class PlannedRun:
         )
         return answer
 
-    def _planner(self, state: AgentState, hooks: HookRunner, worker: AgentWorker) -> PlanSource:
+    def _decision(self, state: AgentState, query: str, mode: TaskMode | None, records: PlanRecords | None) -> Decision:
+        """Returns how the query is answered: as the journal says, if it was begun before. Raises JournalMismatch if it
+        was begun for something else."""
+        tools = {each.name: each.tool.description for each in state.agent.tools.registrations}
+        decision = (
+            decide(query, state.agent.sub_agents, tools) if mode is None else Decision(mode, "the caller chose it")
+        )
+        if records is None:
+            return decision
+        planner = self._options.get("planner")
+        request = planner.request if isinstance(planner, FixedSource) else ""
+        context = as_stored(self._options.get("initial_context") or {}, "the initial context")
+        asked = Asked(query, context, request, decision.mode, decision.reason)
+        checked_asked(asked, records.stored)
+        if (begun := records.stored.asked) is None:
+            records.begin(asked)
+            return decision
+        return Decision(TaskMode(begun.mode), begun.reason) if begun.mode else decision
+
+    async def _known_answer(
+        self,
+        state: AgentState,
+        query: Sequence[ChatMessage],
+        hooks: HookRunner,
+        decision: Decision,
+        mode: TaskMode | None,
+        records: PlanRecords | None,
+    ) -> str:
+        """Returns the answer that the journal has, with the outcome that led to it."""
+        assert records is not None
+        stored, worker = records.stored, AgentWorker(state, hooks)
+        assert stored.answer is not None
+        self.outcome = TaskOutcome(stored.answer, decision.mode, decision.reason, stored.plan)
+        if stored.plan is not None and stored.events:
+            self.executor = executor = self._executor(state, self._planner(state, hooks, worker), worker)
+            task = await executor.carry_out(stored.plan, records)
+            self.outcome = replace(
+                self.outcome,
+                reason=decided_by(task, decision).reason if mode is None else decision.reason,
+                task=task,
+                plans=tuple(executor.plans),
+                measured=dict(executor.measured),
+                replans=executor.replans,
+            )
+        state.history.extend([*query, ChatMessage("assistant", stored.answer)])
+        return stored.answer
+
+    def _planner(
+        self, state: AgentState, hooks: HookRunner, worker: AgentWorker, records: PlanRecords | None = None
+    ) -> PlanSource:
         if "planner" in self._options:
             return self._options["planner"]
         model = RunModel(state, hooks, is_shown=False)
+        approve, clarify = self._options.get("approve"), self._options.get("clarify")
+        if records is not None:
+            answers = RecordedAnswers(records, lambda: self.executor.revision if self.executor is not None else 0)
+            approve = answers.approving(approve) if approve is not None else None
+            clarify = answers.clarifying(clarify) if clarify is not None else None
         return Planner(
             model,
             roles=worker.roles,
-            approve=self._options.get("approve"),
-            clarify=self._options.get("clarify"),
+            approve=approve,
+            clarify=clarify,
             templates=self._options.get("templates", ()),
         )
 
-    async def _plan(self, state: AgentState, planner: PlanSource, query: str, worker: AgentWorker) -> Task:
+    async def _plan(
+        self, state: AgentState, planner: PlanSource, query: str, worker: AgentWorker, records: PlanRecords | None
+    ) -> Task:
         state.phase = Phase.PLANNING
         task = await planner.create_plan(query, worker.tools, self._options.get("initial_context"))
+        if records is not None:
+            records.add_plan(task)
         await self._report(state, PlanEvent(PlanEventKind.CREATED, task))
         return task
 
@@ -162,6 +247,15 @@ class PlannedRun:
         await state.emitter.emit(events.Custom(name=f"plan.{event.kind}", value=_value(event), **fields))
         if event.kind in _ENDS and event.subtask is not None:
             await state.emitter.emit(events.StepFinished(step_name=event.subtask.id, **fields))
+
+
+def _continue_budget(state: AgentState, records: PlanRecords) -> None:
+    """Has a budget begin with the spending of the process before, and notes the spending from here on."""
+    storage, stored = state.global_storage, records.stored.spent
+    if stored:
+        # The storage has it already if it is the one of the process before.
+        storage.compute(SPENT, lambda spent: tuple(map(max, spent, stored)), (0,) * len(stored))
+    records.spent = lambda: storage.get(SPENT, ())
 
 
 def _synthesis_request(task: Task, problem: str, output: TypedOutput | None) -> ModelRequest:

@@ -6,40 +6,16 @@ Payloads are left out: the event that an input caused has them, and no decision 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from enum import IntEnum
-from operator import attrgetter
 from typing import Any, Final
 
-from archon_mesh.core.people import (
-    Condition,
-    Decision,
-    InterceptionRule,
-    QuestionKind,
-    QuestionTerms,
-    TimeoutPolicy,
-    Trigger,
-)
+from archon_mesh.core.people import Decision, QuestionKind
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.plan import ReplanPolicy
+from archon_mesh.engine.forms import ENUMS, PLAN, VALUES, Forms
 from archon_mesh.engine.plan import Task as Plan
-from archon_mesh.engine.plan_text import plan_from_json, plan_to_json
-from archon_mesh.engine.types import (
-    Amount,
-    Budget,
-    ClockOrigin,
-    Edge,
-    Failure,
-    Item,
-    PlanRules,
-    PlanTarget,
-    Requirement,
-    SessionContextRef,
-    Submission,
-    Target,
-    TaskState,
-)
+from archon_mesh.engine.plan_text import plan_to_json
+from archon_mesh.engine.types import TaskState
 
 VERSION = 2
 
@@ -80,33 +56,10 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.EditPlan: ("identity edit_id expected_seq plan",),
     inp.Tick: ("",),
     inp.JournalFull: ("size limit",),
-    Submission: (
-        "run_id tenant request_id session_id strategy roles edges timeout requirements all_ancestors targets budget"
-        " session_context pause_timeout parent_run_id rules check_alignment",
-        "run_id tenant request_id session_id strategy roles edges timeout requirements all_ancestors targets budget"
-        " session_context pause_timeout parent_run_id rules check_alignment plan_rules",
-    ),
-    PlanRules: ("policy max_attempts are_checked permanent_failures",),
-    ReplanPolicy: ("failures_of_subtask consecutive_failures min_confidence max_replans max_alignment_checks",),
-    Failure: ("code reason message metadata retry_delay kind failure_class severity retry violations causes",),
-    Edge: ("upstream downstream policy",),
-    Item: ("policy",),
-    SessionContextRef: ("role version readers",),
-    Requirement: ("role capability version",),
-    Target: ("role description coordinator",),
-    PlanTarget: ("role description coordinator capabilities tools seconds cost_micro_usd",),
-    Amount: ("tokens cost calls",),
-    Budget: ("tokens cost depth calls",),
-    InterceptionRule: ("trigger condition priority name approvers timeout on_timeout default message",),
-    Condition: ("role tool tenant step confidence_below severity_at_least cost_above",),
-    QuestionTerms: ("rule approvers timeout on_timeout default trigger",),
-    ClockOrigin: ("boot_id time",),
+    **VALUES,
 }
 """The fields of each type, as they are stored one after the other, in each version of the type. A version that was used
 never changes. A field that is added makes a new version; a field that is missing has its default."""
-
-_NAMES: Final[dict[type, str]] = {SessionContextRef: "Outside", Requirement: "Want"}
-"""Names in stored bytes that differ from the class: a stored name never changes."""
 
 _ENUMS: dict[type, dict[str, type[IntEnum]]] = {
     inp.ResultIn: {"state": TaskState},
@@ -115,36 +68,13 @@ _ENUMS: dict[type, dict[str, type[IntEnum]]] = {
     inp.AskIn: {"kind": QuestionKind},
     inp.Respond: {"decision": Decision},
     inp.ReusedInput: {"kind": QuestionKind, "decision": Decision},
-    QuestionTerms: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
-    InterceptionRule: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
+    **ENUMS,
 }
 """Fields that are stored as the numbers of an enum."""
 
-_PLAN = "Plan"
 _OPAQUE = frozenset({"payload", "goal", "result"})
-_LEFT_OUT = {cls: {f.name: None for f in fields(cls) if f.name in _OPAQUE} for cls in _FORMS}
-
-
-def _tag(cls: type, version: int) -> str:
-    """The name of a type in stored bytes, and its version if that is not the first."""
-    name = _NAMES.get(cls, cls.__name__)
-    return name if version == 1 else f"{name}.{version}"
-
-
-_TAG_OF = {cls: _tag(cls, len(forms)) for cls, forms in _FORMS.items()}
-_STORED = {
-    _tag(cls, version): (cls, form.split()) for cls, forms in _FORMS.items() for version, form in enumerate(forms, 1)
-}
-
-
-def _getter(names: list[str]) -> Callable[[Any], Sequence[Any]]:
-    """A function that returns these fields of an object, in order."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: [getattr(value, name) for name in names]
-
-
-_VALUES = {cls: _getter(forms[-1].split()) for cls, forms in _FORMS.items()}
+_STORED = Forms("input", _FORMS, _ENUMS, left_out=_OPAQUE)
+_TAG_OF, _VALUES = _STORED.tags, _STORED.getters
 
 
 def _pack(value: Any) -> dict[str, Any]:
@@ -152,7 +82,7 @@ def _pack(value: Any) -> dict[str, Any]:
     JSON writes it anyway; a plan a text of its own, since it has objects in its arguments."""
     cls = type(value)
     if cls is Plan:
-        return {_PLAN: plan_to_json(value)}
+        return {PLAN: plan_to_json(value)}
     return {_TAG_OF[cls]: _VALUES[cls](value)}
 
 
@@ -169,25 +99,4 @@ def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
     version, now, packed = json.loads(data)
     if version != VERSION:
         raise ValueError(f"inputs of version {version} cannot be read")
-    return [_unpack(value) for value in packed], now
-
-
-def _unpack(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_unpack(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    ((name, packed),) = value.items()
-    if name == _PLAN:
-        return plan_from_json(packed)
-    if (stored := _STORED.get(name)) is None:
-        raise ValueError(f"inputs of the type {name} cannot be read")
-    cls, names = stored
-    if len(packed) > len(names):
-        raise ValueError(f"an input has more than is known of {name}")
-    # Bytes that were stored before types had versions may end earlier: later fields have their defaults.
-    given = {field: _unpack(held) for field, held in zip(names, packed, strict=False)}
-    for field, enum in _ENUMS.get(cls, {}).items():
-        if field in given:
-            given[field] = enum(given[field])
-    return cls(**given, **_LEFT_OUT[cls])
+    return [_STORED.read(value) for value in packed], now

@@ -1,8 +1,8 @@
 """A run in this process: the host of the engine that needs no service.
 
 This host does the orchestrator's work for one run: it decides inputs one after the other, folds their events, and
-executes the effects that are open then. Attempts are coroutines of the caller's; there is no journal, unless `observe`
-keeps the events.
+executes the effects that are open then. Attempts are coroutines of the caller's. With a `journal` every event is
+durable before an effect of it leaves, and a later process goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
 
+from archon.errors import ArchonError
 from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
@@ -38,6 +40,28 @@ Observe = Callable[[RunState, ev.Event], None]
 """Is called with each event and the state after it."""
 
 
+class EventJournal(Protocol):
+    """Keeps the events of a run."""
+
+    def add(self, events: Sequence[ev.Event], now: float) -> None:
+        """Notes the events of one decision. Raises ArchonError if they cannot be kept: then they have not happened."""
+        ...
+
+    def flush(self) -> None:
+        """Makes the added events durable. Raises ArchonError if it is not; then the run must stop."""
+        ...
+
+
+Recover = Callable[[RunState, Task], inp.Input]
+"""Returns the outcome of an attempt that was in progress when the process before ended."""
+
+
+def attempt_lost(run: RunState, task: Task) -> inp.Input:
+    """The attempt is lost with its process, and is made again."""
+    message = "the process ended while the attempt was in progress"
+    return inp.LostIn(task.task_id, task.attempt, Failure("UNAVAILABLE", "INSTANCE_LOST", message))
+
+
 class LocalRun:
     """One run, from its submission, the first of the `inputs`, to its end.
 
@@ -55,8 +79,16 @@ class LocalRun:
         after_turn: Callable[[], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        journal: EventJournal | None = None,
+        past: Sequence[tuple[ev.Event, float]] = (),
+        recover: Recover = attempt_lost,
     ) -> None:
-        """`after_turn` is awaited when all that can be has been decided, before the run waits. `clock`: in seconds."""
+        """`after_turn` is awaited when all that can be has been decided, before the run waits. `clock`: in seconds;
+        with a `past` it goes on after the last of its times.
+
+        `past` are the events of the journal, with their times, if the run was begun before: `inputs` are not decided
+        then, and `recover` is asked about each attempt that was in progress. `observe` is called with past events too.
+        """
         self.state = RunState()
         self._inputs = inputs
         self.over = False
@@ -68,24 +100,56 @@ class LocalRun:
         self._after_turn = after_turn
         self._clock = clock
         self._sleep = sleep
+        self._journal = journal
+        self._recover = recover
         self._slept = 0.0
         """The seconds by which `sleep` was faster than the clock."""
 
         self._attempts: dict[asyncio.Task[inp.ResultIn], Task] = {}
+        self._begun: set[str] = set()
+        """The ids of the tasks whose current attempt has begun: an asyncio task may be cancelled before."""
+
         self._timer: asyncio.Task[None] | None = None
         self._due = 0.0
+        self._looked = self._ticked = -math.inf
+        """The times at which tasks were started, and due times decided about, last. Anything that comes due later needs
+        a timer, even if it is due already when the timer is set."""
+
         self._changed = asyncio.Event()
         self._error: BaseException | None = None
+        for event, at in past:
+            apply(self.state, event, at)
+            observe(self.state, event)
 
     def give(self, given: inp.Input) -> Sequence[ev.Event]:
-        """Decides an input, such as a command, and returns its events."""
+        """Decides an input, such as a command, and returns its events, which are durable. Raises the errors of the
+        journal."""
+        events = self._decide(given)
+        self._flush()
+        return events
+
+    def _decide(self, given: inp.Input) -> Sequence[ev.Event]:
+        """Decides an input. Its events are durable after `_flush`; no effect of them may leave before."""
         now = self._now()
         events = decide(self.state, given, now)
+        if self._journal is not None and events:
+            self._journal.add(events, now)
         for event in events:
             apply(self.state, event, now)
             self._observe(self.state, event)
         self._changed.set()
         return events
+
+    def _flush(self) -> None:
+        if self._journal is None:
+            return
+        try:
+            self._journal.flush()
+        except BaseException as error:
+            # The state is ahead of the journal now: only what the journal has may go on.
+            self._journal = None
+            self.stop(error)
+            raise
 
     def stop(self, error: BaseException) -> None:
         """Ends the run without deciding anything more: its attempts are cancelled, and `run` raises the error."""
@@ -96,13 +160,14 @@ class LocalRun:
         """Returns the state in which the run has ended. Raises the error of an attempt, or the one given to `stop`;
         then the run is still under way."""
         try:
-            for given in self._inputs:
-                self.give(given)
+            for given in self._inputs if self.state.submission is None else self._recovery():
+                self._decide(given)
             while True:
                 self._changed.clear()
                 if self._error is not None:
                     raise self._error
                 self._dispatch()
+                self._flush()
                 self._cancel_stopping()
                 if self._after_turn is not None:
                     await self._after_turn()
@@ -111,8 +176,19 @@ class LocalRun:
                 if not self._changed.is_set():
                     await self._wait()
         finally:
-            await self._cancel_all()
-            self.over = True
+            try:
+                self._keep(await self._cancel_all())
+            finally:
+                self._attempts.clear()
+                self.over = True
+
+    def _recovery(self) -> Sequence[inp.Input]:
+        """The inputs by which a run goes on in another process. The attempts in progress have ended with the one
+        before."""
+        if self.state.ended:
+            return ()
+        claim = inp.Claim(self.state.owner, self.state.epoch + 1)
+        return (claim, *(self._recover(self.state, task) for task in self.state.live_tasks()))
 
     @property
     def attempts(self) -> Sequence[Task]:
@@ -123,15 +199,18 @@ class LocalRun:
         """Starts the ready tasks, as far as they may start now. Tasks that become ready start in the next turn."""
         if self._error is not None:
             return
-        now = self._now()
+        now = self._looked = self._now()
         for task in self._ready():
             if task.not_before <= now and self._may_start(self.state, task) and self.state.ready(task):
-                self.give(inp.SlotFound(task.task_id, INSTANCE))
+                self._decide(inp.SlotFound(task.task_id, INSTANCE))
                 if task.live:
+                    # It begins when this coroutine waits next, and `_flush` is called before.
+                    self._begun.discard(task.task_id)
                     attempt = asyncio.create_task(self._attempt(task), name=f"task {task.label[:50]}")
                     self._attempts[attempt] = task
 
     async def _attempt(self, task: Task) -> inp.ResultIn:
+        self._begun.add(task.task_id)
         return await self._execute(self.state, task)
 
     def _cancel_stopping(self) -> None:
@@ -151,7 +230,8 @@ class LocalRun:
         if self._timer is not None and self._timer.done():
             self._timer = None
             self._slept += max(0.0, self._due - self._now())
-            self.give(inp.Tick())
+            self._ticked = self._now()
+            self._decide(inp.Tick())
         for attempt in [each for each in self._attempts if each.done()]:
             self._ended(attempt, self._attempts.pop(attempt))
             self._dispatch()
@@ -161,15 +241,16 @@ class LocalRun:
             result = inp.ResultIn(task.task_id, task.attempt, TaskState.CANCELED, None, _CANCELLED)
         elif (error := attempt.exception()) is not None:
             self._error = self._error or error
+            self._attempts[attempt] = task  # `_keep` says what has become of it
             return
         else:
             result = attempt.result()
-        self.give(result)
+        self._decide(result)
 
     def _set_timer(self) -> None:
         now = self._now()
-        retry = min((task.not_before for task in self._ready() if task.not_before > now), default=math.inf)
-        limit = min((timer.at for timer in timers(self.state) if timer.at > now), default=math.inf)
+        retry = min((task.not_before for task in self._ready() if task.not_before > self._looked), default=math.inf)
+        limit = min((timer.at for timer in timers(self.state) if timer.at > self._ticked), default=math.inf)
         due = min(retry, limit)
         if self._timer is not None and due == self._due:
             return
@@ -178,7 +259,7 @@ class LocalRun:
         self._timer, self._due = None, due
         if due < math.inf:
             sleep = self._sleep if retry <= limit else asyncio.sleep
-            self._timer = asyncio.create_task(self._until(sleep, due - now), name="timer of a run")
+            self._timer = asyncio.create_task(self._until(sleep, max(0.0, due - now)), name="timer of a run")
 
     async def _until(self, sleep: Callable[[float], Awaitable[object]], seconds: float) -> None:
         await sleep(seconds)
@@ -189,17 +270,37 @@ class LocalRun:
     def _now(self) -> float:
         return self._clock() + self._slept
 
-    async def _cancel_all(self) -> None:
-        """Cancels the running attempts, and waits for their end."""
+    async def _cancel_all(self) -> Collection[asyncio.Task[inp.ResultIn]]:
+        """Cancels the running attempts, waits for their end, and returns those that have ended."""
         if self._timer is not None:
             self._timer.cancel()
         for attempt in self._attempts:
             attempt.cancel()
-        if self._attempts:
-            done, left = await asyncio.wait(self._attempts, timeout=GRACE)
-            for attempt in done:
-                if not attempt.cancelled() and (error := attempt.exception()) is not None:
-                    _log.debug("%s ended with an error: %s", attempt.get_name(), error)
-            for attempt in left:
-                _log.warning("%s ignores that it was cancelled", attempt.get_name())
-        self._attempts.clear()
+        if not self._attempts:
+            return ()
+        done, left = await asyncio.wait(self._attempts, timeout=GRACE)
+        for attempt in done:
+            if not attempt.cancelled() and (error := attempt.exception()) is not None:
+                _log.debug("%s ended with an error: %s", attempt.get_name(), error)
+        for attempt in left:
+            _log.warning("%s ignores that it was cancelled", attempt.get_name())
+        return done
+
+    def _keep(self, ended: Collection[asyncio.Task[inp.ResultIn]]) -> None:
+        """Notes the results of attempts that were complete when the run was stopped, and that the cancelled ones were
+        given back: to the next process they are no losses. One that goes on is lost."""
+        if self._journal is None:
+            return
+        try:
+            for attempt, task in self._attempts.items():
+                if attempt not in ended or self.state.ended:
+                    continue
+                if not attempt.cancelled() and attempt.exception() is None:
+                    self._decide(attempt.result())
+                    continue
+                recovered = self._recover if task.task_id in self._begun else attempt_lost
+                if isinstance(lost := recovered(self.state, task), inp.LostIn):
+                    self._decide(replace(lost, on_purpose=True))
+            self._flush()
+        except ArchonError as error:
+            _log.warning("the end of attempts could not be noted: %s", error)

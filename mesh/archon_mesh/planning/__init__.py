@@ -28,6 +28,7 @@ from archon_mesh.planning.decide import Decision, TaskMode, decide
 from archon_mesh.planning.errors import MalformedPlan, PlanFailed, PlanNotApproved
 from archon_mesh.planning.events import PlanEvent, PlanEventKind
 from archon_mesh.planning.executor import PlanExecutor
+from archon_mesh.planning.journal import FileJournal, JournalInUse, JournalMismatch, PlanJournal
 from archon_mesh.planning.parse import parse_changes, parse_context, parse_plan
 from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Planner, create_plan
@@ -42,7 +43,10 @@ __all__ = [
     "AlignmentCheck",
     "CheckedResult",
     "Decision",
+    "FileJournal",
     "InvalidPlan",
+    "JournalInUse",
+    "JournalMismatch",
     "MalformedPlan",
     "Measured",
     "Plan",
@@ -51,6 +55,7 @@ __all__ = [
     "PlanEventKind",
     "PlanExecutor",
     "PlanFailed",
+    "PlanJournal",
     "PlanNotApproved",
     "PlanTemplate",
     "Planner",

@@ -107,23 +107,28 @@ class Attempts:
             current = asyncio.current_task()
             if current is None or current.cancelling():
                 raise
-            raise AttemptFailed("it was cancelled", is_final=not self._may_repeat(subtask)) from error
+            raise AttemptFailed("it was cancelled", is_final=not self.may_repeat(subtask)) from error
         except TimeoutError as error:
             # A deadline of the mesh, which is a TimeoutError too, names the slow part.
             text = str(error) if isinstance(error, DeadlineExceeded) else f"no result within {self._timeout:g} s"
-            raise AttemptFailed(text, is_final=not self._may_repeat(subtask), may_pass=True) from error
+            raise AttemptFailed(text, is_final=not self.may_repeat(subtask), may_pass=True) from error
         except ArchonError as error:
             may_pass = error.retry is not RetryAdvice.NEVER
-            is_final = isinstance(error, _FINAL) or not self._may_repeat(subtask)
+            is_final = isinstance(error, _FINAL) or not self.may_repeat(subtask)
             raise AttemptFailed(str(error), is_final=is_final, may_pass=may_pass) from error
         except AttemptFailed:
             raise
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
-            raise AttemptFailed(message, is_final=not self._may_repeat(subtask)) from error
+            raise AttemptFailed(message, is_final=not self.may_repeat(subtask)) from error
         if problem:
-            raise AttemptFailed(problem, is_final=not self._may_repeat(subtask))
+            raise AttemptFailed(problem, is_final=not self.may_repeat(subtask))
         return result
+
+    def may_repeat(self, subtask: SubTask) -> bool:
+        """Tells whether a subtask whose attempt got as far as its tool may be attempted again."""
+        tool = self._worker.tools.get_tool(subtask.tool_name) if subtask.tool_name else None
+        return tool is None or tool.idempotent or bool(tool.retries)
 
     async def _execute(self, task: Task, subtask: SubTask, run: SubTaskRun) -> Any:
         worker, message, number = self._worker, subtask_message(task, subtask, run.problem), run.number
@@ -138,7 +143,7 @@ class Attempts:
                     raise AttemptFailed(problem, is_final=True)
                 return await self._think(message, (subtask.tool_name,), run)
             outcome = await worker.call_tool(subtask.tool_name, arguments, number, run.spending)
-            return _content(outcome, subtask, may_repeat=self._may_repeat(subtask))
+            return _content(outcome, subtask, may_repeat=self.may_repeat(subtask))
         if role:
             if role not in worker.roles:
                 raise AttemptFailed(f"there is no role {role!r}", is_final=True)
@@ -157,11 +162,6 @@ class Attempts:
             return problem, 1.0
         checked: CheckedResult = await self._check(subtask, result)
         return checked.problem, checked.confidence
-
-    def _may_repeat(self, subtask: SubTask) -> bool:
-        """Tells whether a subtask whose attempt got as far as its tool may be attempted again."""
-        tool = self._worker.tools.get_tool(subtask.tool_name) if subtask.tool_name else None
-        return tool is None or tool.idempotent or bool(tool.retries)
 
 
 def _complete_arguments(task: Task, subtask: SubTask, tool: Tool) -> tuple[dict[str, Any] | None, str]:

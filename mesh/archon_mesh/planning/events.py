@@ -30,6 +30,7 @@ class PlanEventKind(StrEnum):
     EDITED = "edited"
     PAUSED = "paused"
     RESUMED = "resumed"
+    CONTINUED = "continued"
     COMPLETED = "completed"
     FAILED = "failed"
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, OperationCancelled
+from archon.errors import ArchonError, DataLoss, FailedPrecondition, InvalidArgument, OperationCancelled
 from archon.failure_kinds import RetryAdvice
 from archon_mesh.engine import LocalRun, RunState
 from archon_mesh.engine import Task as RunTask
+from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.plan_edit import edit_refusal
+from archon_mesh.engine.local_run import attempt_lost
 from archon_mesh.engine.plan import (
     Plan,
     ReplanCounters,
@@ -25,16 +28,19 @@ from archon_mesh.engine.plan import (
     replan_reason,
     skip_dependants,
 )
-from archon_mesh.engine.types import PLAN, PLAN_FAILED, Failure, PlanRules, Submission, TaskState
+from archon_mesh.engine.types import PLAN, PLAN_FAILED, Amount, Failure, PlanRules, Submission, TaskState
 from archon_mesh.planning.alignment import AlignmentCheck, misalignment
 from archon_mesh.planning.attempts import FATAL, MAX_ATTEMPTS, TIMEOUT, AttemptFailed, Attempts, Measured, SubTaskRun
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.errors import PlanFailed, PlanNotApproved
 from archon_mesh.planning.events import PlanEvent, PlanEventHandler, PlanEventKind, report
+from archon_mesh.planning.journal import JournalMismatch, PlanJournal, journal_of
 from archon_mesh.planning.plan_source import PlanSource
-from archon_mesh.planning.progress import PlanProgress
+from archon_mesh.planning.progress import KEPT, PlanProgress
+from archon_mesh.planning.records import Asked, PlanRecords, as_stored, checked_asked
+from archon_mesh.planning.run_clock import run_clock
 from archon_mesh.planning.suggestion import simpler_goal
-from archon_mesh.planning.worker import Worker
+from archon_mesh.planning.worker import Spending, Worker
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +68,9 @@ class PlanExecutor:
     planner is also asked for the replacement of subtasks with `expand`, and of failed ones with `expand_on_failure`;
     that is no replan. Whatever the planner is asked, subtasks that can start do so meanwhile.
 
+    With a `journal`, the path of a file or a PlanJournal, the plan is kept as it goes on, and `resume_from` continues
+    it in another process.
+
     `task` is the plan as it is now, at any time; `plans` has those that were given up; `measured` has the measurements
     of each subtask.
     """
@@ -78,6 +87,7 @@ class PlanExecutor:
         max_attempts: int = MAX_ATTEMPTS,
         timeout: float = TIMEOUT,
         on_event: PlanEventHandler | None = None,
+        journal: PlanJournal | str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -86,13 +96,15 @@ class PlanExecutor:
             raise InvalidArgument("max_parallel and max_attempts must be at least 1, and timeout above 0 s")
         self._worker = worker
         self._planner = planner
-        self._policy = (policy or ReplanPolicy()) if planner is not None else _WITHOUT_PLANNER
-        permanent = self._policy.failures_of_subtask if planner is not None else 1
-        self._rules = PlanRules(self._policy, max_attempts, True, permanent)
+        policy = (policy or ReplanPolicy()) if planner is not None else _WITHOUT_PLANNER
+        permanent = policy.failures_of_subtask if planner is not None else 1
+        self._rules = PlanRules(policy, max_attempts, True, permanent)
         self._attempts = Attempts(worker, check=check, timeout=timeout)
         self._alignment = alignment
         self._max_parallel = max_parallel
         self._on_event = on_event
+        self._journal = journal
+        self._records: PlanRecords | None = None
         self._clock = clock
         self._sleep = sleep
         self._progress: PlanProgress | None = None
@@ -105,6 +117,10 @@ class PlanExecutor:
         self._cause: ArchonError | None = None
         """Why the planner has made no plan."""
 
+        self._is_past = False
+        """Whether the events of a journal are being folded."""
+        self._past_time = 0.0
+        """The time of the last result among them."""
         self._is_misaligned = False
         """Whether the planner makes another plan because this one does not serve the query: no subtask begins."""
 
@@ -129,6 +145,12 @@ class PlanExecutor:
         plan = self._run.state.plan if self._run is not None else None
         return plan.counters.replans if plan is not None else 0
 
+    @property
+    def revision(self) -> int:
+        """The number of the plan in force, 0 before the first: replans, expansions and edits count."""
+        plan = self._run.state.plan if self._run is not None else None
+        return plan.revision if plan is not None else 0
+
     def pause(self) -> None:
         """Starts no further subtask until `resume`. Those that are executing continue."""
         if self._resumed.is_set():
@@ -145,8 +167,8 @@ class PlanExecutor:
         """Replaces the subtasks that have not begun by the ones of `task`, which has those that have begun as they are.
         Subtasks start while the plan is thought about, unless it is paused.
 
-        Raises the errors of `Plan.of`, and FailedPrecondition if no plan is being executed, or the edit changes a
-        subtask that has begun, or builds on one that failed.
+        Raises the errors of `Plan.of`, FailedPrecondition if no plan is being executed, or the edit changes a
+        subtask that has begun, or builds on one that failed, and the errors of the journal.
         """
         run = self._run
         if run is None or run.over or run.state.plan is None:
@@ -163,21 +185,67 @@ class PlanExecutor:
             self._run.stop(OperationCancelled("the plan was cancelled"))
 
     def _give(self, command: inp.Command) -> None:
-        if self._run is not None and self._run.state.submission is not None:
+        if self._run is not None and self._run.state.submission is not None and not self._run.over:
             self._run.give(command)
 
     async def execute(self, task: Task) -> Task:
         """Returns the task when all its subtasks have ended: in the last plan, if there were replans.
 
         Subtasks that have completed already are not executed. Raises the errors of `Plan.of`, PlanFailed,
-        PlanNotApproved, OperationCancelled after `cancel`, BudgetExhausted, and FailedPrecondition if a plan is being
-        executed already.
+        PlanNotApproved, OperationCancelled after `cancel`, BudgetExhausted, FailedPrecondition if a plan is being
+        executed already, and with a journal its errors, JournalMismatch if it holds a plan already, and InvalidArgument
+        if the plan holds values that have no JSON form.
         """
+        self._check_idle()
+        Plan.of(task)
+        if self._journal is None:
+            return await self.carry_out(task)
+        records = PlanRecords(journal_of(self._journal))
+        try:
+            if records.stored.plan is not None:
+                raise JournalMismatch(
+                    "the journal holds a plan already: go on with it by resume_from, or choose another one"
+                )
+            if (asked := records.stored.asked) is None:
+                records.begin(Asked(task.original_query, task.context))
+            else:
+                checked_asked(replace(asked, query=task.original_query), records.stored)
+            records.add_plan(task)
+            return await self.carry_out(task, records)
+        finally:
+            records.close()
+
+    async def resume_from(self, journal: PlanJournal | str | os.PathLike[str] | None = None) -> Task:
+        """Goes on with the plan of a journal, by default the executor's, and returns the task as `execute` does.
+
+        Completed subtasks are not executed again; those that were in progress when the process before ended are, unless
+        a tool may have acted. If the plan has ended, its outcome is returned, or raised, at once. The policy and the
+        number of attempts are those that the plan began with. Raises the errors of `execute`, and JournalMismatch if
+        the journal holds no plan.
+        """
+        self._check_idle()
+        chosen = journal if journal is not None else self._journal
+        if chosen is None:
+            raise InvalidArgument("there is no journal to go on with")
+        records = PlanRecords(journal_of(chosen))
+        try:
+            if (task := records.stored.plan) is None:
+                raise JournalMismatch("the journal holds no plan yet: execute one with it first")
+            return await self.carry_out(task, records)
+        finally:
+            records.close()
+
+    def _check_idle(self) -> None:
         if self._run is not None and not self._run.over:
             raise FailedPrecondition("this executor is executing a plan already")
+
+    async def carry_out(self, task: Task, records: PlanRecords | None = None) -> Task:
+        """As `execute`, with records that hold the task; if they have events of its run, as `resume_from`."""
+        self._check_idle()
         Plan.of(task)
+        past = records.stored.events if records is not None else ()
         progress = self._progress = PlanProgress(task, self._measured)
-        self._subtasks, self._cause = {}, None
+        self._subtasks, self._cause, self._records = {}, None, records
         submission = Submission(
             task.id,
             "",
@@ -194,22 +262,75 @@ class PlanExecutor:
         inputs: list[inp.Input] = [inp.Submit(submission, "", 1)]
         if not self._resumed.is_set():
             inputs.append(inp.Pause(""))
-        self._run = LocalRun(
-            inputs,
-            self._attempt,
-            may_start=self._may_start,
-            observe=progress.observe,
-            after_turn=self._report_all,
-            sleep=self._sleep,
-        )
+        self._is_past = bool(past)
         try:
-            state = await self._run.run()
+            self._run = run = LocalRun(
+                inputs,
+                self._attempt,
+                may_start=self._may_start,
+                observe=self._observe,
+                after_turn=self._report_all,
+                clock=time.monotonic if records is None else run_clock(past[-1][1] if past else 0.0),
+                sleep=self._sleep,
+                journal=records,
+                past=past,
+                recover=self._recovered,
+            )
+        except Exception as error:
+            raise DataLoss(f"the events of the journal make no plan ({error!r}): restore it, or begin anew") from error
+        finally:
+            self._is_past = False
+        if past:
+            self._continue(run)
+        try:
+            state = await run.run()
         finally:
             progress.stopped()
+        is_new = not past or not isinstance(past[-1][0], ev.RunEnded)
         if state.state is TaskState.COMPLETED:
-            await self._report(PlanEventKind.COMPLETED)
+            if is_new:
+                await self._report(PlanEventKind.COMPLETED)
             return progress.task
-        raise await self._failed(state) from self._cause
+        raise await self._failed(state, is_new=is_new) from self._cause
+
+    def _continue(self, run: LocalRun) -> None:
+        """Takes over from the process before. The events of the journal are not reported again."""
+        for attempts in self._subtasks.values():
+            attempts.started = self._clock() - (run.state.latest_time - attempts.started)
+        self._current().continued(is_over=run.state.ended)
+        if run.state.paused:
+            self._resumed.clear()
+        elif not self._resumed.is_set():
+            run.give(inp.Pause(""))
+
+    def _observe(self, run: RunState, event: ev.Event) -> None:
+        if isinstance(event, (ev.Dispatched, ev.Retried, ev.ResultReceived)):
+            self._count(run, event)
+        self._current().observe(run, event)
+
+    def _count(self, run: RunState, event: ev.Dispatched | ev.Retried | ev.ResultReceived) -> None:
+        """Counts the attempts at a subtask, also the ones in the journal."""
+        progress, id_ = self._current(), run.tasks[event.task_id].step_id
+        if not id_:
+            return
+        if isinstance(event, ev.Dispatched):
+            if progress.is_given(id_):
+                return
+            attempts = self._subtasks.get(event.task_id)
+            if attempts is None:
+                started = run.latest_time if self._is_past else self._clock()
+                attempts = SubTaskRun(progress.subtask(id_), progress.number_of(id_), started)
+                self._subtasks[event.task_id] = attempts
+            attempts.attempts += 1
+            return
+        attempts = self._subtasks.get(event.task_id)
+        if attempts is None:
+            progress.take_given(id_)
+        elif self._is_past:
+            attempts.spending.model_calls += event.spent.calls
+            attempts.spending.cost_micro_usd += event.spent.cost
+            attempts.problem = event.failure.message if event.failure is not None else ""
+            self._past_time = run.latest_time
 
     def _may_start(self, run: RunState, task: RunTask) -> bool:
         if not task.step_id or self._current().is_given(task.step_id):
@@ -224,7 +345,7 @@ class PlanExecutor:
         if task.step_id:
             return await self._execute_step(run, task)
         if task.align:
-            return await self._check_alignment(task)
+            return await self._check_alignment(run, task)
         if task.task_id == run.plan.synthesis:
             return _completed(task)
         if not run.plan.steps:
@@ -240,23 +361,36 @@ class PlanExecutor:
             if given.status is SubTaskStatus.COMPLETED:
                 return _completed(task, given.result)
             return _failure(task, Failure("ABORTED", "", str(given.result or ""), retry=int(RetryAdvice.NEVER)))
-        attempts = self._subtasks.get(task.task_id)
-        if attempts is None:
-            number = progress.number_of(id_)
-            attempts = self._subtasks[task.task_id] = SubTaskRun(subtask, number, self._clock())
-        attempts.attempts += 1
+        attempts = self._subtasks[task.task_id]
+        before = replace(attempts.spending)
         try:
             result = await self._attempts.attempt(progress.task, attempts)
+            if self._records is not None:
+                result = _kept_result(result, id_)
         except AttemptFailed as failed:
             attempts.problem = failed.problem
             may_try = not failed.is_final and (failed.may_pass or not subtask.critical)
             retry = RetryAdvice.LATER if may_try else RetryAdvice.NEVER
-            return _failure(task, Failure("ABORTED", "", failed.problem, retry=int(retry)))
-        return _completed(task, result, attempts.confidence)
+            failure = Failure("ABORTED", "", failed.problem, retry=int(retry))
+            return replace(_failure(task, failure), spent=_spent(before, attempts.spending))
+        return replace(_completed(task, result, attempts.confidence), spent=_spent(before, attempts.spending))
+
+    def _recovered(self, run: RunState, task: RunTask) -> inp.Input:
+        """Returns the outcome of an attempt that was in progress when the process ended: it is lost and made again,
+        unless it is the call of a tool that may have acted."""
+        plan = run.plan
+        assert plan is not None
+        if not plan.in_force(task) or self._current().is_given(task.step_id):
+            return attempt_lost(run, task)  # the planner's, or one that a later plan has replaced
+        subtask = plan.steps[task.step_id]
+        if self._attempts.may_repeat(subtask):
+            return attempt_lost(run, task)
+        message = f"the process ended while {subtask.tool_name} was in progress, which may have acted"
+        return _failure(task, Failure("ABORTED", "", message, retry=int(RetryAdvice.NEVER)))
 
     def _measured(self, task_id: str) -> Measured | None:
         attempts = self._subtasks.get(task_id)
-        return attempts.measured(self._clock()) if attempts is not None else None
+        return attempts.measured(self._past_time if self._is_past else self._clock()) if attempts is not None else None
 
     # The planner -----------------------------------------------------------------------------------------------------
 
@@ -266,12 +400,13 @@ class PlanExecutor:
         assert plan is not None
         places, reason = plan.expanding, plan.reason
         if self._planner is None:
-            return _no_plan(task, f"without a planner, {places[0]} cannot be expanded")
+            what = f"{places[0]} cannot be expanded" if places else f"there is no new plan: {reason}"
+            return _no_plan(task, f"without a planner, {what}")
         try:
             if places:
                 new = await self._planner.expand(progress.task, places, self._worker.tools)
             else:
-                new = await self._replan(reason, plan.counters)
+                new = await self._replan(reason, plan.counters, plan.rules.policy)
         except FATAL:
             raise
         except PlanNotApproved:
@@ -284,24 +419,28 @@ class PlanExecutor:
             if places:
                 self._cause = error
                 return _no_plan(task, f"{places[0]} cannot be expanded: {error}")
-            if _has_failed(plan.counters, self._policy):
+            if _has_failed(plan.counters, plan.rules.policy):
                 self._cause = error
                 return _no_plan(task, f"{reason}, and there is no new plan: {error}")
             _log.warning("task %s: no new plan: %s", progress.task.id, error)
-            new = progress.kept()  # a doubt is no reason to give up steps that may still succeed
+            # A doubt is no reason to give up steps that may still succeed.
+            kept = _open(progress.task)
+            return inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None, plan=kept, changes=(KEPT,))
         return inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, None, plan=_open(new))
 
-    async def _replan(self, reason: str, counters: ReplanCounters) -> Task:
+    async def _replan(self, reason: str, counters: ReplanCounters, policy: ReplanPolicy) -> Task:
         assert self._planner is not None
         await self._report(PlanEventKind.REPLANNING, message=reason)
-        limit = self._policy.failures_of_subtask
+        limit = policy.failures_of_subtask
         split = [id_ for id_, count in counters.failures.items() if count >= limit]
         return await self._planner.replan(self._current().task, reason, self._worker.tools, split=split)
 
-    async def _check_alignment(self, task: RunTask) -> inp.ResultIn:
+    async def _check_alignment(self, run: RunState, task: RunTask) -> inp.ResultIn:
         """Checks the plan, and asks the planner for another one if it does not serve the query any more."""
-        assert self._alignment is not None
+        assert run.plan is not None
         progress = self._current()
+        if self._alignment is None or self._planner is None:
+            return _completed(task)  # the plan began with a check, and goes on without one
         problem = await misalignment(self._alignment, progress.task)
         if not problem:
             return _completed(task)
@@ -309,7 +448,7 @@ class PlanExecutor:
         self._is_misaligned = True
         try:
             await self._resumed.wait()
-            new = await self._replan(reason, ReplanCounters())
+            new = await self._replan(reason, ReplanCounters(), run.plan.rules.policy)
         except (*FATAL, PlanNotApproved):
             raise
         except ArchonError as error:
@@ -321,19 +460,20 @@ class PlanExecutor:
 
     # The end ---------------------------------------------------------------------------------------------------------
 
-    async def _failed(self, state: RunState) -> PlanFailed:
+    async def _failed(self, state: RunState, *, is_new: bool) -> PlanFailed:
         progress, failure = self._current(), state.failure
         assert state.plan is not None
         assert failure is not None
-        counters = state.plan.counters
+        counters, policy = state.plan.counters, state.plan.rules.policy
         reason = failure.message
-        if failure.reason == PLAN_FAILED and _has_failed(counters, self._policy):
-            reason = _why(counters, self._policy) or reason
+        if failure.reason == PLAN_FAILED and _has_failed(counters, policy):
+            reason = _why(counters, policy) or reason
         for subtask in progress.task.subtasks:
             if subtask.status is SubTaskStatus.FAILED:
                 progress.task = skip_dependants(progress.task, subtask.id)
         progress.plans.append(progress.task)
-        await self._report(PlanEventKind.FAILED, message=reason)
+        if is_new:
+            await self._report(PlanEventKind.FAILED, message=reason)
         after = f" after {counters.replans} replans" if counters.replans else ""
         return PlanFailed(f"the plan failed{after}: {reason}.", progress.plans, simpler_goal(progress.task))
 
@@ -369,6 +509,19 @@ def _open(task: Task) -> Task:
 
 def _completed(task: RunTask, result: Any = None, confidence: float = 1.0) -> inp.ResultIn:
     return inp.ResultIn(task.task_id, task.attempt, TaskState.COMPLETED, result, confidence=confidence)
+
+
+def _kept_result(result: Any, id_: str) -> Any:
+    """Returns a result as a later process reads it. Raises AttemptFailed if it cannot be kept: to execute the subtask
+    again would not help."""
+    try:
+        return as_stored(result, f"the result of subtask {id_}")
+    except InvalidArgument as error:
+        raise AttemptFailed(error.message, is_final=True) from None
+
+
+def _spent(before: Spending, after: Spending) -> Amount:
+    return Amount(0, after.cost_micro_usd - before.cost_micro_usd, after.model_calls - before.model_calls)
 
 
 def _failure(task: RunTask, failure: Failure) -> inp.ResultIn:

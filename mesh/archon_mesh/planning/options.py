@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -10,6 +11,7 @@ from archon_mesh.planning.alignment import AlignmentCheck
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.decide import TaskMode
 from archon_mesh.planning.events import PlanEventHandler
+from archon_mesh.planning.journal import PlanJournal
 from archon_mesh.planning.plan_source import PlanSource
 from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Approve, Clarify
@@ -34,3 +36,5 @@ class TaskOptions(TypedDict, total=False):
     max_attempts: int
     timeout: float
     on_event: PlanEventHandler
+    journal: PlanJournal | str | os.PathLike[str]
+    """Where the task is kept, so that another process can go on with it: the path of a file, or a PlanJournal."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from archon_mesh.engine.plan import Task
 from archon_mesh.planning.available_tools import AvailableTools
@@ -31,4 +31,15 @@ class PlanSource(Protocol):
 
     def answer(self, task: Task) -> str | None:
         """Returns the answer of an executed task, or None if it is the only final result, or a model's to write."""
+        ...
+
+
+@runtime_checkable
+class FixedSource(Protocol):
+    """A source whose plans follow from more than the query."""
+
+    @property
+    def request(self) -> str:
+        """The origin of its plans, such as a workflow with its arguments. A journal goes on only with a source whose
+        request is the same."""
         ...

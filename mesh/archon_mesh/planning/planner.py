@@ -223,6 +223,9 @@ class Planner:
 
     def answer(self, task: Task) -> str | None:
         """Returns the answer of a template; None if the plan is the model's own, or was made anew."""
+        reference = task.context.get(TEMPLATE_KEY)
+        if self._chosen is None and any(each.reference == reference for each in self._templates):
+            self._chosen = self._template_of(task)  # another process has planned
         return self._chosen.answer(task) if self._chosen is not None else None
 
     def _template_of(self, task: Task) -> TemplatePlan | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from archon_mesh.engine import RunState
 from archon_mesh.engine import events as ev
@@ -12,6 +13,9 @@ from archon_mesh.engine.plan_progress import status_of
 from archon_mesh.engine.types import TaskState
 from archon_mesh.planning.attempts import Measured
 from archon_mesh.planning.events import PlanEvent, PlanEventKind
+
+KEPT: Final = "the plan is kept"
+"""The change of a plan that stays in place of another one, which the planner did not make."""
 
 
 class PlanProgress:
@@ -30,8 +34,9 @@ class PlanProgress:
 
         self._measured_of = measured_of
         self._numbers: dict[str, int] = {}
+        self._begun: set[str] = set()
+        """The tasks of the run whose first attempt in this process was made."""
         self._events: list[PlanEvent] = []
-        self._is_kept = False
         self._reason = ""
         """The reason for the last request to the planner, and the subtasks to replace."""
         self._places: tuple[str, ...] = ()
@@ -56,10 +61,10 @@ class PlanProgress:
             self._numbers.setdefault(subtask.id, len(self._numbers) + 1)
         return self._numbers[id_]
 
-    def kept(self) -> Task:
-        """Returns the plan in place of another one, which the planner did not make."""
-        self._is_kept = True
-        return self.task
+    def continued(self, *, is_over: bool) -> None:
+        """Marks the events so far as events of a process before, which has reported them."""
+        self._events = [] if is_over else [PlanEvent(PlanEventKind.CONTINUED, self.task)]
+        self._begun.clear()
 
     def stopped(self) -> None:
         """The execution has ended: executing subtasks wait again."""
@@ -106,10 +111,9 @@ class PlanProgress:
             self._add(PlanEventKind.EXPANDED, message=", ".join(self._places))
         elif event.edit_id:
             self._add(PlanEventKind.EDITED)
-        elif not self._is_kept:
+        elif KEPT not in event.changes:
             self.plans.append(old)
             self._add(PlanEventKind.REPLANNED, message=reason or self._reason)
-        self._is_kept = False
 
     def _step(
         self, run: RunState, event: ev.Dispatched | ev.Retried | ev.ResultReceived | ev.TaskEnded, id_: str
@@ -117,7 +121,8 @@ class PlanProgress:
         subtask = self.subtask(id_)
         match event:
             case ev.Dispatched():
-                if event.attempt == 1 and not self.is_given(id_):
+                if event.task_id not in self._begun and not self.is_given(id_):
+                    self._begun.add(event.task_id)
                     self._update(subtask.with_status(SubTaskStatus.EXECUTING), PlanEventKind.SUBTASK_STARTED)
             case ev.Retried():
                 self._add(PlanEventKind.SUBTASK_RETRIED, subtask, event.failure.message)
@@ -136,6 +141,11 @@ class PlanProgress:
                     skipped = subtask.with_status(SubTaskStatus.SKIPPED)
                     message = f"it depends on {failed_id}, which failed"
                     self._update(skipped, PlanEventKind.SUBTASK_SKIPPED, message)
+                elif event.state is TaskState.FAILED and event.failure is not None:
+                    poisoned = event.failure.reason == "POISONED"
+                    message = "its process ended at each attempt" if poisoned else event.failure.message
+                    failed = replace(subtask, status=SubTaskStatus.FAILED, result=message)
+                    self._ended(event.task_id, failed, PlanEventKind.SUBTASK_FAILED, message)
 
     def _ended(self, task_id: str, subtask: SubTask, kind: PlanEventKind, message: str = "") -> None:
         if (measured := self._measured_of(task_id)) is None:  # it had ended before the execution

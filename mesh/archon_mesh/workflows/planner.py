@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -29,6 +30,11 @@ class WorkflowPlanner:
     def __init__(self, workflow: Workflow, arguments: Mapping[str, Any] | None = None) -> None:
         self.workflow = workflow
         self.arguments = checked_arguments(workflow.reference, workflow.parameters, arguments or {})
+
+    @property
+    def request(self) -> str:
+        """The workflow and its arguments: a journal that was begun with others is not theirs."""
+        return f"{self.workflow.reference} {json.dumps(self.arguments, sort_keys=True, default=str)}"
 
     async def create_plan(
         self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None

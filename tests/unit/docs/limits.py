@@ -1199,6 +1199,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_failed_attempt_is_repeated_with_its_problem", "test_a_slow_attempt_fails"],
         ),
         Limit(
+            "A value in the journal of a plan: the result of a subtask",
+            "{archon_mesh.planning.records:MAX_VALUE_BYTES|bytes}",
+            "The subtask fails.",
+            ["test_a_result_that_is_too_large_fails_its_subtask"],
+        ),
+        Limit(
             "Replans of a task",
             "{archon_mesh.engine.plan.replan:MAX_REPLANS}",
             "The plan fails: `PlanFailed`.",

@@ -139,6 +139,12 @@ async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(PLANS, name)())
 
 
+async def test_the_example_of_a_journal_goes_on_after_a_stop(tmp_path: Path) -> None:
+    answer, reports = await PLANS.journal(tmp_path / "trip.journal")
+    assert answer == "a room at the Plaza"
+    assert reports == ["decided", "continued", "subtask_started 2", "subtask_completed 2", "completed"]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -201,7 +207,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("models", 5),
         ("composite-tools", 1),
         ("agent-memory", 2),
-        ("plans", 4),
+        ("plans", 5),
         ("people", 3),
         ("workflows", 4),
         ("testing-agents", 4),

@@ -19,7 +19,9 @@ from archon_mesh.llm.base import ModelReply
 from archon_mesh.llm.prices import estimate_call
 from archon_mesh.tools.failures import failed
 
-_SPENT: Final = "archon.budget"
+SPENT: Final = "archon.budget"
+"""The key of the spending of a run's budget, in the storage that its agents share: tokens, model calls, and cost in
+millionths of a US dollar."""
 
 
 class BudgetMiddleware(Middleware):
@@ -91,7 +93,7 @@ class BudgetMiddleware(Middleware):
                 )
             return tokens, calls, cost
 
-        storage.compute(_SPENT, reserve, (0, 0, 0))
+        storage.compute(SPENT, reserve, (0, 0, 0))
         before = len(params.tries)
         try:
             return await call(params)
@@ -102,7 +104,7 @@ class BudgetMiddleware(Middleware):
             def settle(spent: tuple[int, int, int]) -> tuple[int, int, int]:
                 return spent[0] - reserved + used, spent[1], spent[2] - reserved_cost + used_cost
 
-            storage.compute(_SPENT, settle, (0, 0, 0))
+            storage.compute(SPENT, settle, (0, 0, 0))
 
 
 class PermissionMiddleware(Middleware):

@@ -285,11 +285,12 @@ async def test_a_paused_agent_calls_no_tool_of_its_plan() -> None:
 
 
 async def test_a_cancelled_task_stops_its_subtasks() -> None:
-    cancelled = asyncio.Event()
+    begun, cancelled = asyncio.Event(), asyncio.Event()
 
     @tool
     async def wait() -> str:
         """Waits."""
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -298,7 +299,7 @@ async def test_a_cancelled_task_stops_its_subtasks() -> None:
 
     agent = Agent("clerk", model=ScriptedModel([reply(subtask("1", tool_name="wait"))]), tools=[wait])
     running = asyncio.create_task(agent.run_task(TRIP))
-    await until(lambda: agent.planned_run is not None and agent.planned_run.executor is not None)
+    await begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -52,6 +52,34 @@ async def forever(task: Task) -> inp.ResultIn:
     raise AssertionError
 
 
+async def test_a_retry_that_comes_due_while_the_run_reports_is_made() -> None:
+    """Neither too early when attempts are started, nor passed over when the timer is set."""
+    now, failures = [0.0], iter([BUSY])
+
+    async def answer(task: Task) -> inp.ResultIn:
+        if (failure := next(failures, None)) is not None:
+            return inp.ResultIn(task.task_id, task.attempt, TaskState.FAILED, None, failure)
+        return done(task)
+
+    async def slow_report() -> None:
+        now[0] += 60.0
+
+    run = LocalRun([submit("a")], Roles(answer), after_turn=slow_report, clock=lambda: now[0])
+    async with asyncio.timeout(5):
+        assert (await run.run()).state is TaskState.COMPLETED
+
+
+async def test_a_deadline_that_passes_while_the_run_reports_ends_it() -> None:
+    now = [0.0]
+
+    async def slow_report() -> None:
+        now[0] += 60.0
+
+    run = LocalRun([submit("a", timeout=30.0)], Roles(forever), after_turn=slow_report, clock=lambda: now[0])
+    async with asyncio.timeout(5):
+        assert (await run.run()).state is TaskState.FAILED
+
+
 async def test_tasks_are_executed_in_the_order_of_the_edges() -> None:
     roles, events = Roles(), list[ev.Event]()
     state = await LocalRun([submit("a", "b", "c")], roles, observe=lambda run, event: events.append(event)).run()
