@@ -1,4 +1,4 @@
-"""Tests of agents: a scripted model, one handler, a mesh in the test's event loop, a moved clock, and crashes."""
+"""Tests of agents: a scripted model, one handler, virtual time, a mesh in the test's event loop, and faults by name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from pathlib import Path
 
 from archon import AgentServer, Answer, TaskContext
 from archon.client import answer_text
-from archon.testing import FakeAgent, FakeOrchestrator
 from archon.types import Part
-from archon_mesh import Agent, ScriptedModel, tool
+from archon_mesh import Agent, tool
 from archon_mesh.llm import ToolCall
-from archon_services.testing import InProcessMesh
+from archon_mesh.testing import (
+    FakeAgent,
+    FakeOrchestrator,
+    FaultyModel,
+    FaultyTool,
+    InProcessMesh,
+    ScriptedModel,
+    VirtualTime,
+)
 
 
 async def scripted() -> tuple[str, str]:
@@ -41,6 +48,29 @@ async def one_handler() -> tuple[str, str, str | None]:
         return question.text, result.text, result.parts[0].url
 
 
+async def minutes_of_retries() -> tuple[str, bool]:
+    model = FaultyModel(ScriptedModel(["It is 45."]))
+    async with VirtualTime() as time, model.fault("rate_limited", times=2, retry_after=20):
+        answer = await Agent("clerk", model=model).run_async("What is 15 times 3?")
+        return answer, time.now >= 40
+
+
+async def reminder() -> list[str]:
+    said: list[str] = []
+
+    async def remind() -> None:
+        await asyncio.sleep(3 * 86_400)
+        said.append("The invoice is still open.")
+
+    async with VirtualTime() as time:
+        reminding = asyncio.create_task(remind())
+        await time.advance(3 * 86_400 - 1)
+        assert not said
+        await time.advance(1)
+        assert reminding.done()
+        return said
+
+
 async def half_a_minute(home: Path) -> str:
     async def patient(task: TaskContext) -> str:
         await asyncio.sleep(30)
@@ -68,7 +98,44 @@ async def crash(home: Path) -> str:
     ):
         handle = await mesh.client.submit("the report", roles=["worker"])
         await began.wait()
-        await mesh.orchestrator.kill()
-        await mesh.orchestrator.start()
-        go_on.set()
+        async with mesh.fault("orchestrator_killed"):
+            go_on.set()
         return answer_text(await handle.result(timeout=30))
+
+
+async def lost_agent(home: Path) -> str:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stuck(task: TaskContext) -> str:
+        began.set()
+        await go_on.wait()
+        return "too late"
+
+    async def helpful(task: TaskContext) -> str:
+        return f"attempt {task.attempt}"
+
+    async with (
+        InProcessMesh(home, links=True) as mesh,
+        AgentServer("worker", handler=stuck, settings=mesh.agent_settings(ttl=2.0)) as first,
+    ):
+        handle = await mesh.client.submit("the report", roles=["worker"])
+        await began.wait()
+        async with (
+            AgentServer("worker", handler=helpful, settings=mesh.agent_settings(ttl=2.0)),
+            mesh.fault("agent_lost", first),
+        ):
+            answer = answer_text(await mesh.advance_until(handle.result()))
+        go_on.set()  # in the process of the test the lost agent is still working
+        return answer
+
+
+async def tool_that_is_down() -> tuple[str, int]:
+    @tool(idempotent=True)
+    async def weather(city: str) -> str:
+        """Says the weather of a city."""
+        return f"sunny in {city}"
+
+    flaky = FaultyTool(weather)
+    model = ScriptedModel([ToolCall("1", "weather", '{"city": "Porto"}'), "It is sunny."])
+    async with VirtualTime(), flaky.fault("unavailable", times=2):
+        return await Agent("guide", model=model, tools=[flaky]).run_async("The weather of Porto?"), flaky.failed

@@ -15,10 +15,11 @@ import pytest
 
 from tests.fixtures.environment import clear_environment
 from tests.fixtures.servers import etcd, fresh_etcd, fresh_postgres, postgres, postgres_dsn
+from tests.fixtures.virtual_time import clock_put_back
 from tests.fixtures.waiting import eventually_fixture
 from tests.fixtures.workers import Scheduler, in_order
 
-__all__ = ["etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgres", "postgres_dsn"]
+__all__ = ["clock_put_back", "etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgres", "postgres_dsn"]
 
 
 # No deadline: a slow machine is not an error.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from math import inf
 from typing import Generic, TypeVar
+
+from archon.clock import monotonic
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -21,7 +22,7 @@ class BoundedCache(Generic[K, V]):
         self,
         max_entries: int = sys.maxsize,
         max_bytes: float = inf,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes

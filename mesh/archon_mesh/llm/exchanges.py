@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from archon.clock import monotonic
 from archon_mesh.llm.base import ModelReply, ModelRequest, Usage
 
 
@@ -24,7 +25,7 @@ class Exchange:
     usage: Usage | None = None
     """The reply's usage, or an estimate if it broke off; None if there was none."""
     seconds: float = 0.0
-    _began: float = field(default_factory=time.monotonic)
+    _began: float = field(default_factory=monotonic)
 
     def end(self, reply: ModelReply | None = None) -> None:
         """Notes the end of the exchange."""

@@ -8,12 +8,12 @@ import copy
 import logging
 import math
 import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from archon.clock import monotonic
 from archon.errors import ArchonError
 from archon.failure_kinds import TOOL_CRASH, TOOL_TIMEOUT
 from archon.telemetry import metrics
@@ -108,7 +108,7 @@ class ToolExecutionEngine:
         quota: int | None = None,
         credentials: Source | None = None,
         ask_credential: Ask | None = None,
-        clock: Clock = time.monotonic,
+        clock: Clock = monotonic,
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = random.random,
     ) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from archon.clock import monotonic
 from archon.errors import ResourceExhausted
 from archon.failure_kinds import OUT_OF_MEMORY
 
@@ -33,7 +33,7 @@ class MemoryRoom:
     `root` is the root of the file system, `monotonic` returns seconds.
     """
 
-    def __init__(self, root: Path = Path("/"), monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, root: Path = Path("/"), monotonic: Callable[[], float] = monotonic) -> None:
         self._groups = list(_groups(root))
         self._monotonic = monotonic
         self._read_at = self._short_until = float("-inf")

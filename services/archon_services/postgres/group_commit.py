@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar, cast
 
 from archon.background import BackgroundLoop
+from archon.clock import monotonic
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon.failure_kinds import STORAGE
 from archon_services.postgres.connections import CLOSE_TIMEOUT, DEADLINE, STATEMENT_TIMEOUT, Connection
@@ -53,7 +54,7 @@ class _Waiting(Generic[T, R]):
     item: T
     group: _Group[R]
     index: int = 0
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=monotonic)
 
 
 class GroupCommit(Generic[T, R]):

@@ -11,11 +11,16 @@ from archon_services.testing.etcd import EtcdProcess, free_ports
 if TYPE_CHECKING:
     from archon_services.testing.in_process import InProcessMesh
     from archon_services.testing.mesh import LocalMesh
+    from archon_services.testing.mesh_faults import Fault
 
-__all__ = ["EtcdProcess", "InProcessMesh", "LocalMesh", "etcd_binary", "free_ports"]
+__all__ = ["EtcdProcess", "Fault", "InProcessMesh", "LocalMesh", "etcd_binary", "free_ports"]
 
-# The first replaces the clock of the process.
+# InProcessMesh replaces the clock of the process.
 __getattr__ = lazy_names(
     __name__,
-    {"InProcessMesh": "archon_services.testing.in_process", "LocalMesh": "archon_services.testing.mesh"},
+    {
+        "Fault": "archon_services.testing.mesh_faults",
+        "InProcessMesh": "archon_services.testing.in_process",
+        "LocalMesh": "archon_services.testing.mesh",
+    },
 )

@@ -14,16 +14,18 @@ SIGKILL, SIGSTOP, its log, its memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from archon.agent import AgentSettings
 from archon.client import Client
-from archon.errors import DeadlineExceeded
+from archon.errors import FailedPrecondition
 from archon.registry import RegistryClient
+from archon_mesh.testing.injected_fault import InjectedFault, fault_of
 from archon_services.local_mesh.probe import Probe
 from archon_services.memory.app import memory_app
 from archon_services.memory.settings import MemorySettings
@@ -31,91 +33,32 @@ from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings
+from archon_services.testing.local_service import LocalService
+from archon_services.testing.mesh_faults import Fault, Target, apply, check
+from archon_services.testing.mesh_links import MeshLinks
 from archon_services.testing.movable_clock import MovableClock
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
-
-STARTED_WITHIN: Final = 30.0
-"""Seconds in which a service starts."""
-
-STOPPED_WITHIN: Final = 30.0
-"""Seconds in which a service stops."""
 
 ROUND_TRIPS: Final = 3
 """Calls that each service answers between two steps of the clock."""
 
 
-class LocalService:
-    """A service in this event loop. It has the same port after each start.
-
-    `open_app` returns the context manager that serves on a port. `settings` are the values of its settings, which each
-    start reads.
-    """
-
-    def __init__(self, open_app: Callable[..., AbstractAsyncContextManager[str]], **settings: Any) -> None:
-        self.settings = settings
-        self.address = ""
-        self._open_app = open_app
-        self._serving: asyncio.Task[None] | None = None
-        self._ending = asyncio.Event()
-
-    @property
-    def running(self) -> bool:
-        """Whether the service is running."""
-        return self._serving is not None and not self._serving.done()
-
-    async def start(self) -> str:
-        """Starts the service and returns its address. Raises the error with which it fails to start, DeadlineExceeded
-        after STARTED_WITHIN seconds."""
-        assert not self.running, "the service is running"
-        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._ending = asyncio.Event()
-        self._serving = asyncio.create_task(self._serve(ready, self._ending), name="service in process")
-        started: list[asyncio.Future[Any]] = [self._serving, ready]
-        await asyncio.wait(started, timeout=STARTED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            if not self._serving.done():
-                await self.kill()
-                raise DeadlineExceeded(f"the service does not start within {STARTED_WITHIN:g} s")
-            await self._serving
-        self.address = await ready
-        return self.address
-
-    async def stop(self) -> int:
-        """Ends the service as SIGTERM does. Returns 0, as the exit code of a process. Idempotent."""
-        self._ending.set()
-        await self._ended()
-        return 0
-
-    async def kill(self) -> None:
-        """Ends the service as a crash does: it hands nothing over. Idempotent."""
-        if self._serving is not None:
-            self._serving.cancel()
-            await self._ended()
-
-    async def _serve(self, ready: asyncio.Future[str], ending: asyncio.Event) -> None:
-        port = int(self.address.rpartition(":")[2] or 0)
-        async with self._open_app(**{"port": port, **self.settings}) as address:
-            ready.set_result(address)
-            await ending.wait()
-
-    async def _ended(self) -> None:
-        if self._serving is None:
-            return
-        async with asyncio.timeout(STOPPED_WITHIN):
-            await asyncio.wait([self._serving])
-        serving, self._serving = self._serving, None
-        if not serving.cancelled():
-            serving.result()
-
-
 class InProcessMesh:
     """A mesh in this event loop, with its files in `home`. `settings` are the orchestrator's, such as `lease=1.0`.
 
-    `etcd` is the address of an etcd, with `prefix`; by default the registry keeps its state in memory.
+    `etcd` is the address of an etcd, with `prefix`; by default the registry keeps its state in memory. With `links`
+    connections pass through TCP links (`archon_services.testing.link`), which most faults need: of the client to the
+    orchestrator, of services to the registry and the memory service, and of agents with the settings of
+    `agent_settings`, from orchestrators and to the registry. `client` is a client of the mesh, `directory` one of its
+    registry, which no fault but `registry_killed` hits.
     """
 
-    def __init__(self, home: Path, *, etcd: str = "memory", prefix: str = "/archon/v1", **settings: Any) -> None:
+    def __init__(
+        self, home: Path, *, etcd: str = "memory", prefix: str = "/archon/v1", links: bool = False, **settings: Any
+    ) -> None:
         self.home = home
         self.registry = LocalService(_registry, etcd=etcd, prefix=prefix)
         self.memory = LocalService(_memory, db=str(home / "memory.db"), sync="normal")
@@ -124,27 +67,89 @@ class InProcessMesh:
         )
         self.client: Client
         self.directory: RegistryClient
+        self.links: MeshLinks | None = None
+        """The links of the mesh from its start on, if it has some."""
+
+        self._has_links = links
+
         self._stack = AsyncExitStack()
+        self._faults: dict[tuple[Fault, str], InjectedFault] = {}
+        """The active faults, by their agents."""
+
+        self._stopping = False
 
     async def start(self) -> None:
         """Starts the services, each with the addresses of those that it needs."""
+        self._stopping = False
+        links = self.links = MeshLinks() if self._has_links else None
         async with AsyncExitStack() as stack:
-            registry = await self.registry.start()
+            if links is not None:
+                stack.push_async_callback(links.close)
+            own = await self.registry.start()
             stack.push_async_callback(self.registry.stop)
+            registry = own if links is None else await links.before(self.registry, links.registry)
             self.memory.settings["registry"] = registry
             memory = await self.memory.start()
             stack.push_async_callback(self.memory.stop)
+            if links is not None:
+                memory = await links.before(self.memory, links.memory)
             self.orchestrator.settings |= {"registry": registry, "memory": memory}
-            self.client = Client(await self.orchestrator.start())
+            orchestrator = await self.orchestrator.start()
             stack.push_async_callback(self.orchestrator.stop)
+            if links is not None:
+                orchestrator = await links.before(self.orchestrator, links.orchestrator)
+            self.client = Client(orchestrator)
             stack.push_async_callback(self.client.close)
-            self.directory = RegistryClient(registry)
+            self.directory = RegistryClient(own)
             stack.push_async_callback(self.directory.close)
             self._stack = stack.pop_all()
 
     async def stop(self) -> None:
-        """Stops all services, even if one of them fails to stop. Idempotent."""
+        """Stops all services, even if one of them fails to stop, and ends faults that were never healed. Idempotent."""
+        self._stopping = True
+        if self._faults:
+            _log.warning("faults that were never healed: %s", ", ".join(fault.name for fault in self._faults.values()))
+        for fault in list(self._faults.values()):
+            await fault.heal()
         await self._stack.aclose()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping
+
+    def fault(self, fault: Fault | str, agent: Target | None = None, *, seconds: float = 1.0) -> InjectedFault:
+        """Returns a fault of the mesh, which is active from its start until it is healed:
+
+            async with mesh.fault("partition", "worker"):
+                ...
+
+        `agent` is the agent that it hits: its server, or a role, which means all its instances. `seconds` is the delay
+        of `slow_link`. `Fault` has the names, and docs/testing-agents.md their effects.
+
+        Raises InvalidArgument if there is no fault of this name, or an agent is missing or superfluous, and
+        FailedPrecondition if the fault needs links, and the mesh has none.
+        """
+        kind = fault_of(Fault, fault)
+        check(kind, agent, seconds, has_links=self._has_links)
+        injected = InjectedFault(kind, lambda: self._apply(injected, kind, agent, seconds))
+        return injected
+
+    @asynccontextmanager
+    async def _apply(
+        self, injected: InjectedFault, fault: Fault, agent: Target | None, seconds: float
+    ) -> AsyncIterator[None]:
+        if not hasattr(self, "directory"):
+            raise FailedPrecondition("the mesh was not started: a fault is injected in its block")
+        key = (fault, agent if isinstance(agent, str) else agent.role if agent is not None else "")
+        if key in self._faults:
+            raise FailedPrecondition(f"the fault {fault} has begun already{' for ' if key[1] else ''}{key[1]}")
+        self._faults[key] = injected
+        try:
+            async with apply(fault, self, agent, seconds):
+                yield
+        finally:
+            del self._faults[key]
 
     async def advance(self, seconds: float) -> None:
         """Moves the clock of this process on by `seconds`: limits of time pass, leases and heartbeats go on.
@@ -156,7 +161,7 @@ class InProcessMesh:
             probes = [await stack.enter_async_context(Probe("service", service.address)) for service in services]
 
             async def exchange() -> None:
-                for _ in range(ROUND_TRIPS):
+                for _ in range(ROUND_TRIPS if self.links is None else 2 * ROUND_TRIPS):
                     for probe in probes:
                         await probe.serves()
 
@@ -173,7 +178,12 @@ class InProcessMesh:
         return await future
 
     def agent_settings(self, **settings: Any) -> AgentSettings:
-        """Returns settings of an agent that registers with this mesh."""
+        """Returns settings of an agent that registers with this mesh; of one agent, if the mesh has links. Raises
+        FailedPrecondition if it has links, and was not started."""
+        if self._has_links:
+            if self.links is None:
+                raise FailedPrecondition("the mesh was not started: an agent with links needs its registry")
+            return self.links.agent_settings(self.registry, settings)
         return AgentSettings(registry=self.registry.address, **settings)
 
     async def __aenter__(self) -> InProcessMesh:

@@ -34,6 +34,7 @@ MODULES: Final = (
     "archon_mesh.people",
     "archon_mesh.planning",
     "archon_mesh.recovery",
+    "archon_mesh.testing",
     "archon_mesh.tools",
     "archon_mesh.tools.builtin",
     "archon_mesh.tools.composite",

@@ -210,7 +210,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("plans", 5),
         ("people", 3),
         ("workflows", 4),
-        ("testing-agents", 4),
+        ("testing-agents", 9),
         ("clients", 2),
     ],
 )
@@ -229,6 +229,15 @@ async def test_the_examples_of_tests_give_their_answers(tmp_path: Path) -> None:
     assert await TESTING.one_handler() == seen
     assert await TESTING.half_a_minute(tmp_path / "a") == "half a minute later"
     assert await TESTING.crash(tmp_path / "b") == "attempt 1 of the report"
+    assert await TESTING.lost_agent(tmp_path / "c") == "attempt 2"
+
+
+@pytest.mark.asyncio(loop_scope="function")
+@pytest.mark.usefixtures("clock_put_back")
+async def test_the_examples_of_virtual_time_give_their_answers() -> None:
+    assert await TESTING.minutes_of_retries() == ("It is 45.", True)
+    assert await TESTING.reminder() == ["The invoice is still open."]
+    assert await TESTING.tool_that_is_down() == ("It is sunny.", 2)
 
 
 async def test_the_example_of_mcp_gives_its_answers_to_a_client() -> None:

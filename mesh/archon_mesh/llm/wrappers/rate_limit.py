@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from archon.clock import monotonic
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest
 from archon_mesh.llm.prices import estimate_call
@@ -58,7 +58,7 @@ class RateLimitedModel(ModelWrapper):
         tokens_per_minute: int | None = None,
         requests_per_minute: int | None = None,
         max_wait: float = MAX_WAIT,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Raises InvalidArgument if a limit is below 1, or if there is none."""

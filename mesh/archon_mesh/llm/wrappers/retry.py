@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
 from typing_extensions import override
 
+from archon.clock import monotonic
 from archon.errors import ArchonError, InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest
 from archon_mesh.llm.chunks import is_visible
@@ -36,7 +36,7 @@ class RetryModel(ModelWrapper):
         retries: int = RETRIES,
         *,
         sleep: Sleep = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         """Raises InvalidArgument if `retries` is negative."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from archon.clock import monotonic
 from archon.errors import ArchonError, DataLoss, Unavailable
 from archon.memory.long_term.entry import FoundEntry, LongTermEntry
 from archon_mesh.memory.long_term.guard import Guard
@@ -62,7 +62,7 @@ class MemoryAccess:
     together wait for it once."""
 
     def __init__(
-        self, memory: LongTerm | OpenMemory, *, limit: float = LIMIT, monotonic: Callable[[], float] = time.monotonic
+        self, memory: LongTerm | OpenMemory, *, limit: float = LIMIT, monotonic: Callable[[], float] = monotonic
     ) -> None:
         """A memory that is given is open, and stays so. One that is created belongs to this object."""
         self._given = memory if hasattr(memory, "query") else None

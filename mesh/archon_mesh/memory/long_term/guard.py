@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from archon.clock import monotonic
 from archon.errors import DeadlineExceeded, Unavailable
 from archon.failure_kinds import RETRIEVAL
 
@@ -33,7 +33,7 @@ class Guard:
         *,
         kind: str = RETRIEVAL,
         limit: float = LIMIT,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """`name` and `kind` of failure are for the errors that the guard raises."""
         self._name = name

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
+from archon.clock import monotonic
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, RequestIdReused, Unavailable
 from archon.failure_kinds import EMBEDDING
 from archon.memory.long_term import entry as limits_of_entries
@@ -95,7 +96,7 @@ class LongTermMemory:
         timeout: float = LIMIT,
         embedder_timeout: float | None = None,
         clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = monotonic,
     ) -> None:
         """`metadata` is added to every entry that is stored, and is no filter of queries. `timeout` is in seconds: how
         long a caller waits for the store, and for the embedder unless that has an `embedder_timeout`, before they count

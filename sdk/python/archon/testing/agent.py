@@ -37,7 +37,8 @@ class FakeAgent:
     FailedPrecondition / SCRIPT_EXHAUSTED. Leaving the block with replies unused raises AssertionError that names them.
 
     It listens on a free port of 127.0.0.1 and reads nothing from the environment; with `registry` (host:port) it
-    registers. `tasks` are the tasks that it received, in order.
+    registers. `settings`, such as `mesh.agent_settings()`, take the place of `registry` and `ttl`. `tasks` are the
+    tasks that it received, in order.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class FakeAgent:
         depends_on: Sequence[DependsOn | str] = (),
         max_tasks: int = 8,
         ttl: float = 10.0,
+        settings: AgentSettings | None = None,
     ) -> None:
         self.tasks: list[TaskContext] = []
         self._replies: deque[Reply] = deque(replies)
@@ -60,7 +62,7 @@ class FakeAgent:
             depends_on=depends_on,
             max_tasks=max_tasks,
             handler=self.handler,
-            settings=AgentSettings(registry=registry, ttl=ttl),
+            settings=settings or AgentSettings(registry=registry, ttl=ttl),
         )
 
     @property

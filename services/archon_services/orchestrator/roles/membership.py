@@ -6,12 +6,12 @@ instance whose session continues is expected to register again: until then a new
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from archon.clock import monotonic
 from archon.registry import Graph, Registration, RegistryChange
 
 GRACE: Final = 15.0
@@ -54,7 +54,7 @@ class Membership:
     def __init__(
         self,
         alive: Callable[[str], bool],
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = monotonic,
         *,
         grace: float = GRACE,
     ) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from math import isfinite, sqrt
 from typing import Final
 
+from archon.clock import monotonic
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
 from archon.failure_kinds import EMBEDDING
 from archon_mesh.llm.base import estimate_tokens
@@ -50,7 +50,7 @@ class OpenAIEmbedder:
         retries: int = RETRIES,
         requests_per_minute: int = REQUESTS_PER_MINUTE,
         tokens_per_minute: int = TOKENS_PER_MINUTE,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
