@@ -10,6 +10,7 @@ import asyncio
 import json
 import tempfile
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from archon_mesh.planning import (
     SubTask,
     Task,
     TaskMode,
+    committee,
     create_plan,
     find_faults,
     repair,
@@ -94,6 +96,15 @@ async def several_agents() -> tuple[str, str]:
         assert agent.planned_run is not None
         assert agent.planned_run.outcome is not None
         return answer, agent.planned_run.outcome.reason
+
+
+async def committee_of_three() -> str:
+    answers = {"anna": "360", "berta": "361", "carl": "240"}
+    members = [Agent(name, model=ScriptedModel([answer])) for name, answer in answers.items()]
+    subtasks = committee("What is 15 * 24?", roles=list(answers))
+    planner = ScriptedModel([json.dumps({"subtasks": [asdict(subtask) for subtask in subtasks]})])
+    async with Agent("chair", model=planner, sub_agents=members) as chair:
+        return await chair.run_task("What is 15 * 24?", mode=TaskMode.PLANNED)
 
 
 async def approval() -> list[str]:
@@ -176,6 +187,7 @@ def drawing() -> str:
 
 async def main() -> None:
     """Runs all examples."""
+    print(await committee_of_three())  # noqa: T201
     for result in (await trip(), await several_agents(), await approval(), await planner(), faults()):
         print(result)  # noqa: T201
     with tempfile.TemporaryDirectory() as folder:

@@ -135,7 +135,7 @@ class SimAgent:
             raise InvalidArgument("the step cannot be done")
         task.write("And ends.")
         if task.plan_request is not None:
-            return Answer(reply_of(task, dice))
+            return Answer(reply_of(task, dice, joins=self._world.joins))
         text = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
         items = [Item(f"{policy} of {task.task_id}", policy) for policy in task.publish_policies]
         return Answer(output_of(task, dice, text), new_history=turn_of(task) if task.remembers else None, items=items)

@@ -12,22 +12,25 @@ import pytest
 from archon.agent.attempt import Attempt
 from archon.agent.attempt_table import AttemptTable
 from archon_mesh.core.people import Decision
-from archon_mesh.engine import Event, LocalRun, RunState, Task, effects
+from archon_mesh.engine import Event, LocalRun, RunState, Task, decisions, effects
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import encode_inputs
-from archon_mesh.engine.decide import approval, engine, plan_edit, plan_reply
+from archon_mesh.engine.decide import approval, engine, join, plan_edit, plan_reply, results
 from archon_mesh.engine.decide import human_input as decide_human_input
 from archon_mesh.engine.decide import plan as decide_plan
 from archon_mesh.engine.decide.delegation import delegate
+from archon_mesh.engine.decisions import Resolution
 from archon_mesh.engine.fold import apply as fold_table
 from archon_mesh.engine.fold import plan as fold_plan
 from archon_mesh.engine.local_run import attempt_lost
-from archon_mesh.engine.plan import SubTaskStatus, expanded
+from archon_mesh.engine.plan import SubTask, SubTaskStatus, expanded
 from archon_mesh.engine.plan import Task as PlanTask
 from archon_mesh.engine.question import OpenQuestion
+from archon_mesh.engine.types import TaskState
 from archon_mesh.planning import PlanExecutor
 from archon_services.orchestrator.dispatch import assign_task as assignment
+from archon_services.orchestrator.dispatch import decision as dispatch_decision
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 from archon_services.orchestrator.ownership import Ownership
@@ -288,6 +291,41 @@ def _attempts_of_the_dead_awaited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LocalRun, "_recovery", lambda run: (inp.Claim(run.state.owner, run.state.epoch + 1),))
 
 
+def _rules_ignore_the_votes(patch: pytest.MonkeyPatch) -> None:
+    real = decisions.resolve
+
+    def last(*arguments: Any) -> Resolution:
+        made = real(*arguments)
+        return replace(made, winner=made.votes[-1].step_id if made.winner else "")
+
+    patch.setattr(dispatch_decision, "resolve", last)
+
+
+def _stopped_steps_complete(patch: pytest.MonkeyPatch) -> None:
+    real = results._stopped
+
+    def late(run: RunState, task: Task, result: inp.ResultIn) -> ev.Event:
+        if result.state is not TaskState.COMPLETED:
+            return real(run, task, result)
+        return ev.ResultReceived(
+            task.task_id, task.attempt, task.role, result.state, result.payload, publish=False, spent=result.spent
+        )
+
+    patch.setattr(results, "_stopped", late)
+
+
+def _needed_steps_stopped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(join, "_needs_no_more", lambda run, task, satisfied: True)
+
+
+def _one_result_is_enough(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        SubTask,
+        "needed",
+        property(lambda step: min(1, len(step.dependencies)) if step.quorum else len(set(step.dependencies))),
+    )
+
+
 BUGS: Final[dict[str, Bug]] = {
     "request ids are forgotten": Bug("V1", _request_ids_forgotten),
     "a claim takes no new epoch": Bug("V2", _claim_without_an_epoch),
@@ -323,6 +361,10 @@ BUGS: Final[dict[str, Bug]] = {
     "results of steps are not checked": Bug("V26", _results_unchecked, "plans"),
     "a new step takes over the task of another with its id": Bug("V27", _ids_are_enough, "plans"),
     "a check of a plan goes on beside a replan": Bug("V28", _checks_go_on, "plans that are checked"),
+    "a step starts with one result whatever its quorum": Bug("V19", _one_result_is_enough, "plans with quorums"),
+    "a rule chooses the last result": Bug("V29", _rules_ignore_the_votes, "plans with quorums"),
+    "a stopped step's late result counts": Bug("V30", _stopped_steps_complete, "plans with quorums"),
+    "a step that others need is stopped": Bug("V31", _needed_steps_stopped, "plans with quorums"),
     "a process acts before its journal is written": Bug("V5", _acts_before_durability, "plans in processes"),
     "a tool that may have acted is called again": Bug("V4", _tools_called_again, "plans in processes", "acted again"),
     "attempts of a dead process are awaited": Bug("V7", _attempts_of_the_dead_awaited, "plans in processes"),

@@ -88,6 +88,8 @@ class Clients:
         results = [proto for proto in fork.protos if proto.HasField("result") and not proto.task.attempt]
         self._world.dice.fired["answer reused by a fork"] += len(results)
         for proto in results:
+            if proto.result.HasField("resolution"):
+                continue  # a rule may have decided anew
             step_id = fork.state.tasks[proto.task.task_id].step_id
             outputs = [
                 source.protos[task.result_seq - 1].result.output

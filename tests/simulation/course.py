@@ -46,25 +46,27 @@ def run_seed(
     plans: bool = False,
     people: bool = False,
     alignment: bool = False,
+    joins: bool = False,
     forks: int = 0,
     stops: int = 0,
     local: bool = False,
 ) -> Outcome:
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
-    rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `local`:
+    rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `joins`: steps
+    have quorums, delays and decisions. `local`:
     there is no mesh; plans are executed in processes with journals of their own. Raises Violation, or the error of a
     component that failed."""
     if local:
         return cast(Outcome, run_virtual(_local(seed)))
-    return cast(Outcome, run_virtual(_course(seed, forks, stops, stateful, plans, people, alignment)))
+    return cast(Outcome, run_virtual(_course(seed, forks, stops, stateful, plans, people, alignment, joins)))
 
 
 async def _course(
-    seed: int, forks: int, stops: int, stateful: bool, plans: bool, people: bool, alignment: bool
+    seed: int, forks: int, stops: int, stateful: bool, plans: bool, people: bool, alignment: bool, joins: bool
 ) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
-    world = World(dice, loop, stateful=stateful, plans=plans, people=people, alignment=alignment)
+    world = World(dice, loop, stateful=stateful, plans=plans, people=people, alignment=alignment, joins=joins)
     async with machine(dice.random, world.network.stream, world.wall, world.check.executed, world.check.driver_failed):
         inputs, states = await _mesh(world, dice, forks, stops)
     return Outcome(seed, dice.fired, states, inputs, loop.now)

@@ -12,6 +12,7 @@ COURSES: Final[dict[str, dict[str, Any]]] = {
     "forks and stops": {"forks": 8, "stops": 6},
     "plans that are checked": {"plans": True, "alignment": True, "forks": 2},
     "plans in processes": {"local": True},
+    "plans with quorums": {"plans": True, "joins": True, "forks": 2},
 }
 """The arguments of `run_seed` by the name of the course."""
 
@@ -117,6 +118,15 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "slow work",
         "step of a process failed",
     ),
+    "plans with quorums": (
+        "decision by a rule",
+        "decision left to a role",
+        "plan edited",
+        "plan expanded",
+        "plan made anew",
+        "step failed",
+        "step that is not needed stopped",
+    ),
 }
 """Faults, and consequences of faults, each of which occurs in some seed of the course."""
 
@@ -186,6 +196,7 @@ SEEDS: Final[dict[str, tuple[int, ...]]] = {
     ),
     "plans that are checked": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     "plans in processes": (*range(24), 38),
+    "plans with quorums": tuple(range(25)),
 }
 """The seeds that `make test` plays: `python -m tests.simulation.run --faults` finds them."""
 

@@ -14,12 +14,13 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import text_of
 from archon_mesh.engine import events as ev
-from archon_mesh.engine.plan import MAX_ALIGNMENT_CHECKS
+from archon_mesh.engine.plan import MAX_ALIGNMENT_CHECKS, SubTask
 from archon_mesh.engine.plan_state import keeps_task
 from archon_mesh.engine.types import PlanTarget, Submission, TaskState
 from archon_services.orchestrator.convert.plan import target_from_proto
 from tests.simulation.check import Book, must
 from tests.simulation.faults import Dice
+from tests.simulation.joins import add_joins, validate_joins
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -39,7 +40,7 @@ def planned_submission(number: int, roles: Sequence[str], timeout: float) -> Sub
     return Submission("", "default", f"q{number}", "", "plan", ("planner",), (), timeout, goal, targets=targets)
 
 
-def reply_of(task: TaskContext, dice: Dice) -> str:
+def reply_of(task: TaskContext, dice: Dice, *, joins: bool = False) -> str:
     """Returns the reply of a planner: a random plan, at times a wrong one; that the plan is aligned; or the
     synthesis."""
     request = task.plan_request
@@ -57,21 +58,23 @@ def reply_of(task: TaskContext, dice: Dice) -> str:
         dice.fired["plan expanded"] += 1
     elif request.revision > 1:
         dice.fired["plan made anew"] += 1
-    steps = _random_steps(dice.random, request)
+    steps = _random_steps(dice.random, request, most_dependencies=4 if joins else 2)
+    if joins:
+        add_joins(dice.random, steps)
     if len(steps) > 1 and dice.fault("planner's reply has a cycle", 0.05):
         steps[0]["dependencies"].append(steps[-1]["id"])
         steps[-1]["dependencies"].append(steps[0]["id"])
     return json.dumps({"goal": "goal", "subtasks": steps, **({"reason": "it strays"} if request.align else {})})
 
 
-def _random_steps(random: Random, request: PlanRequest) -> list[dict[str, Any]]:
+def _random_steps(random: Random, request: PlanRequest, *, most_dependencies: int) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     known = [step.step_id for step in request.proto.previous.steps] if request.expand else []
     least, targets = 0 if request.expand else 1, request.targets
     for number in range(random.randint(least, MOST_STEPS)):
         target = random.choice(targets)
         earlier = known + [step["id"] for step in steps]
-        dependencies = random.sample(earlier, min(len(earlier), random.randint(0, 2)))
+        dependencies = random.sample(earlier, min(len(earlier), random.randint(0, most_dependencies)))
         step: dict[str, Any] = {
             "id": f"s{random.randint(1, 9)}x{number}",
             "description": f"do the goal {random.randint(1, 3)}",
@@ -112,6 +115,9 @@ def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest |
             "partial_input": step.partial_input,
             "expand": step.expand,
             "expand_on_failure": step.expand_on_failure,
+            "quorum": step.quorum,
+            "delay_seconds": step.delay_seconds,
+            "decision": step.decision,
         }
         for step in plan.steps.values()
     ]
@@ -134,11 +140,12 @@ def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest |
 
 
 def validate_plans(world: World) -> None:
-    """Checks lines 18 to 20 and 25 to 28 on the journals of all runs with a plan."""
+    """Checks lines 18 to 20 and 25 to 31 on the journals of all runs with a plan."""
     for book in world.check.books.values():
         if book.state.plan is not None:
             validate_steps(book, world.dice)
             validate_checks(book, world.dice)
+            validate_joins(book, world.dice)
 
 
 def validate_checks(book: Book, dice: Dice) -> None:
@@ -197,7 +204,7 @@ def validate_steps(book: Book, dice: Dice) -> None:
         elif isinstance(event, ev.Dispatched):
             began.add(event.task_id)
             if event.task_id in step_of and event.attempt == 1:  # a later plan may have changed the step since
-                _inputs(event, steps[step_of[event.task_id]].partial_input, predecessors[event.task_id], states)
+                _inputs(event, steps[step_of[event.task_id]], predecessors[event.task_id], states, stopping)
         elif isinstance(event, (ev.ResultReceived, ev.TaskEnded)):
             states[event.task_id] = event.state
             _expected(event, steps.get(step_of.get(event.task_id, "")), book.facts[position - 1])
@@ -214,13 +221,20 @@ def _expected(event: ev.ResultReceived | ev.TaskEnded, step: Any, before: ev.Eve
         must("V26", text.startswith("{"), f"{event.task_id} completed with {text}")
 
 
-def _inputs(event: ev.Dispatched, partial: bool, predecessors: Sequence[str], states: dict[str, TaskState]) -> None:
-    """V19: a step starts after what it depends on has completed, or with partial input has ended."""
-    missing = [
-        name
-        for name in predecessors
-        if states.get(name) is not TaskState.COMPLETED and not (partial and name in states)
-    ]
+def _inputs(
+    event: ev.Dispatched,
+    step: SubTask,
+    predecessors: Sequence[str],
+    states: dict[str, TaskState],
+    stopping: set[str],
+) -> None:
+    """V19: a step starts after as many of its dependencies as it needs have completed, or with partial input all have
+    ended."""
+    missing = [name for name in predecessors if states.get(name) is not TaskState.COMPLETED]
+    if step.quorum and len(predecessors) - len(missing) >= min(step.quorum, len(predecessors)):
+        return
+    if step.partial_input and all(name in states or name in stopping for name in predecessors):
+        return
     must("V19", not missing, f"{event.task_id} began before {missing} had completed")
 
 

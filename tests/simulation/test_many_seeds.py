@@ -18,6 +18,7 @@ SEEDS = {
     "forks and stops": 25,
     "plans that are checked": 25,
     "plans in processes": 60,
+    "plans with quorums": 30,
 }
 """The number of seeds by course."""
 

@@ -13,7 +13,7 @@ from archon_mesh.engine.codec import decode_inputs
 from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.decide.fork import REUSED_ATTEMPT
 from archon_mesh.engine.inputs import Input
-from archon_mesh.engine.types import TaskState
+from archon_mesh.engine.types import UNDECIDED, TaskState
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.journal.framing import events_in
@@ -90,6 +90,7 @@ def validate_attempts(events: Sequence[Any]) -> None:
     children: dict[tuple[str, str], str] = {}
     completed: set[str] = set()
     forked = bool(events[0].submission.parent_run_id)
+    by_rule = _tasks_with_decision(events)
     for event in events:
         if isinstance(event, ev.CancelRequested):
             cancelled = True
@@ -115,6 +116,8 @@ def validate_attempts(events: Sequence[Any]) -> None:
             known = children.setdefault((event.task_id, event.memo_key), event.child)
             must("V9", known == event.child, f"{event.memo_key} of {event.task_id} is both {known} and {event.child}")
         elif isinstance(event, (ev.Lost, ev.Rejected, ev.Retried)):
+            if event.failure.reason == UNDECIDED and event.task_id in by_rule:
+                continue  # no attempt has failed
             must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
             ended[event.task_id] = True
             if isinstance(event, ev.Retried):
@@ -135,7 +138,8 @@ def validate_attempts(events: Sequence[Any]) -> None:
         elif isinstance(event, ev.ResultReceived):
             must("V3", event.attempt == current[event.task_id], event)
             released = event.task_id in held and event.task_id not in asking
-            must("V3", not ended[event.task_id] or released or _reused(event, forked=forked), event)
+            without = _reused(event, forked=forked) or (event.task_id in by_rule and not event.attempt)
+            must("V3", not ended[event.task_id] or released or without, event)
             held.discard(event.task_id)
             must("V8", event.task_id not in results, f"two results of {event.task_id}")
             results.add(event.task_id)
@@ -143,6 +147,17 @@ def validate_attempts(events: Sequence[Any]) -> None:
             ended[event.task_id] = True
             if event.state is TaskState.COMPLETED:
                 completed.add(event.task_id)
+
+
+def _tasks_with_decision(events: Sequence[Any]) -> set[str]:
+    steps: dict[str, Any] = {}
+    found: set[str] = set()
+    for event in events:
+        if isinstance(event, ev.Planned):
+            steps = {step.id: step for step in event.plan.subtasks}
+        elif isinstance(event, ev.TaskCreated) and event.step_id and steps[event.step_id].decision:
+            found.add(event.task_id)
+    return found
 
 
 def _reused(event: ev.ResultReceived, *, forked: bool) -> bool:

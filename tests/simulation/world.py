@@ -30,12 +30,14 @@ class World:
         plans: bool = False,
         people: bool = False,
         alignment: bool = False,
+        joins: bool = False,
     ) -> None:
         self.dice = dice
         self.stateful = stateful
         self.plans = plans
         self.people = people
         self.alignment = alignment
+        self.joins = joins
         self.loop = loop
         self.check = Check(loop)
         self.store = SharedStore(self.check)

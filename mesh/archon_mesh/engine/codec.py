@@ -31,6 +31,7 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.Claim: ("owner epoch origin",),
     inp.SlotFound: ("task_id instance_id conversation_version",),
     inp.InputMissing: ("task_id attempt failure",),
+    inp.DecisionIn: ("task_id is_decided reason",),
     inp.ResultIn: (_RESULT, f"{_RESULT} confidence"),
     inp.PlanIn: (f"{_RESULT} plan faults changes reason", f"{_RESULT} plan faults changes reason confidence"),
     inp.QuestionIn: (f"{_RESULT} kind terms", f"{_RESULT} kind terms confidence"),

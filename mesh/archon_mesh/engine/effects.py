@@ -14,6 +14,7 @@ from typing import Any
 from archon_mesh.core.value import value
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.context import updates_of
+from archon_mesh.engine.plan_progress import has_answer
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import ContextRef, Requirement, Submission, TaskState
@@ -214,13 +215,13 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
     for event in events:
         if type(event) not in _LOCAL:
             return False
-        if type(event) is ev.TaskEnded and not _is_end_of_idle_step(run, event):
+        if type(event) is ev.TaskEnded and (has_answer(run) or not _is_end_of_idle_step(run, event)):
             return False
         if isinstance(event, (ev.TaskEnded, ev.ResultReceived)) and _stops_asking(run, event.task_id):
             return False
-        if type(event) is ev.ResultReceived and event.attempt and type(events[-1]) is not ev.RunEnded:
-            task = run.tasks[event.task_id]
-            if task.stopping or (not task.parent and _may_end(run, task, event)):
+        if type(event) is ev.ResultReceived and type(events[-1]) is not ev.RunEnded:
+            task = run.tasks.get(event.task_id)  # None: one of the events before creates it
+            if task is not None and (task.stopping or (not task.parent and _may_end(run, task, event))):
                 return False  # the run begins to end, and other attempts have to stop
     return True
 
@@ -241,7 +242,7 @@ def _may_end(run: RunState, task: Task, event: ev.ResultReceived) -> bool:
     """Whether the run may begin to end with the result of a task that was not delegated."""
     if run.plan is None:
         return event.state is not TaskState.COMPLETED or run.incomplete == 1
-    return not task.step_id or run.plan.sinks == (task.step_id,)
+    return not task.step_id or run.plan.sinks == (task.step_id,) or has_answer(run)
 
 
 def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:

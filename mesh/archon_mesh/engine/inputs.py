@@ -105,6 +105,17 @@ class InputMissing:
 
 
 @value
+class DecisionIn:
+    """The rule of a step has been applied to the results that the step depends on. `payload` is the result that it has
+    chosen; of a rule that leaves it undecided, the votes. `reason` is a clause that says why it is undecided."""
+
+    task_id: str
+    is_decided: bool
+    reason: str = ""
+    payload: Payload = field(default=None, compare=False)
+
+
+@value
 class ResultIn:
     """An agent sent the result of an attempt. `records` is the number of call records that came with it."""
 
@@ -368,6 +379,7 @@ Input = (
     | Claim
     | SlotFound
     | InputMissing
+    | DecisionIn
     | ResultIn
     | QuestionIn
     | PlanIn

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
+from archon.clock import monotonic
 from archon.errors import ArchonError
 from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import events as ev
@@ -75,16 +75,18 @@ class LocalRun:
         execute: Execute,
         *,
         may_start: Callable[[RunState, Task], bool] = lambda run, task: True,
+        decision: Callable[[RunState, Task], inp.DecisionIn | None] = lambda run, task: None,
         observe: Observe = lambda run, event: None,
         after_turn: Callable[[], Awaitable[None]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         journal: EventJournal | None = None,
         past: Sequence[tuple[ev.Event, float]] = (),
         recover: Recover = attempt_lost,
     ) -> None:
-        """`after_turn` is awaited when all that can be has been decided, before the run waits. `clock`: in seconds;
-        with a `past` it goes on after the last of its times.
+        """`decision` returns the outcome of the rule of a ready task; None if the task must be executed. `after_turn`
+        is awaited when all that can be has been decided, before the run waits. `clock`: in seconds; with a `past` it
+        goes on after the last of its times.
 
         `past` are the events of the journal, with their times, if the run was begun before: `inputs` are not decided
         then, and `recover` is asked about each attempt that was in progress. `observe` is called with past events too.
@@ -96,6 +98,7 @@ class LocalRun:
 
         self._execute = execute
         self._may_start = may_start
+        self._decision = decision
         self._observe = observe
         self._after_turn = after_turn
         self._clock = clock
@@ -201,7 +204,9 @@ class LocalRun:
             return
         now = self._looked = self._now()
         for task in self._ready():
-            if task.not_before <= now and self._may_start(self.state, task) and self.state.ready(task):
+            if task.not_before <= now and (made := self._decision(self.state, task)) is not None:
+                self.give(made)
+            elif task.not_before <= now and self._may_start(self.state, task) and self.state.ready(task):
                 self._decide(inp.SlotFound(task.task_id, INSTANCE))
                 if task.live:
                     # It begins when this coroutine waits next, and `_flush` is called before.

@@ -8,7 +8,7 @@ from archon.failure_kinds import RetryAdvice
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.plan import ReplanCounters, SubTask, SubTaskStatus
 from archon_mesh.engine.plan.expand import awaits_expansion, is_due
-from archon_mesh.engine.plan_state import PlanState, sinks_of
+from archon_mesh.engine.plan_state import sinks_of
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import PLAN_FAILED, Failure, TaskState
@@ -30,6 +30,8 @@ _STATUS = {
 def status_of(run: RunState, task_id: str) -> SubTaskStatus:
     """Returns the status of the step that a task executes."""
     task = run.tasks[task_id]
+    if task.unneeded:
+        return SubTaskStatus.SKIPPED
     if (ended := _STATUS.get(task.state)) is not None:
         return ended
     return SubTaskStatus.EXECUTING if task.attempt else SubTaskStatus.PENDING
@@ -42,13 +44,43 @@ def steps_of(run: RunState) -> list[SubTask]:
     return [step.with_status(status_of(run, plan.tasks[step.id])) for step in plan.steps.values()]
 
 
-def failed_counters(plan: PlanState, step: SubTask, failure: Failure | None) -> ReplanCounters:
-    """Returns the counters after a step of the plan has failed for good."""
+def failed_counters(run: RunState, task: Task, failure: Failure | None) -> ReplanCounters:
+    """Returns the counters after the step of a task has failed for good. A failure that leaves every step that waits
+    for it enough other results is no reason for a replan, unless the step is critical."""
+    plan = run.plan
+    assert plan is not None
+    step = plan.steps[task.step_id]
+    if not step.critical and _is_spare(run, task):
+        return plan.counters
     is_permanent = failure is not None and failure.retry == RetryAdvice.NEVER
     counters = plan.counters.with_failed(step)
     for _ in range(plan.rules.permanent_failures if is_permanent else 1):
         counters = counters.with_failed_attempt(step.id)
     return counters
+
+
+def _is_spare(run: RunState, task: Task) -> bool:
+    """Whether all steps that wait for the task can still have their quorum without it."""
+    plan = run.plan
+    assert plan is not None
+    waiting = [each for id_ in task.successors if plan.in_force(each := run.tasks[id_]) and not each.ended]
+    return bool(waiting) and all(
+        plan.steps[each.step_id].quorum and can_have_enough(run, each, {task.task_id}) for each in waiting
+    )
+
+
+def can_have_enough(run: RunState, task: Task, gone: Collection[str]) -> bool:
+    """Returns whether a step can still have the results that it needs. Tasks that are `gone` end without one."""
+    plan = run.plan
+    assert plan is not None
+    possible = sum(id_ not in gone and _may_complete(run, run.tasks[id_]) for id_ in task.predecessors)
+    return possible >= plan.steps[task.step_id].needed
+
+
+def _may_complete(run: RunState, task: Task) -> bool:
+    if task.ended:
+        return task.state is TaskState.COMPLETED or waits_for_expansion(run, task)
+    return not task.stopping
 
 
 def next_confidence(run: RunState) -> float:
@@ -125,7 +157,13 @@ def is_over(run: RunState) -> bool:
     assert plan is not None
     if plan.synthesis:
         return run.tasks[plan.synthesis].state is TaskState.COMPLETED
-    if plan.planner or plan.open or len(plan.sinks) != 1:
+    return not (plan.planner or plan.open) and has_answer(run)
+
+
+def has_answer(run: RunState) -> bool:
+    """True if the only sink of the plan has completed. With a quorum, other steps may still be open."""
+    plan = run.plan
+    if plan is None or len(plan.sinks) != 1:
         return False
     task_id = plan.tasks.get(plan.sinks[0])  # None while its task is not created yet
     return task_id is not None and run.tasks[task_id].state is TaskState.COMPLETED

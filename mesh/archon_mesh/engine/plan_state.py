@@ -13,6 +13,7 @@ from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import PLAN_RULES, PlanRules, TaskState
 
 _FAILED = (TaskState.FAILED, TaskState.REJECTED)
+_DECIDED = (TaskState.COMPLETED, *_FAILED)
 
 
 @dataclass(slots=True)
@@ -96,8 +97,8 @@ def kept_by_expansion(plan: PlanState, steps: Mapping[str, SubTask], tasks: Mapp
     pending = [id_ for id_ in steps if id_ in plan.tasks]
     for id_ in pending:
         task = tasks[plan.tasks[id_]]
-        # A task whose input cannot be made fails before its first attempt.
-        if (task.attempt > 0 or task.state in _FAILED) and not task.stopping:
+        # A task whose input cannot be made fails before its first attempt, and a rule decides without one.
+        if task.unneeded or ((task.attempt > 0 or task.state in _DECIDED) and not task.stopping):
             kept[id_] = task.task_id
     waiting = {
         id_
@@ -117,7 +118,9 @@ def kept_by_expansion(plan: PlanState, steps: Mapping[str, SubTask], tasks: Mapp
 
 def keeps_task(task: Task, *, edited: bool = False) -> bool:
     """Returns whether a step keeps its task when the plan changes: if it has completed or is in progress; in an edit,
-    which starts nothing again, also if it failed."""
+    which starts nothing again, also if it failed, or was stopped because no step needs it."""
+    if task.unneeded:
+        return edited
     if task.ended:
         return task.state is TaskState.COMPLETED or (edited and task.attempt > 0)
     return task.attempt > 0 and not task.stopping
@@ -129,5 +132,5 @@ def is_same_step(step: SubTask, other: SubTask) -> bool:
 
 
 def _asked(step: SubTask) -> tuple[object, ...]:
-    described = step.description, step.expected_output, step.output_schema
+    described = step.description, step.expected_output, step.output_schema, step.decision
     return *described, step.tool_name, step.tool_args, step.role, step.capability

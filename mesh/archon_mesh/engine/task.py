@@ -17,6 +17,7 @@ from archon_mesh.engine.types import (
     Item,
     Payload,
     TaskState,
+    quantize,
 )
 
 
@@ -46,8 +47,8 @@ class PublishedItem:
 class Task:
     """The work of one role in a run. `attempt` counts dispatches, `losses` the attempts whose instance was lost.
 
-    `predecessors` are the tasks that must complete first, `missing` is how many of them have not; `successors` are the
-    tasks that wait for this one. `step_id` is the step of a plan that it executes, empty if none.
+    `predecessors` are the tasks whose results it needs, `missing` is how many more of them must come; `successors` are
+    the tasks that wait for this one. `step_id` is the step of a plan that it executes, empty if none.
 
     A task with a `parent` was delegated by it: `payload_in` is its input, `timeout` its time in seconds and `deadline`
     its end in wall seconds (0: the end of the run). `children` maps memo keys to the tasks that this one delegated.
@@ -63,6 +64,8 @@ class Task:
     align: bool = False
     """True if the planner is asked by it whether the plan in force still leads to the goal."""
     missing: int = 0
+    delay: float = 0.0
+    """Seconds after which it starts, once none is missing."""
     successors: list[str] = field(default_factory=list)
     capability: str = ""
     payload_in: Payload = field(default=None, compare=False)
@@ -97,6 +100,10 @@ class Task:
     avoid: str = ""
     """The instance whose attempt failed last, if the failure advises another one; empty if it does not."""
     not_before: float = 0.0
+    unneeded: bool = False
+    """True if it was cancelled because no step needs its result any more."""
+    undecided: bool = False
+    """True if the rule of its decision has left it to its role."""
     children: dict[str, str] = field(default_factory=dict)
     delegations: dict[str, Delegation] = field(default_factory=dict)
     requests: dict[str, Amount | Failure | None] = field(default_factory=dict)
@@ -138,6 +145,11 @@ class Task:
         return self.state.final
 
     @property
+    def is_open(self) -> bool:
+        """True if a plan waits for the end of its step: it has neither ended nor been stopped for want of a need."""
+        return not (self.state.final or self.unneeded)
+
+    @property
     def answered(self) -> bool:
         """True if the parent can receive an answer: the task has ended, or its attempt was ordered to stop."""
         return self.stopping or self.state.final
@@ -149,6 +161,13 @@ class Task:
             if published.item.policy <= policy and published.seq > seq:
                 seq = published.seq
         return seq
+
+    def wait_for_less(self, time: float) -> None:
+        """Counts the end of a predecessor, at `time` (wall seconds)."""
+        if self.missing:
+            self.missing -= 1
+            if self.delay and not self.missing:
+                self.not_before = quantize(time + self.delay)
 
     def abandon(self) -> None:
         """Marks the current attempt as abandoned: its outcome no longer counts."""

@@ -201,6 +201,15 @@ PLAN_FAILED = "PLAN_FAILED"
 RESULT_REFUSED = "RESULT_REFUSED"
 """The failure reason of a run whose plan cannot be completed, and of a reply of its planner that is no plan."""
 
+NOT_NEEDED = "NOT_NEEDED"
+"""The failure reason of a step that is cancelled because no other step needs its result any more."""
+
+UNDECIDED = "UNDECIDED"
+"""The failure reason of a decision that its rule does not make."""
+
+DECISION = "decision"
+"""The role, as it is shown, of a task whose step is decided by a rule alone."""
+
 APPROVAL_REJECTED = "APPROVAL_REJECTED"
 """The failure reason of a run in which a person rejected an approval that a rule asked for."""
 

@@ -30,6 +30,7 @@ from archon_mesh.planning.events import PlanEvent, PlanEventKind
 from archon_mesh.planning.executor import PlanExecutor
 from archon_mesh.planning.journal import FileJournal, JournalInUse, JournalMismatch, PlanJournal
 from archon_mesh.planning.parse import parse_changes, parse_context, parse_plan
+from archon_mesh.planning.patterns import committee, hedged, redundant
 from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Planner, create_plan
 from archon_mesh.planning.task_outcome import TaskOutcome
@@ -71,14 +72,17 @@ __all__ = [
     "carry_over",
     "check_by_model",
     "check_by_rules",
+    "committee",
     "create_plan",
     "decide",
     "fill_arguments",
     "find_faults",
+    "hedged",
     "parse_changes",
     "parse_context",
     "parse_plan",
     "ready_subtasks",
+    "redundant",
     "repair",
     "replan_reason",
     "skip_dependants",

@@ -5,29 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from archon.clock import monotonic
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, InvalidArgument, OperationCancelled
 from archon.failure_kinds import RetryAdvice
 from archon_mesh.engine import LocalRun, RunState
 from archon_mesh.engine import Task as RunTask
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.decision import awaits_decision
 from archon_mesh.engine.decide.plan_edit import edit_refusal
+from archon_mesh.engine.decisions import UNDECIDED_REQUEST, Candidate, resolve
 from archon_mesh.engine.local_run import attempt_lost
 from archon_mesh.engine.plan import (
     Plan,
     ReplanCounters,
     ReplanPolicy,
+    SubTask,
     SubTaskStatus,
     Task,
     replan_reason,
     skip_dependants,
 )
+from archon_mesh.engine.plan.templates import as_text
 from archon_mesh.engine.types import PLAN, PLAN_FAILED, Amount, Failure, PlanRules, Submission, TaskState
 from archon_mesh.planning.alignment import AlignmentCheck, misalignment
 from archon_mesh.planning.attempts import FATAL, MAX_ATTEMPTS, TIMEOUT, AttemptFailed, Attempts, Measured, SubTaskRun
@@ -88,7 +92,7 @@ class PlanExecutor:
         timeout: float = TIMEOUT,
         on_event: PlanEventHandler | None = None,
         journal: PlanJournal | str | os.PathLike[str] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """Raises InvalidArgument if a limit is out of range."""
@@ -268,9 +272,10 @@ class PlanExecutor:
                 inputs,
                 self._attempt,
                 may_start=self._may_start,
+                decision=self._decision,
                 observe=self._observe,
                 after_turn=self._report_all,
-                clock=time.monotonic if records is None else run_clock(past[-1][1] if past else 0.0),
+                clock=monotonic if records is None else run_clock(past[-1][1] if past else 0.0),
                 sleep=self._sleep,
                 journal=records,
                 past=past,
@@ -319,7 +324,7 @@ class PlanExecutor:
             attempts = self._subtasks.get(event.task_id)
             if attempts is None:
                 started = run.latest_time if self._is_past else self._clock()
-                attempts = SubTaskRun(progress.subtask(id_), progress.number_of(id_), started)
+                attempts = SubTaskRun(_executed(progress.subtask(id_)), progress.number_of(id_), started)
                 self._subtasks[event.task_id] = attempts
             attempts.attempts += 1
             return
@@ -339,6 +344,19 @@ class PlanExecutor:
         planning = (run.plan.planner, run.plan.alignment, run.plan.synthesis)
         executing = len(run.live_ids) - sum(task_id in run.live_ids for task_id in planning)
         return executing < self._max_parallel and not self._is_misaligned
+
+    def _decision(self, run: RunState, task: RunTask) -> inp.DecisionIn | None:
+        progress = self._current()
+        if not task.step_id or progress.is_given(task.step_id) or not awaits_decision(run, task.task_id):
+            return None
+        subtask = progress.subtask(task.step_id)
+        upstream = [progress.subtask(id_) for id_ in dict.fromkeys(subtask.dependencies)]
+        completed = {each.id: each for each in upstream if each.status is SubTaskStatus.COMPLETED}
+        candidates = [Candidate(each.id, as_text(each.result), each.role) for each in completed.values()]
+        absent = [Candidate(each.id, "", each.role) for each in upstream if each.id not in completed]
+        made = resolve(subtask.decision, subtask.tool_args, candidates, absent)
+        result = completed[made.winner].result if made.winner else None
+        return inp.DecisionIn(task.task_id, bool(made.winner), made.reason, result)
 
     async def _attempt(self, run: RunState, task: RunTask) -> inp.ResultIn:
         assert run.plan is not None
@@ -505,6 +523,14 @@ def _has_failed(counters: ReplanCounters, policy: ReplanPolicy) -> bool:
 def _open(task: Task) -> Task:
     """Returns a plan with the subtasks that have not ended: the run knows the others."""
     return replace(task, subtasks=tuple(subtask for subtask in task.subtasks if not subtask.has_ended))
+
+
+def _executed(subtask: SubTask) -> SubTask:
+    """Returns the subtask as it is executed: one with a decision, which its rule has not made, as a question."""
+    if not subtask.decision:
+        return subtask
+    request = f"{UNDECIDED_REQUEST}\n\n{subtask.description}".strip()
+    return replace(subtask, description=request, tool_args={})
 
 
 def _completed(task: RunTask, result: Any = None, confidence: float = 1.0) -> inp.ResultIn:

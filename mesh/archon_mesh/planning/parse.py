@@ -221,6 +221,9 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         confidence=_confidence(item.get("confidence")),
         output_schema=_schema(item.get("output_schema")),
         exact=_flag(item.get("exact")),
+        quorum=int(_number(item.get("quorum"))),
+        delay_seconds=_number(item.get("delay_seconds")),
+        decision=_name(item.get("decision")),
     )
 
 

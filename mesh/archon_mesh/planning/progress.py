@@ -82,7 +82,7 @@ class PlanProgress:
                 self._reason, self._places = run.plan.reason, run.plan.expanding
             case ev.Planned():
                 self._planned(run, event)
-            case ev.Dispatched() | ev.Retried() | ev.ResultReceived() | ev.TaskEnded():
+            case ev.Dispatched() | ev.Retried() | ev.ResultReceived() | ev.TaskEnded() | ev.TaskStopping():
                 task = run.tasks[event.task_id]
                 if run.plan is not None and run.plan.in_force(task):
                     self._step(run, event, task.step_id)
@@ -116,9 +116,17 @@ class PlanProgress:
             self._add(PlanEventKind.REPLANNED, message=reason or self._reason)
 
     def _step(
-        self, run: RunState, event: ev.Dispatched | ev.Retried | ev.ResultReceived | ev.TaskEnded, id_: str
+        self,
+        run: RunState,
+        event: ev.Dispatched | ev.Retried | ev.ResultReceived | ev.TaskEnded | ev.TaskStopping,
+        id_: str,
     ) -> None:
         subtask = self.subtask(id_)
+        if run.tasks[event.task_id].unneeded:
+            if subtask.status is not SubTaskStatus.SKIPPED:
+                skipped = subtask.with_status(SubTaskStatus.SKIPPED)
+                self._update(skipped, PlanEventKind.SUBTASK_SKIPPED, "no subtask needs its result")
+            return
         match event:
             case ev.Dispatched():
                 if event.task_id not in self._begun and not self.is_given(id_):
@@ -148,10 +156,12 @@ class PlanProgress:
                     self._ended(event.task_id, failed, PlanEventKind.SUBTASK_FAILED, message)
 
     def _ended(self, task_id: str, subtask: SubTask, kind: PlanEventKind, message: str = "") -> None:
-        if (measured := self._measured_of(task_id)) is None:  # it had ended before the execution
+        measured = self._measured_of(task_id)
+        if measured is None and not subtask.decision:  # it had ended before the execution
             self.task = self.task.update_subtask(subtask)
             return
-        self.measured[subtask.id] = measured
+        if measured is not None:
+            self.measured[subtask.id] = measured
         self._update(subtask, kind, message)
 
     def _update(self, subtask: SubTask, kind: PlanEventKind, message: str = "") -> None:

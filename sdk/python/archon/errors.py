@@ -126,6 +126,12 @@ class OperationCancelled(ArchonError):
     default_reason = "CANCELLED"
 
 
+class NotNeeded(OperationCancelled):
+    """The step was stopped, because no other step needs its result any more."""
+
+    default_reason = "NOT_NEEDED"
+
+
 class UnknownFailure(ArchonError):
     """UNKNOWN: an error of another system, without details."""
 
@@ -325,6 +331,12 @@ class ResultRefused(FailedPrecondition):
     """The result of a step does not match its plan; `field_violations` says why."""
 
     default_reason = "RESULT_REFUSED"
+
+
+class Undecided(FailedPrecondition):
+    """The rule of a step with a decision has not decided, and no role decides in its place."""
+
+    default_reason = "UNDECIDED"
 
 
 class OutputMismatch(FailedPrecondition):

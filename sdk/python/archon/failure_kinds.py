@@ -159,7 +159,10 @@ _REASONS: Final = {
         "UNAUTHENTICATED",
         "APPROVAL_REJECTED",
     ),
-    "input.cancelled": ("CANCELLED",),
+    "input.cancelled": (
+        "CANCELLED",
+        "NOT_NEEDED",
+    ),
     "input.timeout": (
         "DEADLINE_EXCEEDED",
         "RUN_TIMEOUT",
@@ -198,6 +201,7 @@ _REASONS: Final = {
         "CONFLICT",
         "SESSION_REPLACED",
         "STALE_EPOCH",
+        "UNDECIDED",
         "WRONG_INSTANCE",
     ),
     "collaboration.shared_state_conflict": (

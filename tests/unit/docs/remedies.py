@@ -39,6 +39,8 @@ REASONS: Final = {
     "OUT_OF_RANGE": "Begin from a position that exists.",
     "PAUSE_EXPIRED": "Run `archon rerun`; raise `ARCHON_PAUSE_TIMEOUT` if people need more time.",
     "RESULT_REFUSED": "Correct the step's `expected_output`, or use a model with function calling, a larger one, or a lower `temperature`.",
+    "NOT_NEEDED": "Nothing: enough other steps have completed.",
+    "UNDECIDED": "Give the step a `role` that decides, or its rule other arguments; `archon show` has the votes.",
     "OUTPUT_MISMATCH": "Describe the fields of the output, make it smaller, or use a server that enforces schemas, or a larger model.",
     "PLAN_FAILED": "`archon show` names the steps that failed: correct the cause, or submit a simpler goal, or one goal for each "
     "part of it.",

@@ -14,6 +14,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.alignment import without_outdated_check
 from archon_mesh.engine.decide.attempts import input_missing, lost, reject, slot_found
 from archon_mesh.engine.decide.budget import grant, usage
+from archon_mesh.engine.decide.decision import decision
 from archon_mesh.engine.decide.delegation import cancel_delegation, delegate
 from archon_mesh.engine.decide.event_limit import journal_full, limit_events
 from archon_mesh.engine.decide.fork import reused_inputs, reused_plan, reused_results
@@ -147,6 +148,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.Claim: _claim,
     inp.SlotFound: slot_found,
     inp.InputMissing: input_missing,
+    inp.DecisionIn: decision,
     inp.ResultIn: result,
     inp.PlanIn: result,
     inp.QuestionIn: result,

@@ -13,6 +13,7 @@ from archon_mesh.engine.decide.plan import (
     new_doubts,
     new_tasks,
     planner_task,
+    role_of,
     without_statuses,
     would_replan,
 )
@@ -49,6 +50,7 @@ def expand_plan(run: RunState, decided: list[ev.Event], accepted: AcceptedPlan, 
     events += [ev.Planned(by, revision, plan, accepted.changes, expansion=True), *created]
     handled = handled_after(state, run.tasks)
     states = {id_: run.tasks[task_id].state for id_, task_id in kept.items()}
+    states |= {id_: TaskState.CANCELED for id_, task_id in kept.items() if run.tasks[task_id].unneeded}
     events += _skipped(run, plan, tasks, states, handled)
     if doubts := new_doubts(run, state.counters, steps, states, len(created)):
         return [*events, *doubts]
@@ -96,12 +98,10 @@ def _skipped(
             continue
         missing = [each for each in step.dependencies if states.get(each) in _WITHOUT_RESULT]
         missing = [each for each in missing if not awaits_expansion(_with_state(by_id[each], states), handled)]
-        if missing:
+        if missing and not step.has_enough({*step.dependencies} - {*missing}):
             message = f"skipped: step {missing[0]!r}, whose result it needs, did not complete"
             failure = Failure("CANCELLED", "CANCELLED", message, (("step_id", missing[0]),))
-            assert run.submission is not None
-            role = run.submission.roles[0] if step.expand else step.role
-            events.append(ev.TaskEnded(tasks[id_], role, 0, TaskState.CANCELED, failure))
+            events.append(ev.TaskEnded(tasks[id_], role_of(run, step), 0, TaskState.CANCELED, failure))
             states[id_] = TaskState.CANCELED
     return events
 

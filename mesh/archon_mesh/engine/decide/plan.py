@@ -8,6 +8,7 @@ from dataclasses import replace
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.alignment import is_check_due
+from archon_mesh.engine.decide.join import stop_unneeded
 from archon_mesh.engine.decide.plan_reply import AcceptedPlan
 from archon_mesh.engine.decide.termination import ending, orphans, stop, then_end
 from archon_mesh.engine.plan import (
@@ -20,11 +21,18 @@ from archon_mesh.engine.plan import (
     replan_reason,
 )
 from archon_mesh.engine.plan import Task as PlanTask
-from archon_mesh.engine.plan_progress import due_expansions, due_places, failed_counters, plan_failure
+from archon_mesh.engine.plan_progress import (
+    can_have_enough,
+    due_expansions,
+    due_places,
+    failed_counters,
+    has_answer,
+    plan_failure,
+)
 from archon_mesh.engine.plan_state import is_same_step, keeps_task, sinks_of
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
-from archon_mesh.engine.types import Failure, TaskState
+from archon_mesh.engine.types import DECISION, Failure, TaskState
 
 
 def plan_changed(
@@ -63,7 +71,7 @@ def plan_changed(
         return [*events, *doubts]
     if due_places(steps, states, state.handled):
         return ask_for_expansion(run, events, closed, state.expansions)
-    if created or any(not run.tasks[task_id].ended for task_id in kept.values()):
+    if created or any(run.tasks[task_id].is_open for task_id in kept.values()):
         return events
     return finish(run, events, tasks, steps, closed)
 
@@ -75,7 +83,8 @@ def _continues(run: RunState, step: SubTask) -> bool:
     assert state is not None
     before = state.steps[step.id]
     completed = {id_ for id_ in before.dependencies if run.tasks[state.tasks[id_]].state is TaskState.COMPLETED}
-    return is_same_step(before, step) and completed.issuperset(step.dependencies)
+    has_all = completed.issuperset(step.dependencies) or (step.quorum and step.has_enough(completed))
+    return is_same_step(before, step) and bool(has_all)
 
 
 def new_tasks(run: RunState, plan: PlanTask, kept: Mapping[str, str]) -> tuple[list[ev.Event], dict[str, str]]:
@@ -88,9 +97,17 @@ def new_tasks(run: RunState, plan: PlanTask, kept: Mapping[str, str]) -> tuple[l
         if id_ not in tasks:
             tasks[id_] = new_task_id(run, len(created))
             predecessors = tuple(tasks[dependency] for dependency in dict.fromkeys(steps[id_].dependencies))
-            role = run.submission.roles[0] if steps[id_].expand else steps[id_].role
-            created.append(ev.TaskCreated(tasks[id_], role, predecessors=predecessors, step_id=id_))
+            created.append(ev.TaskCreated(tasks[id_], role_of(run, steps[id_]), predecessors=predecessors, step_id=id_))
     return created, tasks
+
+
+def role_of(run: RunState, step: SubTask) -> str:
+    """Returns the role of a step's task: the planner's if the step will be expanded, DECISION if its rule has to
+    decide."""
+    assert run.submission is not None
+    if step.expand:
+        return run.submission.roles[0]
+    return step.role or (DECISION if step.decision else "")
 
 
 def ask_for_expansion(
@@ -120,7 +137,7 @@ def new_doubts(
     """Asks for another plan if the confidence in a new step that may start is too low. `states` are the other steps'
     states; `created` is the number of tasks that the same decision created."""
     done = {id_ for id_, state in states.items() if state is TaskState.COMPLETED}
-    ready = [step for id_, step in steps.items() if id_ not in states and done.issuperset(step.dependencies)]
+    ready = [step for id_, step in steps.items() if id_ not in states and step.has_enough(done)]
     return _doubts(run, counters, ready, created)
 
 
@@ -152,14 +169,17 @@ def _completed(run: RunState, task: Task, events: list[ev.Event]) -> list[ev.Eve
     plan, result = run.plan, _result_of(events, task)
     assert plan is not None
     closed = {task.task_id}
+    stopping, count = stop_unneeded(run, task)
+    events += stopping
+    open_steps = plan.open - count
     if not plan.planner:
         confidence = min(plan.counters.confidence, getattr(result, "confidence", 1.0))
         counters = replace(plan.counters, confidence=confidence)
-        if plan.open > 1 and (doubts := _doubts(run, counters, _starting(run, task), 0)):
+        if open_steps > 1 and (doubts := _doubts(run, counters, _starting(run, task), 0)):
             return [*events, *doubts]
         if due_expansions(run, {task.step_id: TaskState.COMPLETED}):
             return ask_for_expansion(run, events, closed, plan.expansions)
-    if plan.open > 1 or plan.planner:
+    if open_steps > 1 or plan.planner:
         return [*events, *_alignment_check(run, task)]
     return finish(run, events, plan.tasks, plan.steps, closed, completed=task)
 
@@ -177,12 +197,14 @@ def _failed(run: RunState, task: Task, events: list[ev.Event], state: TaskState)
     plan = run.plan
     assert plan is not None
     closed, ended, step = {task.task_id}, {task.step_id: state}, plan.steps[task.step_id]
+    if plan.open == 1 and not plan.planner and has_answer(run):
+        return finish(run, events, plan.tasks, plan.steps, closed, failed=task)
     if not plan.planner and due_expansions(run, ended):
         return ask_for_expansion(run, events, closed, plan.expansions)
     if plan.planner and (not plan.expanding or step.expand_on_failure):
         return events  # the plan that it makes decides about the next steps
     end = _result_of(events, task)
-    counters = failed_counters(plan, step, end.failure if end is not None else None)
+    counters = failed_counters(run, task, end.failure if end is not None else None)
     if would_replan(counters, plan.rules.policy):
         return _replan(run, task, events, counters)
     skipped = _skipped(run, task)
@@ -256,6 +278,8 @@ def _skipped(run: RunState, task: Task) -> list[ev.TaskEnded]:
         for task_id in source.successors:
             other = run.tasks[task_id]
             if task_id in seen or not plan.in_force(other) or other.ended or plan.steps[other.step_id].partial_input:
+                continue
+            if can_have_enough(run, other, seen):
                 continue
             seen.add(task_id)
             pending.append(other)

@@ -14,6 +14,7 @@ from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.plan_progress import status_of
 from archon_mesh.engine.plan_state import is_same_step, keeps_task
 from archon_mesh.engine.state import RunState
+from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import Failure, TaskState
 
 
@@ -85,17 +86,22 @@ def _is_changed(step: SubTask, edited: SubTask) -> bool:
 
 
 def _unreachable(run: RunState, plan: Plan) -> list[tuple[str, str]]:
-    """New steps that need the result of a step that failed, which an edit does not start again."""
+    """New steps that need the result of a step that failed or was stopped, which an edit does not start again."""
     state = run.plan
     assert state is not None
+    tasks = {id_: run.tasks[task_id] for id_, task_id in state.tasks.items()}
     failed = {
         id_
-        for id_, task_id in state.tasks.items()
-        if run.tasks[task_id].attempt and run.tasks[task_id].ended
-        if run.tasks[task_id].state is not TaskState.COMPLETED
+        for id_, task in tasks.items()
+        if task.unneeded or (task.attempt and task.ended and task.state is not TaskState.COMPLETED)
     }
     return [
-        (step.id, f"subtask {step.id!r} depends on {sorted(failed & {*step.dependencies})[0]!r}, which failed")
+        (step.id, f"subtask {step.id!r} depends on {(id_ := min(failed & {*step.dependencies}))!r}, {_why(tasks[id_])}")
         for step in plan.subtasks
         if not step.has_ended and not step.partial_input and failed & {*step.dependencies}
+        if not step.has_enough({*step.dependencies} - failed)
     ]
+
+
+def _why(task: Task) -> str:
+    return "which was stopped" if task.unneeded else "which failed"

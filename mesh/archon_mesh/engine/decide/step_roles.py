@@ -18,7 +18,7 @@ def assigned(plan: Plan, targets: Sequence[PlanTarget]) -> Plan:
     by_role = {target.role: target for target in targets}
 
     def with_role(step: SubTask) -> SubTask:
-        if step.has_ended or step.expand:
+        if step.has_ended or step.expand or (step.decision and not step.role):
             return step
         return _estimated(replace(step, role=_role(step, targets, index)), by_role)
 

@@ -15,6 +15,7 @@ from archon_mesh.engine.types import (
     NOTHING,
     PLAN_FAILED,
     RESULT_REFUSED,
+    UNDECIDED,
     Failure,
     TaskState,
 )
@@ -59,6 +60,9 @@ def lost(run: RunState, event: ev.Lost, time: float) -> None:
 
 def retried(run: RunState, event: ev.Retried, time: float) -> None:
     task = run.tasks[event.task_id]
+    if event.failure.reason == UNDECIDED:
+        task.undecided = True
+        return
     task.avoid = task.instance_id if event.failure.retry == RetryAdvice.ELSEWHERE else ""
     withdraw(run, task, time)
     _wait_again(run, task)

@@ -37,7 +37,7 @@ def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     run.root_ids.append(event.task_id)
     run.incomplete += 1
     if run.plan is not None:
-        task_added(run, task)
+        task_added(run, task, time)
 
 
 def _along_edges(run: RunState, role: str) -> tuple[str, ...]:

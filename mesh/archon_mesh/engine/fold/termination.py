@@ -7,12 +7,12 @@ from typing import Final
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.fold.budget import settle
 from archon_mesh.engine.fold.human_input import withdraw
-from archon_mesh.engine.fold.plan import alignment_closed, step_ended
+from archon_mesh.engine.fold.plan import alignment_closed, step_ended, step_unneeded
 from archon_mesh.engine.fold.plan import planned as plan_changed
 from archon_mesh.engine.plan_progress import is_over, plan_failure
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
-from archon_mesh.engine.types import APPROVAL_REJECTED, PLAN_FAILED, QUESTION_TIMED_OUT, Failure, TaskState
+from archon_mesh.engine.types import APPROVAL_REJECTED, NOT_NEEDED, PLAN_FAILED, QUESTION_TIMED_OUT, Failure, TaskState
 
 _CODES: Final = {
     "RUN_TIMEOUT": "DEADLINE_EXCEEDED",
@@ -44,7 +44,7 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
     if event.state is TaskState.COMPLETED:
         run.incomplete -= 1
         for task_id in task.successors:
-            run.tasks[task_id].missing -= 1
+            run.tasks[task_id].wait_for_less(time)
     if task.align:
         return  # whatever has come of it, the plan goes on
     if run.plan is not None:
@@ -64,11 +64,11 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
 def _end_task_of_plan(run: RunState, task: Task, time: float, confidence: float) -> None:
     """A step that fails is the plan's to judge; without its planner's plan or synthesis, the run fails."""
     if task.step_id:
-        step_ended(run, task, confidence)
+        step_ended(run, task, time, confidence)
     elif task.state is not TaskState.COMPLETED:
         _begin_ending(run, TaskState.FAILED, task.failure, time)
         return
-    if task.state is TaskState.COMPLETED and is_over(run):
+    if is_over(run):
         _begin_ending(run, TaskState.COMPLETED, None, time)
 
 
@@ -93,6 +93,8 @@ def _note_spent(run: RunState, event: ev.Discarded) -> None:
 def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
     task = run.tasks[event.task_id]
     task.stopping, task.failure = True, event.failure
+    if event.failure.reason == NOT_NEEDED:
+        step_unneeded(run, task)
     alignment_closed(run, task)
     withdraw(run, task, time)  # no one has to answer a question that is not needed any more
 
@@ -106,7 +108,11 @@ def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
         task.failures = (*task.failures, task.held.payload)  # no one decided about it, but its cost was spent
     _end_task(run, task, event.state, event.failure, time)
     if task.step_id and run.plan is not None:
-        step_ended(run, task)
+        step_ended(run, task, time)
+        task.unneeded |= event.failure is not None and event.failure.reason == NOT_NEEDED
+        is_replaced = event.failure is None or (event.state is TaskState.CANCELED and not event.failure.metadata)
+        if not is_replaced and is_over(run):
+            _begin_ending(run, TaskState.COMPLETED, None, time)
     elif event.state is TaskState.FAILED and not task.parent and not task.align:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
 

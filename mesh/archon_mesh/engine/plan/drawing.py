@@ -106,7 +106,14 @@ def _edges(task: Task) -> list[tuple[str, str]]:
 
 def _label(subtask: SubTask) -> str:
     parts = [subtask.id, subtask.description]
-    names = {"tool": subtask.tool_name, "role": subtask.role, "capability": subtask.capability}
+    names = {
+        "tool": subtask.tool_name,
+        "decision": subtask.decision,
+        "role": subtask.role,
+        "capability": subtask.capability,
+        "waits for": f"{subtask.needed} of {len(set(subtask.dependencies))}" if subtask.quorum else "",
+        "starts after": f"{subtask.delay_seconds:g} s" if subtask.delay_seconds else "",
+    }
     parts += [f"{noun}: {name}" for noun, name in names.items() if name]
     parts.append(subtask.status.value)
     return "\n".join(text for part in parts if (text := _one_line(part, MAX_LABEL)))
@@ -116,7 +123,7 @@ def _flow(task: Task, source: str, target: str) -> str:
     """Returns the templates of a subtask that use the result of another one."""
     subtask = task.get_subtask(target)
     assert subtask is not None
-    if not subtask.tool_args:
+    if not subtask.tool_args or subtask.decision:
         return ""
     known = {*subtask.dependencies, *task.context}
     try:

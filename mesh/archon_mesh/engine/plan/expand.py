@@ -20,8 +20,9 @@ MAX_EXPANSIONS: Final = 200
 
 
 def due_expansions(task: Task, handled: Collection[str] = ()) -> tuple[str, ...]:
-    """Returns the ids of the subtasks in whose place the planner has to plan now: those with `expand` whose
-    dependencies have completed, or with partial input have ended, and those with `expand_on_failure` that failed.
+    """Returns the ids of the subtasks in whose place the planner has to plan now: those with `expand` of whose
+    dependencies enough have completed, or with partial input all have ended, and those with `expand_on_failure` that
+    failed.
 
     `handled` are failed subtasks that an earlier expansion was for.
     """
@@ -35,12 +36,11 @@ def is_due(subtask: SubTask, by_id: Mapping[str, SubTask], handled: Collection[s
         return True
     if not subtask.expand or subtask.status not in WAITING:
         return False
-    return all(
-        each.status is SubTaskStatus.COMPLETED
-        or (subtask.partial_input and each.has_ended and not awaits_expansion(each, handled))
-        for id_ in subtask.dependencies
-        if (each := by_id.get(id_)) is not None
-    )
+    upstream = [each for id_ in set(subtask.dependencies) if (each := by_id.get(id_)) is not None]
+    completed = sum(each.status is SubTaskStatus.COMPLETED for each in upstream)
+    if completed >= min(subtask.needed, len(upstream)):
+        return True
+    return subtask.partial_input and all(each.has_ended and not awaits_expansion(each, handled) for each in upstream)
 
 
 def awaits_expansion(subtask: SubTask, handled: Collection[str]) -> bool:

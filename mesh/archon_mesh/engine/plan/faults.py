@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from archon_mesh.core.words import FUNCTION_WORDS, stem, words
+from archon_mesh.engine.decisions import DECISIONS, decision_fault
 from archon_mesh.engine.plan.errors import ArgumentsTooLarge, shown
 from archon_mesh.engine.plan.order import dependants, find_cycle, topological_order
 from archon_mesh.engine.plan.subtask import SubTask
@@ -36,6 +37,9 @@ class FaultKind(StrEnum):
     MISSING_TEMPLATE_KEY = "missing_template_key"
     ARGUMENTS_TOO_LARGE = "arguments_too_large"
     NOT_EXPANDED = "not_expanded"
+    QUORUM_TOO_LARGE = "quorum_too_large"
+    UNKNOWN_DECISION = "unknown_decision"
+    INVALID_DECISION = "invalid_decision"
     WRONG_GOAL = "wrong_goal"
 
     @property
@@ -96,6 +100,7 @@ def _faults(task: Task, names: Names, max_subtasks: int) -> Iterator[PlanFault]:
         yield PlanFault(FaultKind.TOO_MANY_STEPS, "", message)
     for subtask in remaining:
         yield from _name_faults(subtask, names)
+        yield from _join_faults(subtask)
         if not has_purpose(subtask):
             message = f"subtask {shown(subtask.id)!r} does not say what is to be done"
             yield PlanFault(FaultKind.STEP_WITHOUT_PURPOSE, subtask.id, message)
@@ -117,8 +122,8 @@ def cycle_of(subtasks: tuple[SubTask, ...]) -> list[str] | None:
 
 
 def has_purpose(subtask: SubTask) -> bool:
-    """Tells whether a subtask names its work: by a description, a tool, a role or a capability."""
-    names = (subtask.tool_name, subtask.role, subtask.capability)
+    """Tells whether a subtask names its work: by a description, a tool, a role, a capability or a decision."""
+    names = (subtask.tool_name, subtask.role, subtask.capability, subtask.decision)
     return any(names) or any(each.isalnum() for each in subtask.description)
 
 
@@ -164,11 +169,31 @@ def _name_faults(subtask: SubTask, names: Names) -> Iterator[PlanFault]:
             yield PlanFault(kind, subtask.id, message)
 
 
+def _join_faults(subtask: SubTask) -> Iterator[PlanFault]:
+    name, count = shown(subtask.id), len(set(subtask.dependencies))
+    if subtask.quorum > count:
+        message = f"subtask {name!r} waits for {subtask.quorum:,} of {count:,} dependencies"
+        yield PlanFault(FaultKind.QUORUM_TOO_LARGE, subtask.id, message)
+    if not subtask.decision:
+        return
+    if subtask.decision not in DECISIONS:
+        message = f"subtask {name!r} names the decision {shown(subtask.decision)!r}, which does not exist"
+        yield PlanFault(FaultKind.UNKNOWN_DECISION, subtask.id, message)
+    elif problem := decision_fault(subtask.decision, subtask.tool_args):
+        yield PlanFault(FaultKind.INVALID_DECISION, subtask.id, f"subtask {name!r}: {problem}")
+    if not count:
+        message = f"subtask {name!r} decides among the results of its dependencies, and has none"
+        yield PlanFault(FaultKind.INVALID_DECISION, subtask.id, message)
+    if subtask.tool_name:
+        message = f"subtask {name!r} has both a decision and the tool {shown(subtask.tool_name)!r}"
+        yield PlanFault(FaultKind.INVALID_DECISION, subtask.id, message)
+
+
 def _template_faults(task: Task) -> Iterator[PlanFault]:
     by_id = {subtask.id: subtask for subtask in task.subtasks}
     names = task.context.keys() | by_id.keys()
     for subtask in task.subtasks:
-        if subtask.has_ended or not subtask.tool_args:
+        if subtask.has_ended or not subtask.tool_args or subtask.decision:
             continue
         try:
             keys = list(dict.fromkeys(template_keys(subtask.tool_args, names)))

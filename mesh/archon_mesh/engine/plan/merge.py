@@ -86,6 +86,8 @@ def _binding(subtask: SubTask) -> tuple[str, str, str]:
 
 
 def _may_merge(first: SubTask, second: SubTask) -> bool:
+    if any(each.decision or each.quorum or each.delay_seconds for each in (first, second)):
+        return False
     flags = [(each.expand, each.expand_on_failure) for each in (first, second)]
     return _binding(first) == _binding(second) and flags[0] == flags[1]
 
@@ -127,4 +129,7 @@ def _merged(group: Sequence[SubTask]) -> SubTask:
         estimated_cost_micro_usd=sum(each.estimated_cost_micro_usd for each in group),
         output_schema=first.output_schema if all(each == first.output_schema for each in schemas) else {},
         confidence=min(each.confidence for each in group),
+        quorum=0,
+        delay_seconds=0.0,
+        decision="",
     )

@@ -6,7 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from archon_mesh.engine.plan.errors import DanglingDependency, DuplicateSubTask, EmptyPlan, PlanCycle, shown
+from archon_mesh.engine.decisions import decision_fault
+from archon_mesh.engine.plan.errors import (
+    DanglingDependency,
+    DuplicateSubTask,
+    EmptyPlan,
+    InvalidPlan,
+    PlanCycle,
+    shown,
+)
 from archon_mesh.engine.plan.subtask import SubTask
 from archon_mesh.engine.plan.task import Task
 
@@ -24,7 +32,8 @@ class Plan:
 
     @classmethod
     def of(cls, task: Task) -> Plan:
-        """Returns the plan of a task. Raises EmptyPlan, DuplicateSubTask, DanglingDependency and PlanCycle."""
+        """Returns the plan of a task. Raises EmptyPlan, DuplicateSubTask, DanglingDependency, PlanCycle, and
+        InvalidPlan for a decision that does not exist or has other arguments."""
         by_id = {subtask.id: subtask for subtask in task.subtasks}
         if not by_id:
             raise EmptyPlan(f"task {shown(task.id)} has no subtasks")
@@ -36,6 +45,8 @@ class Plan:
                 if id_ not in by_id:
                     message = f"subtask {shown(subtask.id)!r} depends on {shown(id_)!r}, which is no subtask"
                     raise DanglingDependency(message)
+            if subtask.decision and (problem := decision_fault(subtask.decision, subtask.tool_args)):
+                raise InvalidPlan(f"subtask {shown(subtask.id)!r}: {problem}")
         dag = dependants(task)
         order = topological_order(task.subtasks, dag)
         if len(order) < len(by_id):

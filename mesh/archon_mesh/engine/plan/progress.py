@@ -16,31 +16,42 @@ from archon_mesh.engine.plan.task import Task
 
 
 def ready_subtasks(task: Task, handled: Collection[str] = ()) -> tuple[SubTask, ...]:
-    """Returns the subtasks that may start, in their order: those whose dependencies are completed, or, with
-    `partial_input`, have ended. Subtasks with `expand` never start. `handled` as for `due_expansions`."""
+    """Returns the subtasks that may start, in their order: those with as many completed dependencies as they need, and,
+    with `partial_input`, those whose dependencies have ended. Subtasks with `expand` never start. `handled` as for
+    `due_expansions`."""
     completed = task.completed_ids
     ended = frozenset(each.id for each in task.subtasks if each.has_ended and not awaits_expansion(each, handled))
     return tuple(
         subtask
         for subtask in task.subtasks
-        if not subtask.expand and subtask.is_ready(ended if subtask.partial_input else completed)
+        if not subtask.expand and (subtask.is_ready(completed) or (subtask.partial_input and _has_only(subtask, ended)))
     )
+
+
+def _has_only(subtask: SubTask, ended: Collection[str]) -> bool:
+    return subtask.status in WAITING and all(id_ in ended for id_ in subtask.dependencies)
 
 
 def skip_dependants(task: Task, failed_id: str) -> Task:
     """Returns the task in which all dependants of a failed subtask, direct or not, are skipped.
 
-    Subtasks with `partial_input`, and the dependants of them alone, are kept, as are those that have started.
+    Subtasks with `partial_input`, those that can still have their quorum, and the dependants of them alone, are kept,
+    as are those that have started.
     """
     dag = dependants(task)
     by_id = {subtask.id: subtask for subtask in task.subtasks}
+    gone = {each.id for each in task.subtasks if each.has_ended and each.status is not SubTaskStatus.COMPLETED}
+    gone.add(failed_id)
     skipped: set[str] = set()
     open_ids = [failed_id]
     while open_ids:
         for id_ in dag.get(open_ids.pop(), ()):
             subtask = by_id[id_]
-            if id_ not in skipped and subtask.status in WAITING and not subtask.partial_input:
+            if id_ in skipped or subtask.status not in WAITING or subtask.partial_input:
+                continue
+            if not subtask.has_enough(by_id.keys() - gone):
                 skipped.add(id_)
+                gone.add(id_)
                 open_ids.append(id_)
     if not skipped:
         return task

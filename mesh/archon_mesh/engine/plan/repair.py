@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
+from archon_mesh.engine.decisions import DECISIONS, decision_fault
 from archon_mesh.engine.plan.cycles import break_cycles
 from archon_mesh.engine.plan.errors import ArgumentsTooLarge, EmptyPlan, shown
 from archon_mesh.engine.plan.faults import MAX_SUBTASKS, ancestors, has_purpose, is_wrong_goal
@@ -46,6 +47,7 @@ def repair(
     apply(_make_ids_unique)
     apply(_drop_dangling)
     apply(_drop_large_arguments)
+    apply(_drop_decisions)
     apply(break_cycles)
     apply(lambda current: merge_without_purpose(current, goal))
     apply(lambda current: merge_neighbours(current, max_subtasks))
@@ -53,6 +55,7 @@ def repair(
     # A step that had nothing but the name of a tool may have no purpose any more.
     apply(lambda current: merge_without_purpose(current, goal))
     apply(lambda current: _repair_templates(replace(task, subtasks=tuple(current))))
+    apply(_lower_quorums)
     if not all(subtask.has_ended or has_purpose(subtask) for subtask in subtasks):
         raise EmptyPlan("no subtask says what is to be done, and neither does the query")
     return replace(task, goal=goal, subtasks=tuple(subtasks)), tuple(changes)
@@ -114,6 +117,37 @@ def _drop_large_arguments(subtasks: list[SubTask]) -> tuple[list[SubTask], list[
     return result, changes
 
 
+def _drop_decisions(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]]:
+    """Drops decisions that do not exist or have nothing to decide among, and the tools and wrong arguments of the
+    others."""
+    result, changes = [], []
+    for subtask in subtasks:
+        if subtask.decision and not subtask.has_ended:
+            if subtask.decision not in DECISIONS or not subtask.dependencies:
+                reason = "there is none" if subtask.decision not in DECISIONS else "it depends on no subtask"
+                changes.append(f"subtask {shown(subtask.id)!r} has no decision {shown(subtask.decision)!r}: {reason}")
+                subtask = replace(subtask, decision="", tool_args=subtask.tool_args if subtask.tool_name else {})
+            elif subtask.tool_name:
+                changes.append(f"subtask {shown(subtask.id)!r} has no tool: it decides")
+                subtask = replace(subtask, tool_name="", tool_args={})
+            elif problem := decision_fault(subtask.decision, subtask.tool_args):
+                changes.append(f"subtask {shown(subtask.id)!r} decides without arguments: {problem}")
+                subtask = replace(subtask, tool_args={})
+        result.append(subtask)
+    return result, changes
+
+
+def _lower_quorums(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]]:
+    result, changes = [], []
+    for subtask in subtasks:
+        count = len(set(subtask.dependencies))
+        if subtask.quorum > count and not subtask.has_ended:
+            changes.append(f"subtask {shown(subtask.id)!r} waits for all of its {count:,} dependencies")
+            subtask = replace(subtask, quorum=0)
+        result.append(subtask)
+    return result, changes
+
+
 def _repair_names(
     subtasks: list[SubTask],
     tools: Collection[str] | None,
@@ -155,7 +189,11 @@ def _repair_templates(task: Task) -> tuple[list[SubTask], list[str]]:
     by_id = {subtask.id: subtask for subtask in task.subtasks}
     names = task.context.keys() | by_id.keys()
     for subtask in task.subtasks:
-        keys = [] if subtask.has_ended else list(dict.fromkeys(template_keys(subtask.tool_args, names)))
+        keys = (
+            []
+            if subtask.has_ended or subtask.decision
+            else list(dict.fromkeys(template_keys(subtask.tool_args, names)))
+        )
         known = task.context.keys() | ancestors(subtask.dependencies, by_id) if keys else set()
         for key in keys:
             if root_of(key, known) is not None:

@@ -172,6 +172,9 @@ def renamed(subtask: SubTask, names: Mapping[str, str]) -> SubTask:
 
 def _work(subtask: SubTask) -> tuple[str, ...]:
     """Returns a key that is equal for subtasks that ask for the same work."""
+    if subtask.decision:
+        arguments = json.dumps(subtask.tool_args, sort_keys=True, default=str)
+        return subtask.decision, subtask.role, arguments, *sorted(subtask.dependencies)
     if subtask.tool_name:
         return subtask.tool_name, json.dumps(subtask.tool_args, sort_keys=True, default=str)
     return subtask.role, subtask.capability, " ".join(subtask.description.split())

@@ -36,6 +36,12 @@ class SubTask:
     the tool returns is the result, with its type.
     `result` is text or a JSON value; of a failed subtask it is the error's message.
 
+    A subtask with a `quorum` starts as soon as that many of its dependencies have completed; the others are cancelled
+    unless another subtask needs them. 0 means all. One with `delay_seconds` starts so long after its dependencies, or
+    as soon as a dependency beside it fails, and not at all if it is not needed any more by then. The result of one with
+    a `decision` is chosen from the results of its dependencies, by the rule with this name and the arguments in
+    `tool_args`; if the rule leaves it undecided, the `role` decides, and without a role the subtask fails.
+
     A plan is made anew at once if a `critical` subtask fails. One with `partial_input` may start when a dependency has
     failed or was skipped. A rule may have a person approve the result of a `checkpoint`. With `expand`, the planner is
     asked for the subtask's replacement once its dependencies have completed; with `expand_on_failure`, once it has
@@ -63,6 +69,9 @@ class SubTask:
     checkpoint: bool = field(default=False, kw_only=True)
     output_schema: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     exact: bool = field(default=False, kw_only=True)
+    quorum: int = field(default=0, kw_only=True)
+    delay_seconds: float = field(default=0.0, kw_only=True)
+    decision: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tool_args", dict(self.tool_args))
@@ -83,6 +92,16 @@ class SubTask:
         """Returns the subtask with a result, completed."""
         return replace(self, result=result, status=SubTaskStatus.COMPLETED)
 
+    @property
+    def needed(self) -> int:
+        """How many of the dependencies have to complete."""
+        count = len(set(self.dependencies))
+        return min(self.quorum, count) if self.quorum > 0 else count
+
     def is_ready(self, completed_task_ids: Collection[str]) -> bool:
-        """Tells whether the subtask waits, and for none but completed subtasks."""
-        return self.status in WAITING and all(id_ in completed_task_ids for id_ in self.dependencies)
+        """Tells whether the subtask waits, and as many of its dependencies as it needs are completed."""
+        return self.status in WAITING and self.has_enough(completed_task_ids)
+
+    def has_enough(self, completed_task_ids: Collection[str]) -> bool:
+        """Tells whether as many of the dependencies as the subtask needs are completed."""
+        return sum(id_ in completed_task_ids for id_ in set(self.dependencies)) >= self.needed

@@ -26,6 +26,11 @@ class PlanStep:
     failed. In the place of a step with `expand` come those that the planner replies, once its dependencies have
     completed; with `expand_on_failure` if it fails. A rule has people check the answers of steps with `checkpoint`.
 
+    A step with a `quorum` starts as soon as that many of its dependencies have completed (0: all); the others are
+    cancelled, unless another step needs them. It starts `delay_seconds` after that. The result of a step with a
+    `decision` is chosen from the results of its dependencies, by this rule with the arguments in `tool_args_json`; if
+    the rule does not decide, the `role` does.
+
     `confidence` is the planner's, from 0 to 1: a step with a low one is planned anew. Estimates are 0 if unknown. The
     step's outcome is in `task_id`, `state` (UNSPECIFIED before there is a task), `result` and `failure`.
     """
@@ -45,6 +50,9 @@ class PlanStep:
     expand: bool = False
     expand_on_failure: bool = False
     exact: bool = False
+    quorum: int = 0
+    delay_seconds: float = 0.0
+    decision: str = ""
     confidence: float = 1.0
     estimated_seconds: float = 0.0
     estimated_cost_micro_usd: int = 0
@@ -79,6 +87,9 @@ class PlanStep:
             expand_on_failure=self.expand_on_failure,
             output_schema_json=self.output_schema_json,
             exact=self.exact,
+            quorum=self.quorum,
+            delay_seconds=self.delay_seconds,
+            decision=self.decision,
         )
 
     @classmethod
@@ -100,6 +111,9 @@ class PlanStep:
             expand=message.expand,
             expand_on_failure=message.expand_on_failure,
             exact=message.exact,
+            quorum=message.quorum,
+            delay_seconds=message.delay_seconds,
+            decision=message.decision,
             confidence=message.confidence,
             estimated_seconds=message.estimated_seconds,
             estimated_cost_micro_usd=message.estimated_cost_micro_usd,
@@ -128,6 +142,9 @@ class PlanStep:
             "expand_on_failure": self.expand_on_failure,
             "confidence": self.confidence,
             "exact": self.exact,
+            "quorum": self.quorum,
+            "delay_seconds": self.delay_seconds,
+            "decision": self.decision,
             "output_schema": json.loads(self.output_schema_json or "{}"),
             "estimated_seconds": self.estimated_seconds,
             "estimated_cost_micro_usd": self.estimated_cost_micro_usd,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from archon.api.common.v1 import common_pb2, plan_pb2
+from archon.types import PlanStep
 from archon_services.cli.render.state_names import state_name
 
 
@@ -26,8 +26,9 @@ def estimate_of(plan: plan_pb2.Plan) -> Estimate:
     """Adds up the estimates of a plan. Steps that do not depend on each other run at the same time."""
     ends: dict[str, float] = {}
     for step in in_order(plan.steps):
-        starts = max((ends.get(id_, 0.0) for id_ in step.dependencies), default=0.0)
-        ends[step.step_id] = starts + step.estimated_seconds
+        upstream = sorted(ends.get(id_, 0.0) for id_ in step.dependencies)
+        starts = upstream[min(step.quorum or len(upstream), len(upstream)) - 1] if upstream else 0.0
+        ends[step.step_id] = starts + step.delay_seconds + step.estimated_seconds
     return Estimate(
         sum(step.estimated_seconds for step in plan.steps),
         max(ends.values(), default=0.0),
@@ -65,23 +66,7 @@ def plan_document(plan: plan_pb2.Plan) -> dict[str, Any]:
 
 
 def _step(step: plan_pb2.PlanStep) -> dict[str, Any]:
-    known: dict[str, Any] = {
-        "id": step.step_id,
-        "description": step.description,
-        "expected_output": step.expected_output,
-        "tool_name": step.tool_name,
-        "tool_args": json.loads(step.tool_args_json or "{}"),
-        "dependencies": list(step.dependencies),
-        "role": step.role,
-        "capability": step.capability,
-        "critical": step.critical,
-        "partial_input": step.partial_input,
-        "confidence": step.confidence,
-        "exact": step.exact,
-        "output_schema": json.loads(step.output_schema_json or "{}"),
-        "estimated_seconds": step.estimated_seconds,
-        "estimated_cost_micro_usd": step.estimated_cost_micro_usd,
-    }
+    known = PlanStep.from_proto(step).document()
     if step.state != common_pb2.TASK_STATE_UNSPECIFIED:
         known["state"] = state_name(step.state)
     return known

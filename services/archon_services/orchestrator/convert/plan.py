@@ -73,6 +73,9 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         checkpoint=source.checkpoint,
         output_schema=_object(source.output_schema_json),
         exact=source.exact,
+        quorum=source.quorum,
+        delay_seconds=source.delay_seconds,
+        decision=source.decision,
     )
 
 
@@ -84,6 +87,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.critical, target.partial_input, target.confidence = step.critical, step.partial_input, step.confidence
     target.expand, target.expand_on_failure = step.expand, step.expand_on_failure
     target.exact = step.exact
+    target.quorum, target.delay_seconds, target.decision = step.quorum, step.delay_seconds, step.decision
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd
     target.checkpoint = step.checkpoint

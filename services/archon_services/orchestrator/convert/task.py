@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
 from archon_mesh.engine import events as ev
-from archon_mesh.engine.types import ContextRef, Item, TaskState
+from archon_mesh.engine.types import UNDECIDED, ContextRef, Item, TaskState
 from archon_services.orchestrator.convert.budget import amount_from_usage, amount_to_proto, read_reserved
 from archon_services.orchestrator.convert.failures import (
     failure_from_proto,
@@ -110,6 +110,8 @@ def read_result(event: run_pb2.RunEvent) -> ev.ResultReceived:
     payload = agent_pb2.TaskResult(state=source.state, output=source.output, used=source.used, metadata=source.metadata)
     if source.HasField("usage"):
         payload.usage.CopyFrom(source.usage)
+    if source.HasField("resolution"):
+        payload.resolution.CopyFrom(source.resolution)
     return ev.ResultReceived(
         event.task.task_id,
         event.task.attempt,
@@ -137,6 +139,8 @@ def write_result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
             target.usage.CopyFrom(source.usage)
         if source.metadata:
             target.metadata.update(source.metadata)
+        if source.HasField("resolution"):
+            target.resolution.CopyFrom(source.resolution)
     if event.failure is not None:
         target.failure.CopyFrom(failure_to_proto(event.failure))
 
@@ -163,6 +167,8 @@ def read_retried(event: run_pb2.RunEvent) -> ev.Event:
     payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED)
     if source.HasField("usage"):
         payload.usage.CopyFrom(source.usage)
+    if source.HasField("resolution"):
+        payload.resolution.CopyFrom(source.resolution)
     return ev.Retried(
         event.task.task_id,
         event.task.attempt,
@@ -180,6 +186,8 @@ def write_retried(out: run_pb2.RunEvent, event: ev.Retried) -> None:
     set_seconds(out.retry.not_before, event.not_before)
     if isinstance(event.payload, agent_pb2.TaskResult) and event.payload.HasField("usage"):
         out.retry.usage.CopyFrom(event.payload.usage)
+    if event.failure.reason == UNDECIDED and isinstance(event.payload, agent_pb2.TaskResult):
+        out.retry.resolution.CopyFrom(event.payload.resolution)
 
 
 def read_lost(event: run_pb2.RunEvent) -> ev.Event:

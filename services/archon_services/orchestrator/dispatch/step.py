@@ -13,6 +13,7 @@ from archon.errors import ArchonError
 from archon.wire import text_of
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine.decide.plan_reply import max_steps
+from archon_mesh.engine.decisions import UNDECIDED_REQUEST
 from archon_mesh.engine.plan import MissingKey, SubTask, fill_arguments
 from archon_mesh.engine.plan.templates import root_of, template_keys
 from archon_mesh.engine.types import Failure, TaskState
@@ -30,6 +31,9 @@ def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> Non
         assigned.output_schema_json = json.dumps(step.output_schema, ensure_ascii=False, separators=(",", ":"))
     assigned.refusal = "; ".join(task.faults)
     assigned.input.add(text=step.description or f"Call the tool {step.tool_name}.")
+    if step.decision:
+        assigned.input.add(text=_choice(run, task))
+        return
     if step.tool_name:
         assigned.allowed_tools.append(step.tool_name)
         assigned.exact = step.exact
@@ -38,12 +42,22 @@ def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> Non
         assigned.input.add(text=f"Arguments of the tool {step.tool_name}:\n{assigned.tool_args_json}")
 
 
+def _choice(run: RunState, task: Task) -> str:
+    """Text of the request to the role that decides in place of a rule, with the answers to choose from."""
+    lines = [UNDECIDED_REQUEST]
+    for id_ in task.predecessors:
+        other = run.tasks[id_]
+        if other.state is TaskState.COMPLETED:
+            lines.append(f"{other.label}:\n{text_of(output_of(other))}")
+    return "\n\n".join(lines)
+
+
 def input_failure(run: RunState, task: Task) -> Failure | None:
     """Returns why the input of a ready task cannot be made; None if it can."""
     if not task.step_id or run.plan is None:
         return None
     step = run.plan.steps[task.step_id]
-    if not step.tool_args:
+    if not step.tool_args or step.decision:
         return None
     try:
         _filled(run, step)

@@ -285,12 +285,12 @@ async def test_a_paused_agent_calls_no_tool_of_its_plan() -> None:
 
 
 async def test_a_cancelled_task_stops_its_subtasks() -> None:
-    begun, cancelled = asyncio.Event(), asyncio.Event()
+    began, cancelled = asyncio.Event(), asyncio.Event()
 
     @tool
     async def wait() -> str:
         """Waits."""
-        begun.set()
+        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -299,11 +299,11 @@ async def test_a_cancelled_task_stops_its_subtasks() -> None:
 
     agent = Agent("clerk", model=ScriptedModel([reply(subtask("1", tool_name="wait"))]), tools=[wait])
     running = asyncio.create_task(agent.run_task(TRIP))
-    await begun.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
     async with asyncio.timeout(60):
+        await began.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
         await cancelled.wait()
 
 

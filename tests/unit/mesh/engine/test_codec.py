@@ -122,6 +122,8 @@ INPUTS: list[inp.Input] = [
     inp.Pause("me"),
     inp.Resume("me"),
     inp.Tick(),
+    inp.DecisionIn("r.1", True),
+    inp.DecisionIn("r.1", False, "a tie"),
 ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import TaskState
 
 
 class Candidates:
@@ -28,7 +29,9 @@ class Candidates:
         if type(event) is ev.ResultReceived or type(event) is ev.TaskEnded:
             for task_id in run.tasks[event.task_id].successors:
                 self._task_ids[task_id] = None
-        elif type(event) is ev.TaskCreated:
+                if run.plan is not None and event.state is not TaskState.COMPLETED:
+                    self._task_ids |= dict.fromkeys(run.tasks[task_id].predecessors)  # one may stand by
+        elif type(event) is ev.TaskCreated or type(event) is ev.Retried:
             self._task_ids[event.task_id] = None
 
     def keep(self, task_id: str) -> None:

@@ -10,6 +10,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.types import Failure
+from archon_services.orchestrator.dispatch.decision import decision_of
 from archon_services.orchestrator.dispatch.step import input_failure
 from archon_services.orchestrator.ports import Delivery, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
@@ -130,22 +131,29 @@ class Decider:
                 place = place_of(run, task)
                 if place.not_before > decision.now:
                     self._timer.advance(place.not_before)
+                elif (given := decision_of(run, task)) is not None:
+                    self._decide_step(run, given, decision)
                 elif task.step_id and (failure := input_failure(run, task)) is not None:
                     self._fail_input(run, place, failure, decision)
                 elif self._history.waits(run, place):
                     self._candidates.keep(task.task_id)
                 elif (instance_id := placement.find(place)) is not None:
                     self._dispatch(run, place, instance_id, decision)
-            # A task that is not dispatched but fails at once, without input or budget, may make others ready.
-            candidates = self._candidates.take(run, ()) if decision.failed_ready else []
-            decision.failed_ready = False
+            # A task that is not dispatched, but decided, or failed without input or budget, may make others ready.
+            candidates = self._candidates.take(run, ()) if decision.made_ready else []
+            decision.made_ready = False
         placement.pass_on()
+
+    def _decide_step(self, run: RunState, given: inp.DecisionIn, decision: Decision) -> None:
+        if self._apply(run, decide(run, given, decision.now), decision):
+            decision.inputs.append(given)
+            decision.made_ready = True
 
     def _fail_input(self, run: RunState, place: Place, failure: Failure, decision: Decision) -> None:
         given = inp.InputMissing(place.task_id, place.attempt, failure)
         if self._apply(run, decide(run, given, decision.now), decision):
             decision.inputs.append(given)
-            decision.failed_ready = True
+            decision.made_ready = True
 
     def _dispatch(self, run: RunState, place: Place, instance_id: str, decision: Decision) -> None:
         key = place.task_id, place.attempt
@@ -154,7 +162,7 @@ class Decider:
         events = self._apply(run, decide(run, given, decision.now), decision)
         if not events or type(events[0]) is not ev.Dispatched:
             self._transport.release(decision.placed.pop(key))
-            decision.failed_ready |= bool(events)
+            decision.made_ready |= bool(events)
         if events:
             decision.inputs.append(given)
 

@@ -37,5 +37,5 @@ class Decision:
 
     step: Step | None = None
 
-    failed_ready: bool = False
-    """Whether a step failed because its input cannot be made, since the candidates were last looked at."""
+    made_ready: bool = False
+    """Whether tasks may be ready by an event that no attempt caused, since the candidates were last looked at."""

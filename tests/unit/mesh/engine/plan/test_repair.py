@@ -155,6 +155,8 @@ def test_all_kinds_of_faults_are_found() -> None:
         step("d", capability="gone"),
         step("d"),
         step("c", "nowhere", description="-"),
+        step("e", decision="toss", quorum=2),
+        step("f", "s1", decision="vote", tool_args={"least": 2}),
         *(step(f"s{n}") for n in range(20)),
         query="Find a hotel",
         goal="Bake bread",
@@ -346,3 +348,31 @@ def test_steps_of_different_kinds_are_merged_at_the_end_of_the_plan() -> None:
     repaired, changes = repair(task_of(*steps), **KNOWN, max_subtasks=2)
     assert changes == ("subtasks b, c, d are merged: the plan has more than 2",)
     assert repaired.subtasks[1] == step("b", description="Do b; then Do c; then Do d")
+
+
+def test_a_decision_that_cannot_be_made_is_dropped() -> None:
+    task = task_of(
+        step("a"),
+        step("b", "a", decision="toss", tool_args={"x": "{y}"}),
+        step("c", decision="vote"),
+        step("d", "a", decision="vote", tool_args={"least": 7}),
+        step("e", "a", decision="first", tool_name="search"),
+        step("f", "a", "b", quorum=9),
+    )
+    repaired, changes = repair(task, **KNOWN)
+    assert [each.decision for each in repaired.subtasks] == ["", "", "", "vote", "first", ""]
+    assert [dict(each.tool_args) for each in repaired.subtasks] == [{}] * 6
+    assert [each.tool_name for each in repaired.subtasks] == [""] * 6
+    assert repaired.subtasks[-1].quorum == 0
+    assert len(changes) == 5
+    assert find_faults(repaired, **KNOWN) == ()
+
+
+def test_steps_that_decide_or_wait_for_a_quorum_are_not_merged() -> None:
+    members = [step(f"m{n}") for n in range(10)]
+    ids = [each.id for each in members]
+    others = [step(f"z{n}") for n in range(9)]
+    task = task_of(*members, step("x", *ids, decision="vote"), step("y", *ids, quorum=2), *others)
+    repaired, _ = repair(task, **KNOWN)
+    assert {each.decision for each in repaired.subtasks} == {"", "vote"}
+    assert find_faults(repaired, **KNOWN) == ()

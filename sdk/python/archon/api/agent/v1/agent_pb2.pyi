@@ -220,8 +220,8 @@ class PlanRequest(_message.Message):
     The text of the result is a plan as one JSON object:
     {"goal", "context", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies",
     "role", "capability", "critical", "partial_input", "expand", "expand_on_failure", "estimated_seconds",
-    "estimated_cost_micro_usd", "confidence", "output_schema"}], "changes": [what the planner itself has repaired]}. All keys
-    but "subtasks" may be absent.
+    "estimated_cost_micro_usd", "confidence", "output_schema", "quorum", "delay_seconds", "decision"}], "changes": [what the
+    planner itself has repaired]}. All keys but "subtasks" may be absent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -520,6 +520,7 @@ class TaskResult(_message.Message):
     CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
+    RESOLUTION_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
     """COMPLETED, FAILED, CANCELED, REJECTED (the role refuses: final) or INPUT_REQUIRED (the slot becomes free)."""
     no_publish: _builtins.bool
@@ -562,6 +563,10 @@ class TaskResult(_message.Message):
         place. Without ref and publish_time.
         """
 
+    @_builtins.property
+    def resolution(self) -> _plan_pb2.Resolution:
+        """Output only. How the orchestrator chose the answer from the results of other steps, of a step with a decision."""
+
     def __init__(
         self,
         *,
@@ -577,10 +582,11 @@ class TaskResult(_message.Message):
         conversation_version: _builtins.int = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         items: _abc.Iterable[_common_pb2.ContextItem] | None = ...,
+        resolution: _plan_pb2.Resolution | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "input_request", b"input_request", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "input_request", b"input_request", "resolution", b"resolution", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "conversation_version", b"conversation_version", "failure", b"failure", "input_request", b"input_request", "items", b"items", "metadata", b"metadata", "new_history", b"new_history", "no_publish", b"no_publish", "output", b"output", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "conversation_version", b"conversation_version", "failure", b"failure", "input_request", b"input_request", "items", b"items", "metadata", b"metadata", "new_history", b"new_history", "no_publish", b"no_publish", "output", b"output", "resolution", b"resolution", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -158,6 +158,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The answer of an agent is not of its output type, also after one repair; field_violations says why,
     metadata["answer"] has the answer.
     """
+    ERROR_REASON_NOT_NEEDED: _ErrorReason.ValueType  # 61
+    """The step was stopped, because no other step needs its result any more."""
+    ERROR_REASON_UNDECIDED: _ErrorReason.ValueType  # 62
+    """The rule of a step with a decision has not decided; the message says why."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -296,6 +300,10 @@ ERROR_REASON_OUTPUT_MISMATCH: ErrorReason.ValueType  # 60
 """The answer of an agent is not of its output type, also after one repair; field_violations says why,
 metadata["answer"] has the answer.
 """
+ERROR_REASON_NOT_NEEDED: ErrorReason.ValueType  # 61
+"""The step was stopped, because no other step needs its result any more."""
+ERROR_REASON_UNDECIDED: ErrorReason.ValueType  # 62
+"""The rule of a step with a decision has not decided; the message says why."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -95,6 +95,9 @@ class PlanStep(_message.Message):
     EXPAND_ON_FAILURE_FIELD_NUMBER: _builtins.int
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     EXACT_FIELD_NUMBER: _builtins.int
+    QUORUM_FIELD_NUMBER: _builtins.int
+    DELAY_SECONDS_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step's id, unique in the plan."""
     description: _builtins.str
@@ -124,7 +127,9 @@ class PlanStep(_message.Message):
     task_id: _builtins.str
     """Output only. The task that executes the step."""
     state: _common_pb2.TaskState.ValueType
-    """Output only. State of that task. CANCELED: the step was skipped, because a step that it depends on did not complete."""
+    """Output only. State of that task. CANCELED: the step was skipped, because a step that it depends on did not complete,
+    or because no step needs its result.
+    """
     checkpoint: _builtins.bool
     """True: a rule for checkpoints applies to the step's answer."""
     expand: _builtins.bool
@@ -136,6 +141,19 @@ class PlanStep(_message.Message):
     exact: _builtins.bool
     """True: the tool is called with these arguments, or the step fails; no model is asked for them, and whatever the tool
     returns is the result.
+    """
+    quorum: _builtins.int
+    """How many of the dependencies must complete before the step starts; 0: all. Once so many have, the others are
+    cancelled, unless another step needs them.
+    """
+    delay_seconds: _builtins.float
+    """Seconds after which the step starts, once its dependencies have completed. It starts earlier if another dependency
+    of a step with a quorum that needs it fails.
+    """
+    decision: _builtins.str
+    """The rule by which the step's result is chosen from the results of its dependencies: first, vote or best; empty: the
+    step is executed. `tool_args_json` has the rule's arguments. If the rule does not decide, `role` does; without a role
+    the step fails.
     """
     @_builtins.property
     def dependencies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -174,14 +192,87 @@ class PlanStep(_message.Message):
         expand_on_failure: _builtins.bool = ...,
         output_schema_json: _builtins.str = ...,
         exact: _builtins.bool = ...,
+        quorum: _builtins.int = ...,
+        delay_seconds: _builtins.float = ...,
+        decision: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "exact", b"exact", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "decision", b"decision", "delay_seconds", b"delay_seconds", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "exact", b"exact", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "quorum", b"quorum", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanStep: _TypeAlias = PlanStep  # noqa: Y015
+
+@_typing.final
+class Resolution(_message.Message):
+    """How a decision was made among the results of steps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    WINNER_STEP_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    VOTES_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    """Name of the rule."""
+    winner_step_id: _builtins.str
+    """The step whose result was chosen; empty if the rule left it undecided."""
+    reason: _builtins.str
+    """How it was decided, or why it was not: a sentence."""
+    @_builtins.property
+    def votes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Vote]:
+        """The results that the rule chose from, in the order of the dependencies."""
+
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        winner_step_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        votes: _abc.Iterable[Global___Vote] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "rule", b"rule", "votes", b"votes", "winner_step_id", b"winner_step_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Resolution: _TypeAlias = Resolution  # noqa: Y015
+
+@_typing.final
+class Vote(_message.Message):
+    """The part of one result in a decision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    SUPPORT_FIELD_NUMBER: _builtins.int
+    step_id: _builtins.str
+    """The step that gave the result."""
+    role: _builtins.str
+    """Role of that step."""
+    weight: _builtins.float
+    """Weight of the result."""
+    support: _builtins.float
+    """Weight of all results that say the same."""
+    def __init__(
+        self,
+        *,
+        step_id: _builtins.str = ...,
+        role: _builtins.str = ...,
+        weight: _builtins.float = ...,
+        support: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "step_id", b"step_id", "support", b"support", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Vote: _TypeAlias = Vote  # noqa: Y015
 
 @_typing.final
 class PlanTarget(_message.Message):

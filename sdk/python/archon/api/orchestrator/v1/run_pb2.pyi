@@ -1429,6 +1429,7 @@ class ResultReceived(_message.Message):
     NO_PUBLISH_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     REMEMBERED_FIELD_NUMBER: _builtins.int
+    RESOLUTION_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     state: _common_pb2.TaskState.ValueType
@@ -1459,6 +1460,10 @@ class ResultReceived(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Metadata from the agent."""
 
+    @_builtins.property
+    def resolution(self) -> _plan_pb2.Resolution:
+        """How the answer was chosen from the results of other steps, of a step with a decision."""
+
     def __init__(
         self,
         *,
@@ -1471,10 +1476,11 @@ class ResultReceived(_message.Message):
         no_publish: _builtins.bool = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         remembered: _builtins.bool = ...,
+        resolution: _plan_pb2.Resolution | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "resolution", b"resolution", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "metadata", b"metadata", "no_publish", b"no_publish", "output", b"output", "remembered", b"remembered", "role", b"role", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "metadata", b"metadata", "no_publish", b"no_publish", "output", b"output", "remembered", b"remembered", "resolution", b"resolution", "role", b"role", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1736,6 +1742,7 @@ class RetryScheduled(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     NOT_BEFORE_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    RESOLUTION_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     @_builtins.property
@@ -1750,6 +1757,10 @@ class RetryScheduled(_message.Message):
     def usage(self) -> _common_pb2.Usage:
         """Usage of the attempt."""
 
+    @_builtins.property
+    def resolution(self) -> _plan_pb2.Resolution:
+        """Why a rule has left a decision to the role, of a step with a decision."""
+
     def __init__(
         self,
         *,
@@ -1757,10 +1768,11 @@ class RetryScheduled(_message.Message):
         failure: _failure_pb2.Failure | None = ...,
         not_before: _timestamp_pb2.Timestamp | None = ...,
         usage: _common_pb2.Usage | None = ...,
+        resolution: _plan_pb2.Resolution | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "resolution", b"resolution", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "role", b"role", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "resolution", b"resolution", "role", b"role", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

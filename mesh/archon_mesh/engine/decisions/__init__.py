@@ -1,0 +1,8 @@
+"""Decisions: the rules by which a step chooses among the results that it depends on. Pure, and without a model."""
+
+from __future__ import annotations
+
+from archon_mesh.engine.decisions.candidate import UNDECIDED_REQUEST, Candidate, Resolution, Vote
+from archon_mesh.engine.decisions.decide import DECISIONS, decision_fault, resolve
+
+__all__ = ["DECISIONS", "UNDECIDED_REQUEST", "Candidate", "Resolution", "Vote", "decision_fault", "resolve"]

@@ -1,0 +1,122 @@
+"""Patterns of work among agents, as subtasks of a plan: several work at once, and one result is chosen.
+
+Each function returns subtasks; the last one has the id that is asked for, and its result is the result of the pattern.
+They can be used in any plan, whether it is executed in a process or in the mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from archon.errors import InvalidArgument
+from archon_mesh.engine.decisions import decision_fault
+from archon_mesh.engine.plan import MAX_SUBTASKS, SubTask
+
+MAX_MEMBERS: Final = MAX_SUBTASKS - 1
+"""Members of a committee, and copies of a subtask."""
+
+MAJORITY: Final = 0.5
+"""The part of the votes that an answer of a committee needs."""
+
+
+def committee(
+    question: str,
+    *,
+    members: int = 3,
+    roles: Sequence[str] = ("",),
+    id: str = "committee",
+    dependencies: Sequence[str] = (),
+    arbiter: str = "",
+    by: str = "",
+    weight: str = "equal",
+    weights: Mapping[str, float] | None = None,
+    least: float = MAJORITY,
+    output_schema: Mapping[str, Any] | None = None,
+) -> tuple[SubTask, ...]:
+    """Returns subtasks by which several members answer one question, and the answer of most counts.
+
+    `roles` are given to the members in turn; an empty one only thinks. Answers are compared as `by`, `weight`,
+    `weights` and `least` of the rule `vote` say: `by` names the field of a JSON answer that is compared, `weight` may
+    be `confidence`, `least` is the part of all votes that the answer needs. If no answer has enough, the role `arbiter`
+    decides; without one, the plan is made anew, or fails. A member that fails has no vote.
+
+    Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS members, or the rule's arguments are wrong.
+    """
+    _check_count("members", members)
+    if not roles:
+        raise InvalidArgument("a committee needs at least one role; an empty one only thinks")
+    names = [f"{id}-{number}" for number in range(1, members + 1)]
+    asked = [
+        SubTask(
+            name,
+            f"{question}\n\nYou are member {number} of {members} of a committee: answer on your own.",
+            dependencies=tuple(dependencies),
+            role=roles[(number - 1) % len(roles)],
+            output_schema=output_schema or {},
+        )
+        for number, name in enumerate(names, 1)
+    ]
+    arguments: dict[str, Any] = {"least": least}
+    arguments |= {"by": by} if by else {}
+    arguments |= {"weight": weight} if weight != "equal" else {}
+    arguments |= {"weights": dict(weights)} if weights else {}
+    decided = SubTask(
+        id,
+        question,
+        tool_args=arguments,
+        dependencies=tuple(names),
+        role=arbiter,
+        decision="vote",
+        critical=True,
+        partial_input=True,
+    )
+    return (*asked, _checked(decided))
+
+
+def redundant(subtask: SubTask, copies: int = 2) -> tuple[SubTask, ...]:
+    """Returns subtasks by which a subtask is executed several times at once; the first result counts, and the other
+    copies are cancelled. Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS copies."""
+    _check_count("copies", copies)
+    names = [f"{subtask.id}-{number}" for number in range(1, copies + 1)]
+    return (*(replace(subtask, id=name, critical=False) for name in names), _first(subtask, names))
+
+
+def hedged(subtask: SubTask, after_seconds: float, *, is_idempotent: bool = False) -> tuple[SubTask, ...]:
+    """Returns subtasks by which a subtask is executed once more if it has not completed after some seconds, or at once
+    if it fails; the first result counts, and the other attempt is cancelled.
+
+    Raises InvalidArgument if `after_seconds` is not above 0, or the subtask has a tool and is not said to be
+    idempotent: a tool may act twice."""
+    if not 0 < after_seconds < 1e9:
+        raise InvalidArgument(f"a second attempt starts after more than 0 s, not {after_seconds:g} s")
+    if subtask.tool_name and not is_idempotent:
+        raise InvalidArgument(
+            f"subtask {subtask.id[:100]!r} calls the tool {subtask.tool_name[:100]!r}, which may act twice: say that "
+            "it is idempotent"
+        )
+    names = [f"{subtask.id}-1", f"{subtask.id}-2"]
+    first, second = (replace(subtask, id=name, critical=False) for name in names)
+    return first, replace(second, delay_seconds=subtask.delay_seconds + after_seconds), _first(subtask, names)
+
+
+def _first(subtask: SubTask, names: Sequence[str]) -> SubTask:
+    return SubTask(
+        subtask.id,
+        subtask.description,
+        dependencies=tuple(names),
+        decision="first",
+        critical=subtask.critical,
+        quorum=1,
+    )
+
+
+def _check_count(noun: str, count: int) -> None:
+    if not 2 <= count <= MAX_MEMBERS:
+        raise InvalidArgument(f"there must be 2 to {MAX_MEMBERS} {noun}, not {count:,}")
+
+
+def _checked(subtask: SubTask) -> SubTask:
+    if problem := decision_fault(subtask.decision, subtask.tool_args):
+        raise InvalidArgument(problem)
+    return subtask

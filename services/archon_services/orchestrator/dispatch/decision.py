@@ -1,0 +1,44 @@
+"""Applies the rule of a step that chooses from the results of others; from journaled facts alone."""
+
+from __future__ import annotations
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2, plan_pb2
+from archon.wire import text_of
+from archon_mesh.engine import RunState, Task
+from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.decide.decision import awaits_decision
+from archon_mesh.engine.decisions import Candidate, Resolution, resolve
+from archon_mesh.engine.types import TaskState
+from archon_services.orchestrator.convert.plan import output_of
+
+
+def decision_of(run: RunState, task: Task) -> inp.DecisionIn | None:
+    """Returns the outcome of the rule of a ready task's step; None if the step has none, or was left to its role."""
+    if not task.step_id or not awaits_decision(run, task.task_id):
+        return None
+    assert run.plan is not None
+    step = run.plan.steps[task.step_id]
+    upstream = [run.tasks[id_] for id_ in task.predecessors]
+    completed = {each.step_id: each for each in upstream if each.state is TaskState.COMPLETED}
+    candidates = [Candidate(id_, text_of(output_of(each)), each.role) for id_, each in completed.items()]
+    absent = [Candidate(each.step_id, "", each.role) for each in upstream if each.step_id not in completed]
+    resolution = resolve(step.decision, step.tool_args, candidates, absent)
+    result = agent_pb2.TaskResult(resolution=resolution_to_proto(resolution), no_publish=True)
+    if resolution.winner:
+        result.state = common_pb2.TASK_STATE_COMPLETED
+        result.output.extend(output_of(completed[resolution.winner]))
+    else:
+        result.state = common_pb2.TASK_STATE_FAILED
+    return inp.DecisionIn(task.task_id, bool(resolution.winner), resolution.reason, result)
+
+
+def resolution_to_proto(resolution: Resolution) -> plan_pb2.Resolution:
+    """Converts a resolution."""
+    votes = [
+        plan_pb2.Vote(step_id=each.step_id, role=each.role, weight=each.weight, support=each.support)
+        for each in resolution.votes
+    ]
+    return plan_pb2.Resolution(
+        rule=resolution.rule, winner_step_id=resolution.winner, reason=resolution.reason, votes=votes
+    )

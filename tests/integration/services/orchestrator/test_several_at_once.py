@@ -1,0 +1,124 @@
+"""Steps with quorums and decisions in a mesh: committees, arbiters, redundant and hedged steps, and a takeover."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from contextlib import AsyncExitStack
+from dataclasses import asdict, replace
+
+from archon.agent import TaskContext
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import answer_text
+from archon.errors import InvalidArgument
+from archon.types import TaskState
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.planning import committee, hedged, redundant
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import until
+from tests.integration.services.orchestrator.troupe import Troupe, durable, of
+
+
+class Roles:
+    """A planner that replies these steps, and a worker whose answers are by step; an answer may be an error or wait."""
+
+    def __init__(self, *steps: SubTask, **answers: str | Exception | asyncio.Event) -> None:
+        number = uuid.uuid4().hex[:6]
+        self.planner, self.worker = f"planner-{number}", f"worker-{number}"
+        self.steps = [replace(step, role=step.role and self.worker) for step in steps]
+        self.answers = {name.replace("_", "-"): answer for name, answer in answers.items()}
+        self.worked: list[str] = []
+        self.cancelled: list[str] = []
+
+    async def join(self, troupe: Troupe) -> None:
+        await troupe(self.planner, self.plan)
+        await troupe(self.worker, self.work)
+
+    async def plan(self, task: TaskContext) -> str:
+        return json.dumps({"goal": "an answer", "subtasks": [asdict(step) for step in self.steps]})
+
+    async def work(self, task: TaskContext) -> str:
+        self.worked.append(task.step_id)
+        answer = self.answers.get(task.step_id, task.step_id)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, str):
+            return f"{answer}: {task.text}" if "no rule" in task.text else answer
+        try:
+            await answer.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(task.step_id)
+            raise
+        return task.step_id
+
+
+async def run(mesh: Mesh, troupe: Troupe, roles: Roles) -> tuple[str, list[run_pb2.RunEvent]]:
+    await roles.join(troupe)
+    handle = await mesh.client.submit(
+        "an answer", strategy="plan", planner=roles.planner, roles=[roles.worker], wait=20
+    )
+    assert handle.run.state == TaskState.COMPLETED, handle.run.failure
+    return answer_text(handle.run), await durable(handle)
+
+
+async def test_the_answer_of_most_members_counts_and_the_journal_has_the_votes(mesh: Mesh, troupe: Troupe) -> None:
+    steps = committee("How many?", roles=["worker"])
+    answer, events = await run(mesh, troupe, Roles(*steps, committee_1="360", committee_2="12", committee_3="361"))
+    assert answer == "360"
+    (resolution,) = [event.result.resolution for event in of(events, "result") if event.result.HasField("resolution")]
+    assert (resolution.rule, resolution.winner_step_id) == ("vote", "committee-1")
+    assert [(vote.step_id, vote.weight, vote.support) for vote in resolution.votes] == [
+        ("committee-1", 1, 2),
+        ("committee-2", 1, 1),
+        ("committee-3", 1, 2),
+    ]
+
+
+async def test_an_arbiter_decides_a_tie(mesh: Mesh, troupe: Troupe) -> None:
+    steps = committee("How many?", members=2, roles=["worker"], arbiter="worker")
+    roles = Roles(*steps, committee_1="1", committee_2="2", committee="two")
+    answer, events = await run(mesh, troupe, roles)
+    assert answer.startswith("two: ")
+    assert "no rule has decided" in answer
+    (retried,) = of(events, "retry")
+    assert retried.retry.failure.message == "undecided: a tie: 2 candidates have 1 of 2 votes each"
+    assert len(retried.retry.resolution.votes) == 2
+    assert roles.worked.count("committee") == 1
+
+
+async def test_the_other_copies_of_a_step_are_cancelled(mesh: Mesh, troupe: Troupe) -> None:
+    steps = redundant(SubTask("x", "Do x", role="worker"), copies=3)
+    roles = Roles(*steps, x_1=asyncio.Event(), x_3=asyncio.Event())
+    answer, _ = await run(mesh, troupe, roles)
+    assert answer == "x-2"
+    assert sorted(roles.cancelled) == ["x-1", "x-3"]
+
+
+async def test_a_hedge_starts_at_once_if_the_first_attempt_fails(mesh: Mesh, troupe: Troupe) -> None:
+    steps = hedged(SubTask("x", "Do x", role="worker"), 3_600)
+    answer, _ = await run(mesh, troupe, Roles(*steps, x_1=InvalidArgument("no")))
+    assert answer == "x-2"
+
+
+async def test_a_hedge_starts_after_its_time(mesh: Mesh, troupe: Troupe) -> None:
+    steps = hedged(SubTask("x", "Do x", role="worker"), 0.2)
+    roles = Roles(*steps, x_1=asyncio.Event())
+    answer, _ = await run(mesh, troupe, roles)
+    assert answer == "x-2"
+    assert roles.cancelled == ["x-1"]
+
+
+async def test_after_a_crash_no_member_is_asked_again(own_mesh: Mesh) -> None:
+    gate = asyncio.Event()
+    roles = Roles(*committee("How many?", roles=["worker"]), committee_1="7", committee_2="7", committee_3=gate)
+    async with AsyncExitStack() as stack:
+        await roles.join(Troupe(own_mesh, stack))
+        submitted = own_mesh.client.submit("an answer", strategy="plan", planner=roles.planner, roles=[roles.worker])
+        handle = await submitted
+        await until(lambda: len(roles.worked) == 3)
+        await own_mesh.orchestrator.kill()
+        await own_mesh.orchestrator.start()
+        gate.set()
+        assert answer_text(await handle.result(timeout=30)) == "7"
+    assert sorted(roles.worked) == ["committee-1", "committee-2", "committee-3"]

@@ -1,0 +1,165 @@
+"""Patterns: the subtasks that they make, and what comes of them in a process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from archon.errors import InvalidArgument
+from archon_mesh.engine.plan import InvalidPlan, SubTask, SubTaskStatus, Task, find_faults
+from archon_mesh.planning import PlanEventKind, PlanFailed, committee, hedged, redundant
+from tests.unit.mesh.planning.workers import FunctionWorker, executor_of
+
+
+def answering(*answers: Any) -> FunctionWorker:
+    """A worker whose roles m1, m2 and so on give these answers; an exception is raised. The role judge says `judged`."""
+
+    def role(answer: Any) -> Any:
+        def reply(message: str) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return reply
+
+    roles = {f"m{number}": role(answer) for number, answer in enumerate(answers, 1)}
+    return FunctionWorker(roles=roles | {"judge": lambda message: "judged"})
+
+
+def plan(*subtasks: SubTask) -> Task:
+    return Task("task-1", "How many?", "How many?", subtasks)
+
+
+def committee_of(count: int, **options: Any) -> Task:
+    return plan(*committee("How many?", members=count, roles=[f"m{n}" for n in range(1, count + 1)], **options))
+
+
+def result(task: Task) -> Any:
+    return task.subtasks[-1].result
+
+
+async def test_the_answer_of_most_members_counts() -> None:
+    worker = answering("360", "12", "361")
+    done = await executor_of(worker).execute(committee_of(3))
+    assert result(done) == "360"
+    assert all(each.status is SubTaskStatus.COMPLETED for each in done.subtasks)
+    assert len(worker.messages) == 3
+
+
+async def test_an_arbiter_decides_a_tie_with_the_answers_before_it() -> None:
+    worker = answering("1", "2")
+    done = await executor_of(worker).execute(committee_of(2, arbiter="judge"))
+    assert result(done) == "judged"
+    message = worker.messages[-1]
+    assert "no rule has decided" in message
+    assert "How many?" in message
+    assert "\n1\n" in f"{message}\n"
+
+
+async def test_a_tie_without_an_arbiter_fails_and_says_so() -> None:
+    events: list[str] = []
+    executor = executor_of(answering("1", "2"), on_event=lambda event: events.append(f"{event.kind} {event.message}"))
+    with pytest.raises(PlanFailed):
+        await executor.execute(committee_of(2))
+    assert any(line.startswith(f"{PlanEventKind.SUBTASK_FAILED} undecided: a tie") for line in events)
+
+
+async def test_a_member_that_fails_has_no_vote() -> None:
+    done = await executor_of(answering("7", InvalidArgument("no"), "7")).execute(committee_of(3))
+    assert result(done) == "7"
+
+
+async def test_one_member_alone_is_no_majority() -> None:
+    failing = InvalidArgument("no")
+    with pytest.raises(PlanFailed):
+        await executor_of(answering("7", failing, failing)).execute(committee_of(3))
+
+
+async def test_the_first_copy_counts_and_the_others_are_cancelled() -> None:
+    cancelled: list[str] = []
+
+    async def think(message: str) -> str:
+        if len(worker.messages) == 2:
+            return "quick"
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(message)
+            raise
+        return "never"
+
+    worker = FunctionWorker(think=think)
+    done = await executor_of(worker).execute(plan(*redundant(SubTask("x", "Do x"), copies=3)))
+    assert result(done) == "quick"
+    assert len(cancelled) == 2
+    assert sorted(each.status.value for each in done.subtasks) == ["completed", "completed", "skipped", "skipped"]
+
+
+async def test_a_hedge_is_not_made_if_the_first_attempt_is_quick() -> None:
+    worker = FunctionWorker(think=lambda message: "quick")
+    done = await executor_of(worker).execute(plan(*hedged(SubTask("x", "Do x"), 60)))
+    assert result(done) == "quick"
+    assert len(worker.messages) == 1
+
+
+async def test_a_hedge_starts_at_once_if_the_first_attempt_fails() -> None:
+    def think(message: str) -> str:
+        if len(worker.messages) == 1:
+            raise InvalidArgument("no")
+        return "second"
+
+    worker = FunctionWorker(think=think)
+    done = await executor_of(worker).execute(plan(*hedged(SubTask("x", "Do x"), 3_600)))
+    assert result(done) == "second"
+
+
+async def test_a_plan_with_a_decision_that_does_not_exist_is_refused() -> None:
+    task = plan(SubTask("a", "Do a"), SubTask("b", "Do b", dependencies=("a",), decision="toss"))
+    with pytest.raises(InvalidPlan, match="there is no decision 'toss'"):
+        await executor_of(FunctionWorker()).execute(task)
+
+
+def test_patterns_are_plans_without_faults() -> None:
+    step = SubTask("x", "Do x")
+    for subtasks in (committee("How?"), redundant(step), hedged(step, 5), committee("How?", arbiter="judge")):
+        task = Task("t", "How?", "How?", subtasks)
+        assert find_faults(task, tools=(), roles=("judge",), capabilities=()) == ()
+
+
+def test_members_have_roles_in_turn_and_the_dependencies_of_the_committee() -> None:
+    *members, decided = committee("How?", members=3, roles=["a", "b"], dependencies=["d"], id="c")
+    assert [(each.id, each.role, each.dependencies) for each in members] == [
+        ("c-1", "a", ("d",)),
+        ("c-2", "b", ("d",)),
+        ("c-3", "a", ("d",)),
+    ]
+    assert (decided.id, decided.dependencies) == ("c", ("c-1", "c-2", "c-3"))
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 20, 10_000])
+def test_patterns_have_two_members_at_least_and_fit_into_a_plan(count: int) -> None:
+    with pytest.raises(InvalidArgument, match="2 to 19"):
+        committee("How?", members=count)
+    with pytest.raises(InvalidArgument, match="2 to 19"):
+        redundant(SubTask("x", "Do x"), count)
+
+
+@pytest.mark.parametrize("after", [0, -1, float("nan"), float("inf"), 1e12])
+def test_a_hedge_has_a_time(after: float) -> None:
+    with pytest.raises(InvalidArgument):
+        hedged(SubTask("x", "Do x"), after)
+
+
+def test_a_tool_that_may_act_twice_is_not_hedged() -> None:
+    subtask = SubTask("x", "Book it", tool_name="book")
+    with pytest.raises(InvalidArgument, match="may act twice"):
+        hedged(subtask, 5)
+    assert hedged(subtask, 5, is_idempotent=True)[1].delay_seconds == 5
+
+
+@pytest.mark.parametrize("options", [{"least": 2}, {"weight": "heavy"}, {"weights": {"a": -1}}, {"roles": []}])
+def test_wrong_options_of_a_committee_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        committee("How?", **options)
