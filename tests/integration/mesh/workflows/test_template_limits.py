@@ -194,6 +194,8 @@ async def test_a_request_waits_for_a_free_process(monkeypatch: pytest.MonkeyPatc
 
 PARENT = """
 import sys
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may make a background job ignore it
 from archon_mesh.workflows import sandbox
 sandbox.CPU_SECONDS = 60.0
 sandbox.SECONDS = 60.0
