@@ -1,7 +1,8 @@
 """Patterns of work among agents, as subtasks of a plan: several work at once, and one result is chosen.
 
 Each function returns subtasks; the last one has the id that is asked for, and its result is the result of the pattern.
-They can be used in any plan, whether it is executed in a process or in the mesh."""
+They can be used in any plan, whether it is executed in a process or in the mesh.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ import uuid
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 
+import pytest
+
 from archon.agent import TaskContext
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
@@ -122,3 +124,60 @@ async def test_after_a_crash_no_member_is_asked_again(own_mesh: Mesh) -> None:
         gate.set()
         assert answer_text(await handle.result(timeout=30)) == "7"
     assert sorted(roles.worked) == ["committee-1", "committee-2", "committee-3"]
+
+
+async def test_a_fork_asks_no_member_again_and_has_the_same_decision(mesh: Mesh, troupe: Troupe) -> None:
+    roles = Roles(*committee("How many?", roles=["worker"]), committee_1="7", committee_2="7", committee_3="8")
+    await roles.join(troupe)
+    target = [roles.worker]
+    handle = await mesh.client.submit("an answer", strategy="plan", planner=roles.planner, roles=target, wait=20)
+    forked = await mesh.client.fork(handle.run_id)
+    assert answer_text(await forked.result(timeout=20)) == "7"
+    assert sorted(roles.worked) == ["committee-1", "committee-2", "committee-3"]
+
+
+async def test_a_paused_run_takes_no_decision_until_it_goes_on(mesh: Mesh, troupe: Troupe) -> None:
+    gate = asyncio.Event()
+    roles = Roles(*committee("How many?", roles=["worker"]), committee_1="7", committee_2="7", committee_3=gate)
+    await roles.join(troupe)
+    target = [roles.worker]
+    handle = await mesh.client.submit("an answer", strategy="plan", planner=roles.planner, roles=target)
+    await until(lambda: len(roles.worked) == 3)
+    await mesh.client.pause(handle.run_id)
+    gate.set()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await handle.result()
+    await mesh.client.resume(handle.run_id)
+    assert answer_text(await handle.result(timeout=20)) == "7"
+
+
+async def test_a_cancelled_copy_that_has_delegated_takes_its_delegation_with_it(mesh: Mesh, troupe: Troupe) -> None:
+    ended = asyncio.Event()
+    roles = Roles(*redundant(SubTask("x", "Do x", role="worker"), copies=2))
+    helper = f"helper-{uuid.uuid4().hex[:6]}"
+
+    async def work(task: TaskContext) -> str:
+        if task.step_id == "x-1":
+            return (await task.delegate("help", role=helper)).text
+        await until(lambda: bool(helping))
+        return "quick"
+
+    helping: list[str] = []
+
+    async def noted(task: TaskContext) -> str:
+        helping.append(task.task_id)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    await troupe(roles.planner, roles.plan)
+    await troupe(roles.worker, work, coordinator=True)
+    await troupe(helper, noted)
+    target = [roles.worker, helper]
+    handle = await mesh.client.submit("an answer", strategy="plan", planner=roles.planner, roles=target, wait=20)
+    assert answer_text(handle.run) == "quick"
+    async with asyncio.timeout(10):
+        await ended.wait()
