@@ -31,6 +31,7 @@ from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.load import load_events
 from archon_services.orchestrator.sessions import SessionPool
+from archon_services.orchestrator.sessions.heartbeat import Limits
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
@@ -75,7 +76,12 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         )
         limits = OwnershipLimits.of_lease(settings.lease)
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic, limits=limits)
-        pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, may_send=ownership.may_send)
+        pool = SessionPool(
+            orchestrator_id=runs.owner,
+            inbox=runs,
+            limits=Limits.of_silence(settings.silence_limit),
+            may_send=ownership.may_send,
+        )
         stack.push_async_callback(pool.close)
         roles = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(roles.close)

@@ -44,6 +44,13 @@ class OrchestratorSettings(ServiceSettings):
         description="seconds without a heartbeat after which other orchestrators take over the runs of this one; "
         "the same for all orchestrators of a journal",
     )
+    silence_limit: float = Field(
+        default=2.0,
+        ge=1,
+        le=60,
+        description="seconds without a sign of life after which an agent with tasks is lost and its tasks are given to "
+        "others; heartbeats are sent four times as often",
+    )
     max_runs: int = Field(
         default=5_000, ge=1, description="maximum number of runs under way; more are refused with RESOURCE_EXHAUSTED"
     )

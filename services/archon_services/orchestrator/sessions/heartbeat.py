@@ -38,6 +38,11 @@ class Limits:
     missed: float = 15.0
     """How long an instance that is no longer registered keeps its session, even without tasks."""
 
+    @classmethod
+    def of_silence(cls, seconds: float) -> Limits:
+        """Returns the limits by which an instance with tasks is lost after this silence."""
+        return cls(heartbeat_interval=seconds / 4, silence_limit=seconds, idle_interval=2 * seconds)
+
 
 class Silent(DeadlineExceeded):
     """The instance sent no message for longer than the silence limit."""

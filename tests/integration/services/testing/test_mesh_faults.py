@@ -151,12 +151,12 @@ async def test_agent_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [Fault.AGENT_SILENT, Fault.PARTITION])
 async def test_agent_silent_or_behind_a_partition(tmp_path: Path, fault: Fault) -> None:
     worker = Worker()
-    async with mesh_of(tmp_path, worker) as (mesh, _):
+    async with mesh_of(tmp_path, worker, silence_limit=30.0) as (mesh, _):  # real time counts, too
         handle = await mesh.client.submit("wait", roles=["w"])
         await worker.begun.wait()
         async with mesh.fault(fault, "w"):
             worker.gate.set()
-            await mesh.advance(1)
+            await mesh.advance(3)
             assert (await mesh.client.get(handle.run_id)).state is TaskState.WORKING
             await listed(mesh, 1)
         assert answer_text(await mesh.advance_until(handle.result())) == "attempt 1"
