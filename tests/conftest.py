@@ -7,6 +7,7 @@ import archon_services.testing.movable_clock  # noqa: F401 - before modules that
 
 # isort: on
 import gc
+import signal
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ hypothesis.settings.register_profile("mutants", deadline=None, max_examples=20, 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Clears the environment where tests run; the controller of workers keeps it, so that workers know the caller's."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has its background jobs do
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("archon")
     if not config.option.numprocesses:
