@@ -1429,7 +1429,8 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Time that the end of a process waits for the records that it has logged meanwhile",
-            "{archon.telemetry.logs.otlp:CLOSE_TIMEOUT|seconds}",
+            "{archon.telemetry.otel_settings:END_TIMEOUT|seconds}; {archon.telemetry.logs.otlp:CLOSE_TIMEOUT|seconds} if "
+            "the collector has not answered before",
             "The records are lost.",
             ["test_a_collector_that_does_not_answer_delays_no_one"],
         ),

@@ -57,7 +57,7 @@ class Export:
     max_length: int | None
     """Characters of an attribute above which it is cut, or None."""
 
-    def begin_close(self, timeout: float) -> Callable[[], None]:
+    def begin_close(self, timeout: float) -> Callable[[], object]:
         """Begins to export the queue, on a thread. Returns a function that waits for its end, until `timeout` seconds
         from now have passed."""
         return begin("spans", self.provider.shutdown, timeout, [self.queue.exporter])
@@ -91,7 +91,7 @@ def start(service: str, instance_id: str = "") -> Export | None:
     return _export
 
 
-def begin_stop(timeout: float = END_TIMEOUT) -> Callable[[], None]:
+def begin_stop(timeout: float = END_TIMEOUT) -> Callable[[], object]:
     """Ends exporting and begins to export the queue. Returns a function that waits for that, until `timeout` seconds
     from now have passed; it blocks. Idempotent."""
     global _export

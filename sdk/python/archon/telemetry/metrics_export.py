@@ -56,7 +56,7 @@ class MetricsExport:
     exporters: Sequence[MetricExporter]
     close_servers: Sequence[Callable[[], None]]
 
-    def begin_close(self, timeout: float) -> Callable[[], None]:
+    def begin_close(self, timeout: float) -> Callable[[], object]:
         """Begins to export a last time, in a thread. Returns a function that waits for its end, until `timeout` seconds
         from now have passed."""
         return begin("metrics", lambda: self._shut_down(timeout), timeout, self.exporters)
@@ -98,7 +98,7 @@ def start(service: str, instance_id: str = "") -> metrics.Recorder | None:
     return recorder
 
 
-def begin_stop(timeout: float = END_TIMEOUT) -> Callable[[], None]:
+def begin_stop(timeout: float = END_TIMEOUT) -> Callable[[], object]:
     """Ends measuring and begins to export a last time. Returns a function that waits for that, until `timeout` seconds
     from now have passed; it blocks. Idempotent."""
     global _export

@@ -88,9 +88,10 @@ def otlp_arguments(signal: str, entry_point: str) -> dict[str, Any]:
     return {"session": session}
 
 
-def begin(what: str, end: Callable[[], object], timeout: float, exporters: Sequence[Any] = ()) -> Callable[[], None]:
+def begin(what: str, end: Callable[[], object], timeout: float, exporters: Sequence[Any] = ()) -> Callable[[], bool]:
     """Calls `end`, which exports the last of `what`, on a thread. Returns a function that waits for it, until `timeout`
-    seconds from now have passed; then `exporters` are shut down. An error is reported."""
+    seconds from now have passed, and says whether it has ended; if it has not, `exporters` are shut down. An error is
+    reported."""
 
     def run() -> None:
         try:
@@ -103,15 +104,17 @@ def begin(what: str, end: Callable[[], object], timeout: float, exporters: Seque
     try:
         thread.start()
     except RuntimeError:
-        return lambda: None  # the interpreter is ending
+        return lambda: False  # the interpreter is ending
 
-    def wait() -> None:
+    def wait() -> bool:
         thread.join(max(0.0, deadline - time.monotonic()))
-        if thread.is_alive():
+        is_over = not thread.is_alive()
+        if not is_over:
             export_failures.report("the last %s could not be exported within %g s", what, timeout)
             for exporter in exporters:
                 exporter.shutdown()
             _skip_exit_handlers()
+        return is_over
 
     return wait
 

@@ -18,6 +18,7 @@ from typing_extensions import override
 from archon.telemetry import export_failures, names, spans
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
 from archon.telemetry.otel_settings import (
+    END_TIMEOUT,
     begin,
     exporter_class,
     is_disabled,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT: Final = 0.1
-"""Seconds that the end of a process waits for the records that were logged since `begin_flush`."""
+"""Seconds that the end of a process waits for the records that were logged since `begin_flush`, if the export of the
+earlier ones has not ended in time. Otherwise it waits up to END_TIMEOUT: the collector answers."""
 
 _OWN: Final = ("opentelemetry", "urllib3", "requests", "grpc")
 """Loggers of the exporters: their records would be exported in turn."""
@@ -87,6 +89,7 @@ class OtlpHandler(logging.Handler):
         self._extra = ExtraAdder()
         self._fields = LineFields(process)
         self._closed = False
+        self._close_timeout = CLOSE_TIMEOUT
         self.addFilter(lambda record: not record.name.startswith(_OWN))
 
     @override
@@ -119,14 +122,19 @@ class OtlpHandler(logging.Handler):
     def begin_flush(self, timeout: float) -> Callable[[], None]:
         """Begins to export the queue, on a thread. Returns a function that waits for its end, until `timeout` seconds
         from now have passed."""
-        return begin("logs", self._provider.force_flush, timeout, [self._exporter])
+        wait = begin("logs", self._provider.force_flush, timeout, [self._exporter])
+
+        def flushed() -> None:
+            self._close_timeout = END_TIMEOUT if wait() else CLOSE_TIMEOUT
+
+        return flushed
 
     @override
     def close(self) -> None:
-        """Exports the queue, for CLOSE_TIMEOUT seconds at most. Blocks. Idempotent."""
+        """Exports the queue, for CLOSE_TIMEOUT or END_TIMEOUT seconds at most. Blocks. Idempotent."""
         if not self._closed:
             self._closed = True
-            begin("logs", self._provider.shutdown, CLOSE_TIMEOUT, [self._exporter])()
+            begin("logs", self._provider.shutdown, self._close_timeout, [self._exporter])()
         super().close()
 
 
