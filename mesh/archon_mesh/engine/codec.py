@@ -49,6 +49,10 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.PublishedIn: ("task_id seq version",),
     inp.CheckpointIn: ("task_id attempt sequence records",),
     inp.PublishIn: ("task_id attempt sequence item records",),
+    inp.SendIn: (
+        "task_id attempt sequence message_id receiver type correlation_id ttl size forbidden expects_reply records",
+    ),
+    inp.SubscribeIn: ("task_id attempt sequence topics",),
     inp.AskIn: ("task_id attempt sequence input_id records kind terms",),
     inp.Cancel: ("identity reason",),
     inp.Respond: ("input_id identity request_id digest decision plan",),

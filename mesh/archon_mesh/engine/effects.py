@@ -14,6 +14,7 @@ from typing import Any
 from archon_mesh.core.value import value
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.context import updates_of
+from archon_mesh.engine.message import SentMessage
 from archon_mesh.engine.plan_progress import has_answer
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
@@ -99,6 +100,28 @@ class GiveInput:
 
 
 @value
+class Deliver:
+    """Send the attempt a message that it has subscribed to, by the event that holds it."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    seq: int
+
+
+@value
+class ConfirmMessage:
+    """Tell the attempt that its message was accepted, or refused, by the event that says so."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    seq: int
+
+
+@value
 class Grant:
     """Send the attempt the budget that it requested."""
 
@@ -116,7 +139,19 @@ class Timer:
     at: float
 
 
-Effect = Place | Assign | Adopt | CancelAttempt | Answer | UpdateMemory | GiveInput | Grant | Timer
+Effect = (
+    Place
+    | Assign
+    | Adopt
+    | CancelAttempt
+    | Answer
+    | UpdateMemory
+    | GiveInput
+    | Deliver
+    | ConfirmMessage
+    | Grant
+    | Timer
+)
 
 
 def places(run: RunState) -> list[Place]:
@@ -186,6 +221,18 @@ def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:
         effects.add(GiveInput(*key, input_id))
     for ref in updates_of(run, task):
         effects.add(UpdateMemory(*key, ref))
+    for seq in task.replies:
+        effects.add(ConfirmMessage(*key, seq))
+    effects.update(Deliver(*key, message.seq) for message in _inbox(run, task))
+
+
+def _inbox(run: RunState, task: Task) -> Iterator[SentMessage]:
+    """The messages that the current attempt has subscribed to, in order."""
+    topics = task.topics
+    if topics is not None:
+        for message in run.messages.values():
+            if message.is_for(task.task_id, task.role, task.step_id, topics):
+                yield message
 
 
 _LOCAL = frozenset(
@@ -202,6 +249,8 @@ _LOCAL = frozenset(
         ev.Published,
         ev.CheckpointTaken,
         ev.ItemPublished,
+        ev.MessageSent,
+        ev.Subscribed,
         ev.RunEnded,
     }
 )
@@ -251,9 +300,9 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
     if run.ended or run.submission is None:
         return []
     effects: list[Effect] = []
-    for event in events:
+    for seq, event in enumerate(events, run.last_seq - len(events) + 1):
         if (add := _EFFECTS.get(type(event))) is not None:
-            add(run, event, effects)
+            add(run, event, seq, effects)
     if len(run.tasks) > len(run.root_ids):
         effects += _updates(run, events)
     return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
@@ -273,21 +322,21 @@ def _updates(run: RunState, events: Sequence[ev.Event]) -> Iterator[UpdateMemory
                     yield UpdateMemory(task.task_id, task.attempt, run.epoch, task.instance_id, ref)
 
 
-def _submitted(run: RunState, event: ev.Submitted, effects: list[Effect]) -> None:
+def _submitted(run: RunState, event: ev.Submitted, seq: int, effects: list[Effect]) -> None:
     effects.append(Timer(run.deadline))
 
 
-def _dispatched(run: RunState, event: ev.Dispatched, effects: list[Effect]) -> None:
+def _dispatched(run: RunState, event: ev.Dispatched, seq: int, effects: list[Effect]) -> None:
     if run.current(event.task_id, event.attempt) is not None:
         effects.append(Assign(event.task_id, event.attempt, run.epoch, event.instance_id))
 
 
-def _result_received(run: RunState, event: ev.ResultReceived, effects: list[Effect]) -> None:
+def _result_received(run: RunState, event: ev.ResultReceived, seq: int, effects: list[Effect]) -> None:
     if parent := run.tasks[event.task_id].parent:
         _answers(run, run.tasks[parent], event.task_id, effects)
 
 
-def _budget_reserved(run: RunState, event: ev.BudgetReserved, effects: list[Effect]) -> None:
+def _budget_reserved(run: RunState, event: ev.BudgetReserved, seq: int, effects: list[Effect]) -> None:
     task = run.current(event.task_id, event.attempt)
     if task is not None and not task.stopping:
         effects.append(Grant(task.task_id, task.attempt, run.epoch, task.instance_id, event.request_id))
@@ -304,7 +353,32 @@ def _answers(run: RunState, parent: Task, child: str, effects: list[Effect]) -> 
     ]
 
 
-def _delegated(run: RunState, event: ev.Delegated, effects: list[Effect]) -> None:
+def _message_sent(run: RunState, event: ev.MessageSent, seq: int, effects: list[Effect]) -> None:
+    sender = run.current(event.task_id, event.attempt)
+    if sender is not None and not sender.stopping:
+        effects.append(ConfirmMessage(sender.task_id, sender.attempt, run.epoch, sender.instance_id, seq))
+    if event.failure is not None or event.first_seq:
+        return
+    for task in run.live_tasks():
+        if task.topics is None or task.stopping:
+            continue
+        if run.messages[seq].is_for(task.task_id, task.role, task.step_id, task.topics):
+            effects.append(Deliver(task.task_id, task.attempt, run.epoch, task.instance_id, seq))
+
+
+def _subscribed(run: RunState, event: ev.Subscribed, seq: int, effects: list[Effect]) -> None:
+    task = run.current(event.task_id, event.attempt)
+    if task is not None and not task.stopping:
+        key = task.task_id, task.attempt, run.epoch, task.instance_id
+        known = None if task.subscribed_seq == seq else tuple(set(task.topics or ()) - set(event.topics))
+        effects += [
+            Deliver(*key, message.seq)
+            for message in _inbox(run, task)
+            if known is None or not message.is_for(task.task_id, task.role, task.step_id, known)
+        ]
+
+
+def _delegated(run: RunState, event: ev.Delegated, seq: int, effects: list[Effect]) -> None:
     task, child = run.current(event.task_id, event.attempt), run.tasks.get(event.child)
     answered = event.failure is not None or (child is not None and child.answered)
     if child is not None and child.deadline and not answered and not run.clock_stopped_since:
@@ -314,11 +388,13 @@ def _delegated(run: RunState, event: ev.Delegated, effects: list[Effect]) -> Non
         effects.append(Answer(*key, event.delegation_id))
 
 
-_EFFECTS: dict[type, Callable[[RunState, Any, list[Effect]], None]] = {
+_EFFECTS: dict[type, Callable[[RunState, Any, int, list[Effect]], None]] = {
     ev.Submitted: _submitted,
     ev.Dispatched: _dispatched,
     ev.ResultReceived: _result_received,
     ev.Delegated: _delegated,
     ev.BudgetReserved: _budget_reserved,
+    ev.MessageSent: _message_sent,
+    ev.Subscribed: _subscribed,
 }
 """The local events that have effects."""

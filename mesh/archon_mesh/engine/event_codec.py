@@ -38,6 +38,10 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     ev.InputGiven: ("task_id input_id identity request_id digest payload decision",),
     ev.CheckpointTaken: ("task_id attempt sequence payload",),
     ev.ItemPublished: ("task_id attempt role sequence item",),
+    ev.MessageSent: (
+        "task_id attempt role sequence message_id receiver type correlation_id ttl size payload failure first_seq",
+    ),
+    ev.Subscribed: ("task_id attempt sequence topics",),
     ev.Paused: ("identity",),
     ev.Resumed: ("identity",),
     ev.Discarded: ("task_id attempt reason payload",),

@@ -254,6 +254,38 @@ class ItemPublished:
 
 
 @value
+class MessageSent:
+    """A task sent a message to others of the run; with `failure` it was refused and is not delivered. With `first_seq`
+    an earlier attempt sent the same message, by that event, and it is not delivered twice. `type` and `ttl` as in
+    SentMessage, `size` in bytes. `sequence` is the sequence number of its frame."""
+
+    task_id: str
+    attempt: int
+    role: str
+    sequence: int
+    message_id: str
+    receiver: str
+    type: str
+    correlation_id: str = ""
+    ttl: float = 0.0
+    size: int = 0
+    payload: Payload = field(default=None, compare=False)
+    failure: Failure | None = None
+    first_seq: int = 0
+
+
+@value
+class Subscribed:
+    """The attempt receives the messages for its task, its step and its role, and of the topics. `sequence` is the
+    sequence number of its frame."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    topics: tuple[str, ...]
+
+
+@value
 class Paused:
     """No more tasks are dispatched and the run's clock is stopped; live attempts continue."""
 
@@ -389,6 +421,8 @@ Event = (
     | InputGiven
     | CheckpointTaken
     | ItemPublished
+    | MessageSent
+    | Subscribed
     | Paused
     | Resumed
     | Discarded

@@ -188,6 +188,37 @@ class PublishIn:
 
 
 @value
+class SendIn:
+    """An attempt sends a message to other tasks of the run. `sequence` is the frame's sequence number in the attempt,
+    `ttl` in seconds (0: none), `size` in bytes; `type` as in SentMessage. With `expects_reply` it needs a receiver that
+    reads messages now. `forbidden` says why the roles' profiles do not allow it; empty if they do."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    message_id: str
+    receiver: str
+    type: str
+    correlation_id: str = ""
+    ttl: float = 0.0
+    size: int = 0
+    forbidden: str = ""
+    expects_reply: bool = False
+    records: int = 0
+    payload: Payload = field(default=None, compare=False)
+
+
+@value
+class SubscribeIn:
+    """An attempt subscribes to the messages for its task, its step and its role, and to topics."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    topics: tuple[str, ...] = ()
+
+
+@value
 class AskIn:
     """An attempt asks a person and continues. `input_id` is the agent's id of the question, `sequence` the frame's
     sequence number in the attempt."""
@@ -394,6 +425,8 @@ Input = (
     | PublishedIn
     | CheckpointIn
     | PublishIn
+    | SendIn
+    | SubscribeIn
     | AskIn
     | Cancel
     | Respond

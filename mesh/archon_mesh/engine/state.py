@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from archon_mesh.engine.message import SentMessage
 from archon_mesh.engine.plan_state import PlanState
 from archon_mesh.engine.question import ClosedQuestion
 from archon_mesh.engine.task import Task
@@ -34,6 +35,10 @@ class RunState:
     """The tasks of the events with a result or an item, by sequence number."""
     plan: PlanState | None = None
     """The plan of a run with strategy `plan`; None with any other."""
+    messages: dict[int, SentMessage] = field(default_factory=dict)
+    """The messages between tasks, by the events that hold them, in order."""
+    messages_size: int = 0
+    """Their bytes."""
     spent: Amount = NOTHING
     paused: bool = False
     clock_stopped_since: float = 0.0

@@ -110,6 +110,14 @@ class Task:
     """The amount reserved on each request; the failure if too little was left (None in earlier journals)."""
     answers: dict[str, Payload] = field(default_factory=dict, compare=False)
     """The answers of people to questions that the current attempt asked while it continued, by the questions' ids."""
+    topics: tuple[str, ...] | None = None
+    """The topics that the current attempt has subscribed to; None if it receives no messages."""
+    subscribed_seq: int = 0
+    """The event with its first subscription; 0 if it has none."""
+    replies: dict[int, tuple[str, Failure | None]] = field(default_factory=dict)
+    """The ids of the messages that the current attempt has sent, by its events, and why they were refused."""
+    sent: dict[str, int] = field(default_factory=dict)
+    """The events with the messages of all attempts, by the messages' ids; 0 for a message without a receiver."""
     applied: int = 0
     checkpoint: Payload = field(default=None, compare=False)
     """The payload that carried the last checkpoint."""
@@ -180,5 +188,8 @@ class Task:
     def begin_attempt(self) -> None:
         """Drops the delegations and requests of the previous attempt; the children stay."""
         self.applied = 0
+        self.topics, self.subscribed_seq = None, 0
+        if self.replies:
+            self.replies = {}
         if self.delegations or self.requests or self.answers:
             self.delegations, self.requests, self.answers = {}, {}, {}

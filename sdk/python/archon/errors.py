@@ -233,11 +233,23 @@ class RequestIdReused(AlreadyExists):
     default_reason = "REQUEST_ID_REUSED"
 
 
+class NoReceiver(NotFound):
+    """No task of the run receives the message: none has the receiver's name, or those that have it are over."""
+
+    default_reason = "NO_RECEIVER"
+
+
 class PermissionDenied(ArchonError, PermissionError):
     """PERMISSION_DENIED: the caller is known and not allowed."""
 
     code = "PERMISSION_DENIED"
     default_reason = "PERMISSION_DENIED"
+
+
+class MessageNotAllowed(PermissionDenied):
+    """The profile of one of the two roles does not allow messages of this type between them."""
+
+    default_reason = "MESSAGE_NOT_ALLOWED"
 
 
 class ResourceExhausted(ArchonError):
@@ -271,6 +283,12 @@ class TooManyDelegations(ResourceExhausted):
     """The task has reached its limit of delegations."""
 
     default_reason = "TOO_MANY_DELEGATIONS"
+
+
+class TooManyMessages(ResourceExhausted):
+    """The run has reached its maximum number, or its maximum size, of messages."""
+
+    default_reason = "TOO_MANY_MESSAGES"
 
 
 class FailedPrecondition(ArchonError):

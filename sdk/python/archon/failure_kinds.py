@@ -153,11 +153,13 @@ _REASONS: Final = {
         "UNKNOWN_RUN",
         "UNKNOWN_ROLE",
         "UNKNOWN_CAPABILITY",
+        "NO_RECEIVER",
     ),
     "input.permission": (
         "PERMISSION_DENIED",
         "UNAUTHENTICATED",
         "APPROVAL_REJECTED",
+        "MESSAGE_NOT_ALLOWED",
     ),
     "input.cancelled": (
         "CANCELLED",
@@ -174,6 +176,7 @@ _REASONS: Final = {
         "BUDGET_EXHAUSTED",
         "TOO_MANY_DELEGATIONS",
         "TOO_MANY_EVENTS",
+        "TOO_MANY_MESSAGES",
         "RUN_TOO_LARGE",
     ),
     "model.reasoning_degradation": ("ITERATION_LIMIT",),

@@ -35,6 +35,7 @@ FEATURES: Final = (
     "publish",
     "update_memory",
     "input",
+    "messages",
 )
 """The features of both ends that the smallest member lacks."""
 

@@ -28,6 +28,7 @@ from archon_services.cli.commands import (
     logs,
     long_term,
     mcp,
+    messages,
     new,
     pause,
     plan,
@@ -83,6 +84,7 @@ app.command()(graph.graph)
 app.command()(runs.runs)
 app.command()(show.show)
 app.command()(watch.watch)
+app.command()(messages.messages)
 app.command()(cancel.cancel)
 app.command()(inbox.inbox)
 app.command()(respond.respond)

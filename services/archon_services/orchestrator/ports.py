@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -111,6 +111,11 @@ class Transport(Protocol):
 
     def stateful(self, role: str) -> bool:
         """Returns whether instances of the role receive its conversation."""
+        ...
+
+    def message_types(self, role: str) -> Mapping[str, str]:
+        """Returns the types of messages that the role may exchange, and with which roles, as its profile has them;
+        empty: any."""
         ...
 
     def reserve(self, want: Requirement, avoid: str = "") -> str | None:

@@ -43,6 +43,22 @@ class Limit:
 LIMITS: Final[dict[str, list[Limit]]] = {
     "Runs": [
         Limit(
+            "Messages between the agents of a run, their bytes, bytes of one; topics of an attempt; messages that one "
+            "attempt sends; of them those that wait for the journal at a time",
+            "{archon_mesh.engine.decide.messages:MAX_MESSAGES}, "
+            "{archon_mesh.engine.decide.messages:MAX_MESSAGES_BYTES|bytes}, "
+            "{archon_mesh.engine.decide.messages:MAX_MESSAGE_BYTES|bytes}; "
+            "{archon_mesh.engine.decide.messages:MAX_TOPICS}; "
+            "{archon_services.orchestrator.sessions.attempts:MAX_SENT}; {archon.agent.pending_calls:MAX_SENDING}",
+            "The message is refused with `TOO_MANY_MESSAGES`, or `INVALID_ARGUMENT`; further topics are ignored; the "
+            "attempt fails for good; the next one waits.",
+            [
+                "test_messages_are_bounded_in_count_and_bytes",
+                "test_an_attempt_that_floods_its_run_fails_for_good",
+                "test_an_attempt_has_a_bounded_number_of_topics",
+            ],
+        ),
+        Limit(
             "Notices that wait for a channel to people; tries of one, seconds of a try; characters of its text",
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED}, "
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED_BYTES|bytes}; "

@@ -40,6 +40,9 @@ REASONS: Final = {
     "PAUSE_EXPIRED": "Run `archon rerun`; raise `ARCHON_PAUSE_TIMEOUT` if people need more time.",
     "RESULT_REFUSED": "Correct the step's `expected_output`, or use a model with function calling, a larger one, or a lower `temperature`.",
     "NOT_NEEDED": "Nothing: enough other steps have completed.",
+    "NO_RECEIVER": "Send it while a task of the receiver is in progress or waits; or `delegate` the work, or `request` it.",
+    "MESSAGE_NOT_ALLOWED": "Change `message_types` in the profile of one of the two roles, or send another type.",
+    "TOO_MANY_MESSAGES": "Send fewer messages, or give large content by URL.",
     "UNDECIDED": "Give the step a `role` that decides, or its rule other arguments; `archon show` has the votes.",
     "OUTPUT_MISMATCH": "Describe the fields of the output, make it smaller, or use a server that enforces schemas, or a larger model.",
     "PLAN_FAILED": "`archon show` names the steps that failed: correct the cause, or submit a simpler goal, or one goal for each "

@@ -44,6 +44,7 @@ PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
 OFFICE = load_example("office")
 TESTING = load_example("testing")
+MESSAGES = load_example("messages")
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,10 @@ async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(PLANS, name)())
 
 
+async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
+    assert await MESSAGES.help_request(tmp_path) == "The bridge is 360 years old."
+
+
 async def test_the_example_of_a_journal_goes_on_after_a_stop(tmp_path: Path) -> None:
     answer, reports = await PLANS.journal(tmp_path / "trip.journal")
     assert answer == "a room at the Plaza"
@@ -210,6 +215,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("agent-memory", 2),
         ("plans", 6),
         ("people", 3),
+        ("messages", 1),
         ("workflows", 4),
         ("testing-agents", 9),
         ("clients", 2),

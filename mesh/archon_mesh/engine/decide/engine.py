@@ -19,6 +19,7 @@ from archon_mesh.engine.decide.delegation import cancel_delegation, delegate
 from archon_mesh.engine.decide.event_limit import journal_full, limit_events
 from archon_mesh.engine.decide.fork import reused_inputs, reused_plan, reused_results
 from archon_mesh.engine.decide.human_input import ask, pause, respond, resume
+from archon_mesh.engine.decide.messages import send, subscribe
 from archon_mesh.engine.decide.plan_edit import edit_plan
 from archon_mesh.engine.decide.results import result
 from archon_mesh.engine.decide.termination import then_end
@@ -107,13 +108,23 @@ def _ask(run: RunState, request: inp.AskIn, now: float) -> list[ev.Event]:
     return [*_recorded(request), *ask(run, task, request)]
 
 
+def _send(run: RunState, request: inp.SendIn, now: float) -> list[ev.Event]:
+    task = _active_task(run, request.task_id, request.attempt)
+    return [*_recorded(request), *send(run, task, request)] if task is not None else []
+
+
+def _subscribe(run: RunState, request: inp.SubscribeIn, now: float) -> list[ev.Event]:
+    task = _active_task(run, request.task_id, request.attempt)
+    return subscribe(task, request) if task is not None else []
+
+
 def _active_task(run: RunState, task_id: str, attempt: int) -> Task | None:
     """The task, if `attempt` is its current one, live and not stopping; else None."""
     task = run.current(task_id, attempt)
     return None if task is None or run.ended or run.ending is not None or task.stopping else task
 
 
-def _recorded(frame: inp.DelegateIn | inp.CheckpointIn | inp.PublishIn | inp.AskIn) -> list[ev.Event]:
+def _recorded(frame: inp.DelegateIn | inp.CheckpointIn | inp.PublishIn | inp.SendIn | inp.AskIn) -> list[ev.Event]:
     return [ev.Recorded(frame.task_id, frame.attempt, frame.records)] if frame.records else []
 
 
@@ -163,6 +174,8 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.PublishedIn: _published,
     inp.CheckpointIn: _checkpoint,
     inp.PublishIn: _publish,
+    inp.SendIn: _send,
+    inp.SubscribeIn: _subscribe,
     inp.AskIn: _ask,
     inp.Cancel: _cancel,
     inp.Respond: respond,

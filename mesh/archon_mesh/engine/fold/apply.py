@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from archon_mesh.engine import events as ev
-from archon_mesh.engine.fold import attempts, budget, creation, delegation, human_input, termination
+from archon_mesh.engine.fold import attempts, budget, creation, delegation, human_input, messages, termination
 from archon_mesh.engine.state import RunState
 
 
@@ -42,6 +42,8 @@ _FOLD: dict[type, Callable[[RunState, Any, float], None]] = {
     ev.InputGiven: human_input.input_given,
     ev.CheckpointTaken: attempts.checkpoint_taken,
     ev.ItemPublished: attempts.item_published,
+    ev.MessageSent: messages.message_sent,
+    ev.Subscribed: messages.subscribed,
     ev.Paused: human_input.paused,
     ev.Resumed: human_input.resumed,
     ev.Discarded: termination.discarded,

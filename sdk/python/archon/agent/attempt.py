@@ -19,7 +19,7 @@ from archon.agent.result import to_result
 from archon.agent.task import TaskContext
 from archon.agent.task_span import end_task_span, start_task_span
 from archon.agent.values import TaskRejected
-from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import (
     ArchonError,
@@ -280,6 +280,11 @@ class Attempt:
         if self._task is not None:
             self._task._update(update.context)
 
+    def received(self, message: message_pb2.PeerMessage) -> None:
+        """Passes a message of another agent to the handler."""
+        if self._task is not None:
+            self._task._messenger.receive(message)
+
     def flush(self) -> None:
         """Sends the frames that must precede later ones: the checkpoint held back, and the recorded calls."""
         self._send_checkpoint(room=True)
@@ -461,6 +466,12 @@ class _AttemptLink:
 
     async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
         return await self._attempt.calls.delegate(delegation)
+
+    async def send_message(self, message: message_pb2.PeerMessage) -> session_pb2.MessageResult:
+        return await self._attempt.calls.send_message(message)
+
+    def subscribe(self, subscription: session_pb2.Subscribe) -> None:
+        self._attempt.calls.subscribe(subscription)
 
     async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
         return await self._attempt.calls.ask(question)

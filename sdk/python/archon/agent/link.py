@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 
 
@@ -29,6 +29,14 @@ class Link(Protocol):
 
     async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
         """Sends a delegation and waits for its result."""
+        ...
+
+    async def send_message(self, message: message_pb2.PeerMessage) -> session_pb2.MessageResult:
+        """Sends a message to other agents and waits until it is in the journal. Raises Unimplemented."""
+        ...
+
+    def subscribe(self, subscription: session_pb2.Subscribe) -> None:
+        """Subscribes to messages of other agents, reliably. Raises Unimplemented."""
         ...
 
     async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from itertools import chain, count
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, DeadlineExceeded, OperationCancelled, Unimplemented
+from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, OperationCancelled, Unimplemented
 from archon.frames import Channel, agent_content
 
 A = TypeVar("A")
+
+MAX_SENDING: Final = 32
+"""Messages of an attempt that may wait for the journal at a time; further ones wait before they are sent."""
 
 
 class Caller(Protocol):
@@ -44,6 +47,8 @@ class PendingCalls:
         self._delegations: dict[str, asyncio.Future[session_pb2.DelegateResult]] = {}
         self._requests: dict[str, asyncio.Future[session_pb2.BudgetGrant]] = {}
         self._questions: dict[str, asyncio.Future[session_pb2.Input]] = {}
+        self._messages: dict[str, asyncio.Future[session_pb2.MessageResult]] = {}
+        self._sending = asyncio.Semaphore(MAX_SENDING)
         self._asking = asyncio.Lock()
         self._numbers = count(1)
 
@@ -72,6 +77,23 @@ class PendingCalls:
         content = agent_content("budget_request", request)
         self._check(content, "budget")
         return await self._call(self._requests, request.request_id, content)
+
+    async def send_message(self, message: message_pb2.PeerMessage) -> session_pb2.MessageResult:
+        """Sends a message and waits until the orchestrator has taken or refused it. Raises as `delegate` does, and
+        InvalidArgument if one with the same id is on its way."""
+        content = agent_content("send_message", message)
+        self._check(content, "messages")
+        if message.message_id in self._messages:
+            raise InvalidArgument(f"a message with the id {message.message_id!r} is on its way")
+        async with self._sending:
+            self._caller.flush()
+            return await self._call(self._messages, message.message_id, content)
+
+    def subscribe(self, subscription: session_pb2.Subscribe) -> None:
+        """Subscribes to messages of other agents. Raises as `delegate` does."""
+        content = agent_content("subscribe", subscription)
+        self._check(content, "messages")
+        self._caller.send(content)
 
     async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
         """Asks a person and waits for the answer, as long as it takes: the time of the task stands still. Questions
@@ -106,7 +128,7 @@ class PendingCalls:
             pending.pop(name, None)
 
     def answered(self, frame: session_pb2.OrchestratorFrame) -> None:
-        """Takes a delegate_result, an input or a budget_grant; drops it if no call waits for it."""
+        """Takes a delegate_result, an input, a message_result or a budget_grant; drops it if no call waits for it."""
         if frame.HasField("delegate_result"):
             delegation = self._delegations.pop(frame.delegate_result.delegation_id, None)
             if delegation is not None and not delegation.done():
@@ -115,6 +137,10 @@ class PendingCalls:
             question = self._questions.get(frame.input.input_id)
             if question is not None and not question.done():
                 question.set_result(frame.input)
+        elif frame.HasField("message_result"):
+            message = self._messages.get(frame.message_result.message_id)
+            if message is not None and not message.done():
+                message.set_result(frame.message_result)
         else:
             request = self._requests.get(frame.budget_grant.request_id)
             if request is not None and not request.done():
@@ -132,4 +158,5 @@ class PendingCalls:
             call.cancel()
 
     def _pending(self) -> list[asyncio.Future[Any]]:
-        return list(chain(self._delegations.values(), self._questions.values(), self._requests.values()))
+        tables = (self._delegations, self._questions, self._requests, self._messages)
+        return list(chain.from_iterable(table.values() for table in tables))

@@ -42,6 +42,8 @@ def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
         result.metadata.update(answer.metadata)
     if answer.text:
         result.output.add(text=without_surrogates(answer.text))
+    if task._messages_read:
+        result.messages_read = task._messages_read
     for item in answer.items:
         out = result.items.add(parts=parts_of(item), policy=policy_to_proto(item.policy))
         out.metadata.update(item.metadata)

@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
+from archon.agent.message_handler import OnMessage, with_messages
 from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced, short_of_memory
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
@@ -55,6 +56,7 @@ MAX_UNOPENED: Final = 64
 """Streams that may wait for Open at a time. A further one ends the oldest: an orchestrator sends Open at once."""
 
 H = TypeVar("H", bound=Handler)
+M = TypeVar("M", bound=OnMessage)
 
 
 def _check_names(registration: Registration) -> None:
@@ -132,6 +134,7 @@ class AgentServer:
             ttl=self.settings.ttl,
         )
         _check_names(self.registration)
+        self._on_message: tuple[OnMessage, tuple[str, ...]] | None = None
         self._handler = self._typed(handler)
         self.tool_health = tool_health
         self._max_waiting = max_waiting
@@ -153,6 +156,18 @@ class AgentServer:
         self._handler = self._typed(handler)
         return handler
 
+    def on_message(self, *topics: str) -> Callable[[M], M]:
+        """Decorator for a coroutine function that handles messages while the handler of a task works: messages for the
+        task, its step and its role, and of the topics (`broadcast`, `type:TYPE`). `handler(message, task)`
+        returns the answer, or None. An exception becomes an answer of type `error`. Such messages are not in
+        `TaskContext.messages`."""
+
+        def decorate(handler: M) -> M:
+            self._on_message = handler, topics
+            return handler
+
+        return decorate
+
     def _typed(self, handler: Handler | None) -> Handler | None:
         return handler if handler is None or self._output is None else typed_handler(handler, self._output)
 
@@ -172,6 +187,8 @@ class AgentServer:
         """Starts serving, then registers if a registry is configured; while that is unreachable, registration continues
         in the background. Returns the address. Raises FailedPrecondition without a handler, Unavailable if the port is
         taken, and the errors with which the registry refuses the registration, such as InvalidArgument."""
+        if self._on_message is not None:
+            self._handler = with_messages(self.handler, *self._on_message)
         _ = self.handler
         service = Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self))
         self._server = GrpcServer([service], host=self.settings.host, port=self.settings.port)

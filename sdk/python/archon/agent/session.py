@@ -306,12 +306,15 @@ class AgentSession:
                     attempt.cancel()
             case "adopt_task":
                 self._adopt(frame, attempt)
-            case "delegate_result" | "budget_grant" | "input":
+            case "delegate_result" | "budget_grant" | "input" | "message_result":
                 if attempt is not None:
                     attempt.calls.answered(frame)
             case "update_memory":
                 if attempt is not None:
                     attempt.updated(frame.update_memory)
+            case "message":
+                if attempt is not None:
+                    attempt.received(frame.message)
             case "discarded":
                 if attempt is not None:
                     self._attempts.drop(attempt)

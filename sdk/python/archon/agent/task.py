@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archon import context
 from archon.agent.budget import UNLIMITED, AttemptBudget
@@ -30,7 +30,7 @@ from archon.agent.values import (
 )
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
+from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument, NoReceiver
 from archon.propagation import PropagationPolicy
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
@@ -39,6 +39,11 @@ from archon.types.memory_ref import MemoryRef
 from archon.types.part import Part, add_parts, to_parts
 from archon.types.usage import Usage
 from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds
+
+if TYPE_CHECKING:
+    from archon.agent.messenger import Messenger
+    from archon.types.message import Message
+    from archon.types.message_type import MessageType
 
 MAX_DELTA_CHARS = 16 * 1024
 MAX_INPUT_ID = 256
@@ -83,6 +88,7 @@ class TaskContext:
         self._context = tuple(assigned.context)
         self._link = link
         self._offset = 0
+        self._messenger_made: Messenger | None = None
         self._delegations = count(1)
         self._questions = count(1)
         self._stopped_with: float | None = None
@@ -97,7 +103,20 @@ class TaskContext:
         if assigned.HasField("remaining"):
             self.deadline = time.monotonic() + to_seconds(assigned.remaining)
 
-    # Messages, for the server: see `archon.agent.attempt` and `archon.agent.result`
+    # For the server: see `archon.agent.attempt` and `archon.agent.result`
+
+    @property
+    def _messenger(self) -> Messenger:
+        """Made on first use: most tasks exchange no messages."""
+        if self._messenger_made is None:
+            from archon.agent.messenger import Messenger
+
+            self._messenger_made = Messenger(self._link)
+        return self._messenger_made
+
+    @property
+    def _messages_read(self) -> int:
+        return self._messenger_made.inbox.read_seq if self._messenger_made is not None else 0
 
     def _update(self, items: Iterable[common_pb2.ContextItem]) -> None:
         """Adds newer answers to the context."""
@@ -416,6 +435,66 @@ class TaskContext:
         result = reply.result
         usage = Usage.from_proto(result.usage)
         return Delegated(text_of(result.output), to_parts(result.output), usage, reply.memoized, dict(result.metadata))
+
+    async def send(
+        self,
+        content: object,
+        to: str = "",
+        *,
+        type: MessageType | str | None = None,
+        correlation_id: str = "",
+        ttl: float | None = None,
+        message_id: str = "",
+    ) -> str:
+        """Sends a message to agents of the run, and returns its id once the run's journal has it: it is delivered once
+        to each attempt that reads it, also after a crash.
+
+        `to` is a role, a step or a task (`Message.sender_task_id`); empty: all that have subscribed to `broadcast` or
+        to `type:TYPE`. `content` is a text, a JSON value or a value such as `HelpRequest`, which has the `type`;
+        without one the message is a notification. After `ttl` seconds it is not delivered any more. A later attempt of
+        this task that sends the same message does not send it twice: two messages are the same if they have the same
+        `message_id` or, if that is empty, the same receiver, type and content for the n-th time.
+
+        Raises NoReceiver, MessageNotAllowed, TooManyMessages, InvalidArgument, and Unimplemented if the caller of this
+        task does not support messages.
+        """
+        return await self._messenger.send(
+            content, to, type, correlation_id=correlation_id, ttl=ttl, message_id=message_id
+        )
+
+    async def reply(self, message: Message, content: object, *, type: MessageType | str | None = None) -> str:
+        """Answers a message; by default with a `task_response`. Raises the errors of `send`."""
+        return await self._messenger.reply(message, content, type)
+
+    def messages(self, *topics: str, after: int = 0, timeout: float | None = None) -> AsyncIterator[Message]:
+        """Subscribes to the messages for this task, its step and its role, and to topics (`broadcast`, `type:TYPE`),
+        and yields them in order, from the first of the run on: each attempt reads all of them, or those after number
+        `after` (`Message.seq`). The iteration ends if no message comes for `timeout` seconds. Answers to `request` are
+        not among them.
+
+        Raises InvalidArgument for another topic, and Unimplemented if the caller does not support messages.
+        """
+        return self._messenger.messages(topics, after, timeout)
+
+    async def request(
+        self, content: object, to: str, *, type: MessageType | str | None = None, timeout: float = 60.0
+    ) -> Message:
+        """Sends a message, by default a `task_request`, and returns the answer. If no task of the receiver is reading
+        messages, the request becomes a task of its own for the role `to`, as by `delegate`. `timeout` is in seconds.
+
+        Raises DeadlineExceeded if no answer comes in time, and the errors of `send` and `delegate`.
+        """
+        try:
+            return await self._messenger.request(content, to, type, timeout)
+        except NoReceiver:
+            done = await self.delegate(self._messenger.text_of(content), role=to, timeout=timeout)
+        return self._messenger.answer_of(to, done)
+
+    async def request_help(self, issue: str, target_role: str, *, timeout: float = 60.0) -> Message:
+        """Requests help with an issue of this task from a role, and returns the answer, as `request` does."""
+        return await self.request(
+            {"issue": issue, "task_id": self.task_id}, target_role, type="help_request", timeout=timeout
+        )
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0, model_calls: int = 1) -> None:
         """Reserves a part of the run's budget for this attempt, beyond its usage so far; call it before a model call.

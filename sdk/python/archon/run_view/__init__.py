@@ -5,6 +5,7 @@ but the times of the events, and states facts: texts for people are the work of 
 """
 
 from archon.run_view.attempt import Attempt, Delegation, Outcome
+from archon.run_view.message import MessageState, MessageView
 from archon.run_view.question import Question
 from archon.run_view.run import Claim, Pause, RunView
 from archon.run_view.task import LastFailure, TaskView, Wait, WaitKind
@@ -19,6 +20,8 @@ __all__ = [
     "Delegation",
     "Failure",
     "LastFailure",
+    "MessageState",
+    "MessageView",
     "Outcome",
     "Pause",
     "Plan",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import convert
+from archon.run_view.message import Messages
 from archon.run_view.question import Question
 from archon.run_view.task import TaskView, Wait, WaitKind
 from archon.run_view.task_events import apply_to_task, end_task
@@ -58,6 +59,8 @@ class RunView:
     """The tasks by id, in the order of their creation."""
     plan: Plan | None = None
     """The plan in force; None before the first one."""
+    messages: Messages = field(default_factory=Messages)
+    """The messages between tasks, in order."""
     pauses: list[Pause] = field(default_factory=list)
     owner: str = ""
     """Id of the owner's process."""
@@ -86,6 +89,10 @@ class RunView:
         self._apply_to_run(event, kind, now)
         if event.task.task_id:
             self._apply_to_task(event, kind, now)
+            self.messages.apply(event, kind)
+            if kind == "result" and event.result.messages_read:
+                task = self.tasks[event.task.task_id]
+                self.messages.note_read(task.task_id, task.role, task.step_id, event.result.messages_read)
         if event.seq:
             self._update_clock(now)
 

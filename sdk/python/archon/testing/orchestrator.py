@@ -10,7 +10,7 @@ async with FakeAgent("cook", [cook]) as agent, FakeOrchestrator(agent.address) a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, question_pb2
 from archon.errors import ArchonError
 from archon.testing.frame_orchestrator import FrameOrchestrator
+from archon.types.message import Message
 from archon.types.part import Part, add_parts, to_parts
 from archon.types.task_ref import TaskRef
 from archon.types.task_state import TaskState
@@ -96,6 +97,7 @@ class FakeOrchestrator:
 
     def __init__(self, address: str, *, orchestrator_id: str = "orchestrator-1", timeout: float = 5.0) -> None:
         self._frames = FrameOrchestrator(address, orchestrator_id=orchestrator_id, timeout=timeout)
+        self._delivered = 0
 
     async def __aenter__(self) -> FakeOrchestrator:
         await self._frames.__aenter__()
@@ -167,6 +169,13 @@ class FakeOrchestrator:
             _add(result.result.output, answer)
         await self._send(task, session_pb2.OrchestratorFrame(delegate_result=result))
 
+    async def deliver(self, task: TaskRef, message: Message) -> None:
+        """Delivers a message of another agent to an attempt that has subscribed to messages. One without a number
+        (`Message.seq`) gets the next one."""
+        self._delivered = max(self._delivered + 1, message.seq)
+        numbered = replace(message, seq=message.seq or self._delivered)
+        await self._send(task, session_pb2.OrchestratorFrame(message=numbered.proto))
+
     async def _send(self, task: TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
         await self._frames.send(self._frames.stamped(task.proto, frame))
 
@@ -185,6 +194,21 @@ class FakeOrchestrator:
         asked = (await self._frames.receive("delegate", task.proto)).delegate
         text, parts = text_of(asked.input), to_parts(asked.input)
         return Delegation(asked.delegation_id, asked.role, asked.capability, text, parts)
+
+    async def sent(self, task: TaskRef, *, refuse: ArchonError | None = None) -> Message:
+        """Waits for the next message to other agents, and accepts it, or refuses it with an error."""
+        message = (await self._frames.receive("send_message", task.proto)).send_message
+        result = session_pb2.MessageResult(message_id=message.message_id)
+        if refuse is not None:
+            result.failure.CopyFrom(status.to_failure(refuse))
+        else:
+            self._delivered = result.seq = self._delivered + 1
+        await self._send(task, session_pb2.OrchestratorFrame(message_result=result))
+        return Message.from_proto(message)
+
+    async def topics(self, task: TaskRef) -> tuple[str, ...]:
+        """Waits for the next subscription to messages, and returns the topics that it adds."""
+        return tuple((await self._frames.receive("subscribe", task.proto)).subscribe.topics)
 
     def written(self, task: TaskRef) -> str:
         """Returns the text that the handler has streamed so far."""

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     from archon.types.edge import Edge
     from archon.types.failure import Failure
     from archon.types.memory_ref import MemoryRef
+    from archon.types.message import Message
+    from archon.types.message_content import (
+        ContextRequest,
+        ErrorReport,
+        HelpRequest,
+        InformationShare,
+        MessageContent,
+        Notification,
+        StatusUpdate,
+        TaskRequest,
+        TaskResponse,
+    )
+    from archon.types.message_type import MessageType
     from archon.types.part import Part
     from archon.types.plan import Plan, PlanStep
     from archon.types.question_terms import QuestionTerms
@@ -29,9 +42,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget",
+    "ContextRequest",
     "Edge",
+    "ErrorReport",
     "Failure",
+    "HelpRequest",
+    "InformationShare",
     "MemoryRef",
+    "Message",
+    "MessageContent",
+    "MessageType",
+    "Notification",
     "Part",
     "Plan",
     "PlanStep",
@@ -42,16 +63,27 @@ __all__ = [
     "RunQuestion",
     "RunRecord",
     "RunTask",
+    "StatusUpdate",
     "TaskRef",
+    "TaskRequest",
+    "TaskResponse",
     "TaskState",
     "Usage",
 ]
 
 _MODULES: Final = {
     "Budget": "archon.types.budget",
+    "ContextRequest": "archon.types.message_content",
     "Edge": "archon.types.edge",
+    "ErrorReport": "archon.types.message_content",
     "Failure": "archon.types.failure",
+    "HelpRequest": "archon.types.message_content",
+    "InformationShare": "archon.types.message_content",
     "MemoryRef": "archon.types.memory_ref",
+    "Message": "archon.types.message",
+    "MessageContent": "archon.types.message_content",
+    "MessageType": "archon.types.message_type",
+    "Notification": "archon.types.message_content",
     "Part": "archon.types.part",
     "Plan": "archon.types.plan",
     "PlanStep": "archon.types.plan",
@@ -62,7 +94,10 @@ _MODULES: Final = {
     "RunQuestion": "archon.types.run_question",
     "RunRecord": "archon.types.run_record",
     "RunTask": "archon.types.run_task",
+    "StatusUpdate": "archon.types.message_content",
     "TaskRef": "archon.types.task_ref",
+    "TaskRequest": "archon.types.message_content",
+    "TaskResponse": "archon.types.message_content",
     "TaskState": "archon.types.task_state",
     "Usage": "archon.types.usage",
 }

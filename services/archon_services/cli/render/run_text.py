@@ -10,7 +10,9 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
 from archon.run_view import Delegation, LastFailure, Outcome, Question, RunView, TaskState, TaskView, WaitKind
 from archon.run_view.convert import is_tool_call
+from archon.types import Message
 from archon.wire import policy_from_proto
+from archon_services.cli.render.message_text import content_text, receiver_text
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
 from archon_services.cli.render.questions import decision_text, timed_out_text, truncate
 
@@ -116,6 +118,8 @@ def task_event_text(view: RunView, event: run_pb2.RunEvent) -> str:
         case "item_published":
             policy = policy_from_proto(event.item_published.policy)
             return f"published an item ({policy.replace('_', ' ')})"
+        case "message_sent":
+            return _message_text(view, event.message_sent)
         case "published":
             return f"published to shared memory, v{task.version}"
         case "task_state" | "dispatched" | "result" | "lost" | "rejected" | "retry":
@@ -208,6 +212,15 @@ def _delegated_text(task: TaskView, delegated: run_pb2.Delegated) -> str:
         return _note_text(delegation)
     text = truncate(" ".join(part.text for part in delegated.input))
     return f"delegates to {delegated.role}" + (f": {text}" if text else "")
+
+
+def _message_text(view: RunView, sent: run_pb2.MessageSent) -> str:
+    """Describes a message; empty if an earlier attempt has sent it."""
+    if sent.first_seq:
+        return ""
+    message = Message.from_proto(sent.message)
+    refused = f"  refused: {sent.failure.message}" if sent.HasField("failure") else ""
+    return f"{message.message_type} to {receiver_text(view, message)}: {truncate(content_text(message))}{refused}"
 
 
 def _tool_text(activity: run_pb2.ToolActivity) -> str:

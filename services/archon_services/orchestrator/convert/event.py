@@ -12,7 +12,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon.wire import to_seconds
 from archon_mesh.engine import events as ev
-from archon_services.orchestrator.convert import budget, delegation, human_input, plan, run, task
+from archon_services.orchestrator.convert import budget, delegation, human_input, message, plan, run, task
 
 
 def event_from_proto(event: run_pb2.RunEvent) -> ev.Event:
@@ -56,6 +56,8 @@ _READ: Final[dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]]] = {
     "retry": task.read_retried,
     "checkpoint": task.read_checkpoint,
     "item_published": task.read_item_published,
+    "message_sent": message.read_message_sent,
+    "subscribed": message.read_subscribed,
     "published": task.read_published,
     "recorded": task.read_recorded,
     "delegated": delegation.read_delegated,
@@ -86,6 +88,8 @@ _WRITE: Final[dict[type, Callable[[run_pb2.RunEvent, Any], None]]] = {
     ev.Retried: task.write_retried,
     ev.CheckpointTaken: task.write_checkpoint,
     ev.ItemPublished: task.write_item_published,
+    ev.MessageSent: message.write_message_sent,
+    ev.Subscribed: message.write_subscribed,
     ev.Published: task.write_published,
     ev.Recorded: task.write_recorded,
     ev.Delegated: delegation.write_delegated,

@@ -141,6 +141,7 @@ def write_result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
             target.metadata.update(source.metadata)
         if source.HasField("resolution"):
             target.resolution.CopyFrom(source.resolution)
+        target.messages_read = source.messages_read
     if event.failure is not None:
         target.failure.CopyFrom(failure_to_proto(event.failure))
 

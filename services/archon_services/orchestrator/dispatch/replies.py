@@ -67,6 +67,17 @@ def given_input(task: Task, input_id: str) -> session_pb2.OrchestratorFrame:
     return session_pb2.OrchestratorFrame(input=given)
 
 
+def message_result(task: Task, seq: int) -> session_pb2.OrchestratorFrame:
+    """The reply to the message of event `seq`: the journal has it, or it was refused."""
+    message_id, failure = task.replies[seq]
+    result = session_pb2.MessageResult(message_id=message_id)
+    if failure is not None:
+        result.failure.CopyFrom(failure_to_proto(failure))
+    else:
+        result.seq = task.sent[message_id]
+    return session_pb2.OrchestratorFrame(message_result=result)
+
+
 def write_answer(task: Task, answer: run_pb2.InputGiven, out: session_pb2.Input | agent_pb2.ResumedInput) -> None:
     """Writes a person's answer, under the agent's id of its question."""
     out.input_id = answer.input_id.removeprefix(f"{task.task_id}/")

@@ -5,15 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
-from archon_mesh.engine import Adopt, Answer, Assign, CancelAttempt, Effect, GiveInput, Grant, RunState, UpdateMemory
+from archon_mesh.engine import (
+    Adopt,
+    Answer,
+    Assign,
+    CancelAttempt,
+    ConfirmMessage,
+    Deliver,
+    Effect,
+    GiveInput,
+    Grant,
+    RunState,
+    UpdateMemory,
+)
+from archon_services.orchestrator.convert.message import message_to_proto
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.dispatch.context import update_memory
-from archon_services.orchestrator.dispatch.replies import attempt_status, budget_grant, delegate_result, given_input
+from archon_services.orchestrator.dispatch.replies import (
+    attempt_status,
+    budget_grant,
+    delegate_result,
+    given_input,
+    message_result,
+)
 from archon_services.orchestrator.ports import Transport
 
-AttemptEffect = Assign | Adopt | CancelAttempt | Answer | UpdateMemory | GiveInput | Grant
-_OF_ATTEMPTS: Final = (Assign, Adopt, CancelAttempt, Answer, UpdateMemory, GiveInput, Grant)
+AttemptEffect = Assign | Adopt | CancelAttempt | Answer | UpdateMemory | GiveInput | Deliver | ConfirmMessage | Grant
+_OF_ATTEMPTS: Final = (
+    Assign,
+    Adopt,
+    CancelAttempt,
+    Answer,
+    UpdateMemory,
+    GiveInput,
+    Deliver,
+    ConfirmMessage,
+    Grant,
+)
 
 
 class EffectExecutor:
@@ -53,6 +83,14 @@ class EffectExecutor:
                 case GiveInput():
                     given = given_input(run.tasks[effect.task_id], effect.input_id)
                     transport.tell(effect.instance_id, self._ref(effect), given)
+                case Deliver():
+                    sent = run.messages[effect.seq]
+                    if not sent.is_expired(now):
+                        frame = session_pb2.OrchestratorFrame(message=message_to_proto(sent))
+                        transport.tell(effect.instance_id, self._ref(effect), frame)
+                case ConfirmMessage():
+                    reply = message_result(run.tasks[effect.task_id], effect.seq)
+                    transport.tell(effect.instance_id, self._ref(effect), reply)
                 case Grant():
                     grant = budget_grant(run.tasks[effect.task_id], effect.request_id)
                     transport.tell(effect.instance_id, self._ref(effect), grant)
@@ -74,7 +112,8 @@ def in_order(effects: Iterable[Effect]) -> list[AttemptEffect]:
 
 def _order(effect: AttemptEffect) -> tuple[str, int, str, int]:
     reply = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "") or getattr(effect, "input_id", "")
-    return effect.task_id, effect.attempt, reply, effect.ref.seq if isinstance(effect, UpdateMemory) else 0
+    seq = effect.seq if isinstance(effect, (Deliver, ConfirmMessage)) else 0
+    return effect.task_id, effect.attempt, reply, effect.ref.seq if isinstance(effect, UpdateMemory) else seq
 
 
 def _cancel_reason(effect: CancelAttempt, run: RunState) -> str:

@@ -46,6 +46,8 @@ class AttemptChannel:
         self._in_flight = in_flight
         self.concluded = False
         """True after the result or reject: the attempt no longer uses credit."""
+        self.sent = 0
+        """Messages to other agents that it has sent on this stream's attempt."""
         self.outstanding: set[str] = set()
         """Ids of the delegations that have no answer yet."""
         self.waiting = False

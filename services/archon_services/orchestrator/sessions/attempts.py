@@ -11,7 +11,7 @@ from typing import Final
 from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, UnknownFrame
+from archon.errors import ArchonError, FrameTooLarge, SequenceGap, TooManyMessages, Unavailable, UnknownFrame
 from archon.frames import OutgoingFrame, Verdict, orchestrator_content
 from archon.telemetry.logs import task_fields
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
@@ -39,6 +39,8 @@ from archon_services.orchestrator.sessions.inbound import (
     delegate_input,
     publish_input,
     result_input,
+    send_input,
+    subscribe_input,
     unassigned_input,
     working_input,
 )
@@ -66,8 +68,23 @@ def in_loop(seconds: float, call: Callable[[], None]) -> Timer:
 
 Send = Callable[[OutgoingFrame | session_pb2.OrchestratorFrame], None]
 
-_WAITING_FOR_REPLY = ("delegate", "budget_request", "ask", "adopted")
-_BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint", "publish", "ask")
+MAX_SENT: Final = 2_000
+"""Messages that an attempt may send: twice as many as a run may have. One that sends more does not read the replies."""
+
+_WAITING_FOR_REPLY = ("delegate", "budget_request", "ask", "send_message", "adopted")
+_BEFORE_RESULT = (
+    "delegate",
+    "cancel_delegation",
+    "budget_request",
+    "checkpoint",
+    "publish",
+    "ask",
+    "send_message",
+    "subscribe",
+)
+_NEEDED: Final = {"update_memory": "update_memory", "message": "messages"}
+"""The features without which an instance is not told such news."""
+
 _STORED = frozenset({"record", "result", *_BEFORE_RESULT})
 
 
@@ -164,7 +181,8 @@ class Attempts:
         attempt = self._attempts.get(key_of(ref))
         if attempt is None or attempt.concluded:
             return
-        if frame.HasField("update_memory") and self._features is not None and "update_memory" not in self._features:
+        needed = _NEEDED.get(frame.WhichOneof("frame") or "")
+        if needed is not None and self._features is not None and needed not in self._features:
             return
         attempt.ref.epoch = ref.epoch
         if self._credit.may_pass(attempt, frame):
@@ -179,14 +197,10 @@ class Attempts:
         try:
             stamped = attempt.channel.stamp(frame, limit=self._peer_limit)
         except FrameTooLarge as error:
-            if frame.HasField("update_memory"):
-                ref = attempt.ref
+            if (arm := frame.WhichOneof("frame")) in _NEEDED:
+                ref, about = attempt.ref, task_fields(attempt.ref)
                 _log.warning(
-                    "attempt %s of %s is not sent a newer item: %s",
-                    ref.attempt,
-                    ref.task_id,
-                    error,
-                    extra=task_fields(ref),
+                    "attempt %s of %s is not sent a frame (%s): %s", ref.attempt, ref.task_id, arm, error, extra=about
                 )
                 return
             frame.delegate_result.result.CopyFrom(
@@ -222,10 +236,7 @@ class Attempts:
         """Fails every attempt for good, since none of their frames can be told apart; the instance has to stop them
         when it reconnects."""
         for attempt in [attempt for attempt in self._attempts.values() if not attempt.concluded]:
-            ref = attempt.ref
-            self._remove(attempt)
-            failed = inp.ResultIn(ref.task_id, ref.attempt, TaskState.FAILED, None, failure_from_error(error))
-            self._deliver(ref.run_id, failed, LossReceipt(ref, self._stop_lost))
+            self._fail(attempt, error)
 
     def release_run(self, run_id: str, *, over: bool = False) -> None:
         """Removes the attempts of a run without stopping them, for another owner; if the run is `over`, the instance
@@ -309,6 +320,10 @@ class Attempts:
             case "ask":
                 records = attempt.take_records()
                 self._deliver_frame(attempt, frame, ask_input(frame, len(records)), records)
+            case "send_message":
+                self._sent(attempt, frame)
+            case "subscribe":
+                self._deliver_frame(attempt, frame, subscribe_input(frame))
             case "budget_request":
                 self._deliver_frame(attempt, frame, budget_input(frame))
             case "adopted" if frame.task.epoch >= attempt.ref.epoch:
@@ -319,6 +334,23 @@ class Attempts:
                 pass  # an ack alone; or a report for an earlier owner, sent before the agent heard of this one
             case _:
                 raise UnknownFrame(f"unknown frame: {arm or 'no known field is set'}")
+
+    def _sent(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
+        """Passes on a message. An attempt that floods the run with messages fails for good, and has to stop."""
+        attempt.sent += 1
+        if attempt.sent <= MAX_SENT:
+            records = attempt.take_records()
+            self._deliver_frame(attempt, frame, send_input(frame, len(records)), records)
+            return
+        error = TooManyMessages(f"an attempt can send at most {MAX_SENT:,} messages", metadata={"limit": str(MAX_SENT)})
+        self._fail(attempt, error)
+
+    def _fail(self, attempt: AttemptChannel, error: ArchonError) -> None:
+        """Fails an attempt; the instance has to stop it."""
+        ref = attempt.ref
+        self._remove(attempt)
+        failed = inp.ResultIn(ref.task_id, ref.attempt, TaskState.FAILED, None, failure_from_error(error))
+        self._deliver(ref.run_id, failed, LossReceipt(ref, self._stop_lost))
 
     def _in_order(self, attempt: AttemptChannel, sequence: int) -> bool:
         """False for a repeated frame, which is acked again if its event is durable. Raises SequenceGap."""

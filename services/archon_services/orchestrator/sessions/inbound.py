@@ -9,7 +9,7 @@ from typing import Final
 
 from archon.agent.records import without_payload
 from archon.agent.values import MAX_TURN
-from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FrameTooLarge
@@ -19,6 +19,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import NOTHING, Item, quantize
 from archon_services.orchestrator.convert.budget import amount_from_budget, amount_from_usage, budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_from_proto
+from archon_services.orchestrator.convert.message import content_size, type_name
 from archon_services.orchestrator.convert.people import agent_terms, kind_from_proto
 from archon_services.orchestrator.convert.task import state_from_proto
 from archon_services.orchestrator.sessions.attempt_channel import Key
@@ -28,6 +29,9 @@ DELEGATION_TIMEOUT: Final = 60.0
 
 MAX_KEY: Final = 256
 """Characters of an id or key that are kept."""
+
+MAX_MESSAGE_TTL: Final = 7 * 86_400.0
+"""The longest time to live of a message, in seconds: longer than any run."""
 
 Resolve = Callable[[str, str], tuple[str, ...]]
 """From a role and a capability, one of them empty, to the matching roles that have an instance."""
@@ -114,6 +118,30 @@ def _policy(policy: int) -> int:
     )
 
 
+def send_input(frame: session_pb2.AgentFrame, records: int) -> inp.SendIn:
+    """The message, without its sender and its place in the journal, which the engine sets."""
+    message = frame.send_message
+    return inp.SendIn(
+        frame.task.task_id,
+        frame.task.attempt,
+        frame.sequence,
+        message.message_id[:MAX_KEY],
+        message.receiver_id[:MAX_KEY],
+        type_name(message.message_type),
+        message.correlation_id[:MAX_KEY],
+        min(max(0.0, to_seconds(message.ttl)), MAX_MESSAGE_TTL),
+        content_size(message),
+        expects_reply=message.expects_reply,
+        records=records,
+        payload=message_pb2.PeerMessage(content=message.content, expects_reply=message.expects_reply),
+    )
+
+
+def subscribe_input(frame: session_pb2.AgentFrame) -> inp.SubscribeIn:
+    topics = tuple(topic[:MAX_KEY] for topic in frame.subscribe.topics)
+    return inp.SubscribeIn(frame.task.task_id, frame.task.attempt, frame.sequence, topics)
+
+
 def ask_input(frame: session_pb2.AgentFrame, records: int) -> inp.AskIn:
     """The payload is a result that asks the same."""
     payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, input_request=frame.ask)
@@ -177,12 +205,14 @@ def budget_input(frame: session_pb2.AgentFrame) -> inp.BudgetRequestIn:
 
 def unassigned_input(
     frame: session_pb2.AgentFrame, resolve: Resolve
-) -> inp.DelegateIn | inp.BudgetRequestIn | inp.AskIn | inp.WorkingIn:
+) -> inp.DelegateIn | inp.BudgetRequestIn | inp.AskIn | inp.SendIn | inp.WorkingIn:
     """The input of a frame that waits for a reply, or of `adopted`, of an attempt that the session does not hold."""
     if frame.HasField("adopted"):
         return working_input(frame)
     if frame.HasField("ask"):
         return ask_input(frame, 0)
+    if frame.HasField("send_message"):
+        return send_input(frame, 0)
     return delegate_input(frame, 0, resolve) if frame.HasField("delegate") else budget_input(frame)
 
 

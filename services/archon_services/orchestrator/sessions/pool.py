@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -219,6 +219,9 @@ class SessionPool:
 
     def stateful(self, role: str) -> bool:
         return self._roles.stateful(role)
+
+    def message_types(self, role: str) -> Mapping[str, str]:
+        return self._roles.message_types(role)
 
     def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         best = self._roles.best(want, avoid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -116,6 +116,12 @@ class RoleIndex:
     def stateful(self, role: str) -> bool:
         """Whether any instance of the role is stateful."""
         return role in self._roles and self._roles[role].stateful > 0
+
+    def message_types(self, role: str) -> Mapping[str, str]:
+        """The types of messages that the role may exchange, by the profile of one of its instances; empty: any."""
+        known = self._roles.get(role)
+        session = next(iter(known.sessions.values()), None) if known is not None else None
+        return session.instance.profile.message_types if session is not None and session.instance.profile else {}
 
     def best(self, requirement: Requirement, avoid: str = "") -> Session | None:
         """Returns a session with a free slot whose instance can take a task with this requirement: the least loaded, or

@@ -25,9 +25,13 @@ class Troupe:
         self._mesh = mesh
         self._stack = stack
 
-    async def __call__(self, role: str, handler: Any, *, max_tasks: int = 0, **more: Any) -> AgentServer:
+    async def __call__(
+        self, role: str, handler: Any, *, max_tasks: int = 0, on_message: Any = None, **more: Any
+    ) -> AgentServer:
         settings = AgentSettings(registry=self._mesh.registry.address, max_tasks=max_tasks)
         agent = AgentServer(role, handler=handler, settings=settings, **more)
+        if on_message is not None:
+            agent.on_message()(on_message)
         await agent.start()
         self._stack.push_async_callback(agent.stop, 0.0)
 

@@ -124,6 +124,8 @@ INPUTS: list[inp.Input] = [
     inp.Tick(),
     inp.DecisionIn("r.1", True),
     inp.DecisionIn("r.1", False, "a tie"),
+    inp.SendIn("r.1", 1, 8, "m", "b", "help_request", "c", 2.5, 100, "why", True, 1),
+    inp.SubscribeIn("r.1", 1, 9, ("broadcast", "type:error")),
 ]
 
 

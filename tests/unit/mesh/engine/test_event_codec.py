@@ -54,6 +54,9 @@ EVENTS: list[ev.Event] = [
     ev.Published("r.1", "a", 9, 2),
     ev.Recorded("r.1", 1, 2, 3),
     ev.RunEnded(TaskState.FAILED, GONE, (1, 2)),
+    ev.MessageSent("r.1", 1, "a", 9, "m", "b", "error", "c", 1.25, 100, VALUE),
+    ev.MessageSent("r.1", 1, "a", 9, "m", "b", "error", failure=GONE, first_seq=7),
+    ev.Subscribed("r.1", 1, 10, ("broadcast", "type:error")),
 ]
 
 

@@ -16,13 +16,14 @@ from archon_services.orchestrator.ports import Delivery, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.turn.candidates import Candidates
 from archon_services.orchestrator.runs.turn.decision import Decision
+from archon_services.orchestrator.runs.turn.message_rules import with_message_rules
 from archon_services.orchestrator.runs.turn.placement import Placement
 from archon_services.orchestrator.runs.turn.plan_reply import with_plan
 from archon_services.orchestrator.runs.turn.result_check import with_checked_result
 from archon_services.orchestrator.runs.turn.session_history import SessionHistory
 from archon_services.orchestrator.runs.turn.superseded import without_superseded
 
-_REQUESTS: Final = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
+_REQUESTS: Final = (inp.DelegateIn, inp.SendIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
 """Inputs whose sender waits for a reply, or is still at work."""
 
 
@@ -86,6 +87,8 @@ class Decider:
             if source and not self._may_send(run, source, given):
                 decision.discarded[number] = "ABORTED"
                 continue
+            if type(given) is inp.SendIn:
+                given = with_message_rules(run, given, self._transport.message_types)
             if run.plan is not None:
                 given = with_checked_result(run, with_plan(run, given))
             decision.inputs.append(given)

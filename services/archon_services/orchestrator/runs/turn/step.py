@@ -101,7 +101,8 @@ def _records(
     for delivery in batch if counted else ():
         source = delivery.given
         if not isinstance(
-            source, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.PublishIn, inp.AskIn, inp.RecordsIn)
+            source,
+            (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.PublishIn, inp.SendIn, inp.AskIn, inp.RecordsIn),
         ):
             continue
         key = source.task_id, source.attempt, len(delivery.records)

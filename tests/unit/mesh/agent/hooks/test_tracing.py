@@ -21,6 +21,7 @@ from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools.result import ToolResult
+from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import says
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -220,27 +221,13 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
 
     requests: list[session_pb2.Delegate] = []
 
-    class Link:
-        def send(self, frame: session_pb2.AgentFrame) -> None: ...
-
-        def recorded(self) -> None: ...
-
-        def save(self, checkpoint: session_pb2.Checkpoint) -> None: ...
-
-        def publish(self, item: session_pb2.Publish) -> None: ...
-
-        async def delegate(self, request: session_pb2.Delegate) -> session_pb2.DelegateResult:
-            requests.append(request)
+    class Link(FakeLink):
+        async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
+            requests.append(delegation)
             return session_pb2.DelegateResult(result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED))
 
-        async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
-            raise AssertionError
-
-        async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
-            raise AssertionError
-
     assigned = agent_pb2.AssignTask(trace=common_pb2.TraceContext(traceparent="of the task"))
-    task = TaskContext.from_proto(common_pb2.TaskRef(task_id="t"), assigned, Link())
+    task = TaskContext.from_proto(common_pb2.TaskRef(task_id="t"), assigned, Link([]))
     with context.serving(context.CallContext(traceparent=PARENT)):
         await task.delegate("x", role="a")
     await task.delegate("x", role="a")

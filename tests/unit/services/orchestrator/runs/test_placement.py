@@ -24,6 +24,9 @@ class OneSlot:
     def stateful(self, role: str) -> bool:
         return False
 
+    def message_types(self, role: str) -> dict[str, str]:
+        return {}
+
     def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         if not self.free:
             return None

@@ -30,6 +30,9 @@ class NoInstances:
     def stateful(self, role: str) -> bool:
         return False
 
+    def message_types(self, role: str) -> dict[str, str]:
+        return {}
+
     def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         return None
 

@@ -39,6 +39,9 @@ class Instances:
     def stateful(self, role: str) -> bool:
         return False
 
+    def message_types(self, role: str) -> dict[str, str]:
+        return {}
+
     def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         return None
 
@@ -58,6 +61,9 @@ class OneInstance(Instances):
 
     def stateful(self, role: str) -> bool:
         return False
+
+    def message_types(self, role: str) -> dict[str, str]:
+        return {}
 
     def reserve(self, want: Requirement, avoid: str = "") -> str | None:
         return "a-1"

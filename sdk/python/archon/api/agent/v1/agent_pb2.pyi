@@ -521,6 +521,7 @@ class TaskResult(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
     RESOLUTION_FIELD_NUMBER: _builtins.int
+    MESSAGES_READ_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
     """COMPLETED, FAILED, CANCELED, REJECTED (the role refuses: final) or INPUT_REQUIRED (the slot becomes free)."""
     no_publish: _builtins.bool
@@ -529,6 +530,8 @@ class TaskResult(_message.Message):
     """Checkpoint that the next attempt resumes from, with INPUT_REQUIRED."""
     conversation_version: _builtins.int
     """Version of the history that the attempt received."""
+    messages_read: _builtins.int
+    """Sequence number of the last message that the handler has read; 0: it has read none."""
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -583,10 +586,11 @@ class TaskResult(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         items: _abc.Iterable[_common_pb2.ContextItem] | None = ...,
         resolution: _plan_pb2.Resolution | None = ...,
+        messages_read: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "input_request", b"input_request", "resolution", b"resolution", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "conversation_version", b"conversation_version", "failure", b"failure", "input_request", b"input_request", "items", b"items", "metadata", b"metadata", "new_history", b"new_history", "no_publish", b"no_publish", "output", b"output", "resolution", b"resolution", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "conversation_version", b"conversation_version", "failure", b"failure", "input_request", b"input_request", "items", b"items", "messages_read", b"messages_read", "metadata", b"metadata", "new_history", b"new_history", "no_publish", b"no_publish", "output", b"output", "resolution", b"resolution", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

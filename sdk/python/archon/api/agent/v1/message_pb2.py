@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from archon.api.common.v1 import common_pb2 as archon_dot_api_dot_common_dot_v1_dot_common__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/agent/v1/message.proto\x12\x13\x61rchon.api.agent.v1\x1a!archon/api/common/v1/common.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n\x0bPeerMessage\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x11\n\tsender_id\x18\x02 \x01(\t\x12\x13\n\x0breceiver_id\x18\x03 \x01(\t\x12\x36\n\x0cmessage_type\x18\x04 \x01(\x0e\x32 .archon.api.agent.v1.MessageType\x12+\n\x07\x63ontent\x18\x05 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12-\n\tsend_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x63orrelation_id\x18\x07 \x01(\t*\xa6\x02\n\x0bMessageType\x12\x1c\n\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1d\n\x19MESSAGE_TYPE_TASK_REQUEST\x10\x01\x12\x1e\n\x1aMESSAGE_TYPE_TASK_RESPONSE\x10\x02\x12\x1e\n\x1aMESSAGE_TYPE_STATUS_UPDATE\x10\x03\x12\x16\n\x12MESSAGE_TYPE_ERROR\x10\x04\x12\"\n\x1eMESSAGE_TYPE_INFORMATION_SHARE\x10\x05\x12 \n\x1cMESSAGE_TYPE_CONTEXT_REQUEST\x10\x06\x12\x1d\n\x19MESSAGE_TYPE_HELP_REQUEST\x10\x07\x12\x1d\n\x19MESSAGE_TYPE_NOTIFICATION\x10\x08\x42V\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/agent/v1/message.proto\x12\x13\x61rchon.api.agent.v1\x1a!archon/api/common/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x02\n\x0bPeerMessage\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x11\n\tsender_id\x18\x02 \x01(\t\x12\x13\n\x0breceiver_id\x18\x03 \x01(\t\x12\x36\n\x0cmessage_type\x18\x04 \x01(\x0e\x32 .archon.api.agent.v1.MessageType\x12+\n\x07\x63ontent\x18\x05 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12-\n\tsend_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x63orrelation_id\x18\x07 \x01(\t\x12\x16\n\x0esender_task_id\x18< \x01(\t\x12&\n\x03ttl\x18= \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rexpects_reply\x18? \x01(\x08\x12\x0b\n\x03seq\x18> \x01(\x03*\xa6\x02\n\x0bMessageType\x12\x1c\n\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1d\n\x19MESSAGE_TYPE_TASK_REQUEST\x10\x01\x12\x1e\n\x1aMESSAGE_TYPE_TASK_RESPONSE\x10\x02\x12\x1e\n\x1aMESSAGE_TYPE_STATUS_UPDATE\x10\x03\x12\x16\n\x12MESSAGE_TYPE_ERROR\x10\x04\x12\"\n\x1eMESSAGE_TYPE_INFORMATION_SHARE\x10\x05\x12 \n\x1cMESSAGE_TYPE_CONTEXT_REQUEST\x10\x06\x12\x1d\n\x19MESSAGE_TYPE_HELP_REQUEST\x10\x07\x12\x1d\n\x19MESSAGE_TYPE_NOTIFICATION\x10\x08\x42V\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,8 +35,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'archon.api.agent.v1.message
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\027dev.archon.api.agent.v1P\001Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1'
-  _globals['_MESSAGETYPE']._serialized_start=375
-  _globals['_MESSAGETYPE']._serialized_end=669
-  _globals['_PEERMESSAGE']._serialized_start=127
-  _globals['_PEERMESSAGE']._serialized_end=372
+  _globals['_MESSAGETYPE']._serialized_start=507
+  _globals['_MESSAGETYPE']._serialized_end=801
+  _globals['_PEERMESSAGE']._serialized_start=159
+  _globals['_PEERMESSAGE']._serialized_end=504
 # @@protoc_insertion_point(module_scope)

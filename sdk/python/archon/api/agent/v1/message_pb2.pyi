@@ -6,6 +6,7 @@ isort:skip_file
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -82,23 +83,39 @@ class PeerMessage(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     SEND_TIME_FIELD_NUMBER: _builtins.int
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
+    SENDER_TASK_ID_FIELD_NUMBER: _builtins.int
+    TTL_FIELD_NUMBER: _builtins.int
+    EXPECTS_REPLY_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
-    """The message's id, created by the sender."""
+    """The message's id, created by the sender, unique among the messages of its task."""
     sender_id: _builtins.str
-    """The sender: a role or an instance."""
+    """The role of the sender. The orchestrator sets it: whose word a message is comes from the connection."""
     receiver_id: _builtins.str
-    """The receiver: a role or an instance; empty: all agents."""
+    """The receiver: a role, a step or a task of the run; empty: all subscribers of the topics `broadcast` and `type:TYPE`."""
     message_type: Global___MessageType.ValueType
     """Type of the message."""
     correlation_id: _builtins.str
     """Id of the message that this one answers, or of the exchange that it belongs to."""
+    sender_task_id: _builtins.str
+    """The task that sent the message, to which an answer goes. The orchestrator sets it."""
+    expects_reply: _builtins.bool
+    """True: it is refused unless a task of the receiver has subscribed to messages and is in progress."""
+    seq: _builtins.int
+    """Sequence number of the event that holds the message; messages are delivered in this order. The orchestrator sets it."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """Content of the message."""
 
     @_builtins.property
     def send_time(self) -> _timestamp_pb2.Timestamp:
-        """The time at which the message was sent."""
+        """The time at which the message was accepted."""
+
+    @_builtins.property
+    def ttl(self) -> _duration_pb2.Duration:
+        """Time after which the message is not delivered any more, from the time at which it was accepted; absent: as long as
+        the run goes on.
+        """
 
     def __init__(
         self,
@@ -110,10 +127,14 @@ class PeerMessage(_message.Message):
         content: _abc.Iterable[_common_pb2.Part] | None = ...,
         send_time: _timestamp_pb2.Timestamp | None = ...,
         correlation_id: _builtins.str = ...,
+        sender_task_id: _builtins.str = ...,
+        ttl: _duration_pb2.Duration | None = ...,
+        expects_reply: _builtins.bool = ...,
+        seq: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["send_time", b"send_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["send_time", b"send_time", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "correlation_id", b"correlation_id", "message_id", b"message_id", "message_type", b"message_type", "receiver_id", b"receiver_id", "send_time", b"send_time", "sender_id", b"sender_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "correlation_id", b"correlation_id", "expects_reply", b"expects_reply", "message_id", b"message_id", "message_type", b"message_type", "receiver_id", b"receiver_id", "send_time", b"send_time", "sender_id", b"sender_id", "sender_task_id", b"sender_task_id", "seq", b"seq", "ttl", b"ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

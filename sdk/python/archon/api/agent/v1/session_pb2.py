@@ -23,6 +23,7 @@ _sym_db = _symbol_database.Default()
 
 
 from archon.api.agent.v1 import agent_pb2 as archon_dot_api_dot_agent_dot_v1_dot_agent__pb2
+from archon.api.agent.v1 import message_pb2 as archon_dot_api_dot_agent_dot_v1_dot_message__pb2
 from archon.api.common.v1 import common_pb2 as archon_dot_api_dot_common_dot_v1_dot_common__pb2
 from archon.api.common.v1 import failure_pb2 as archon_dot_api_dot_common_dot_v1_dot_failure__pb2
 from archon.api.common.v1 import question_pb2 as archon_dot_api_dot_common_dot_v1_dot_question__pb2
@@ -30,7 +31,7 @@ from archon.api.registry.v1 import registry_pb2 as archon_dot_api_dot_registry_d
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/agent/v1/session.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a#archon/api/common/v1/question.proto\x1a%archon/api/registry/v1/registry.proto\x1a\x1egoogle/protobuf/duration.proto\"\xeb\x05\n\x11OrchestratorFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12)\n\x04open\x18\x04 \x01(\x0b\x32\x19.archon.api.agent.v1.OpenH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x36\n\x0b\x61ssign_task\x18\x06 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTaskH\x00\x12\x36\n\x0b\x63\x61ncel_task\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.CancelTaskH\x00\x12\x34\n\nadopt_task\x18\x08 \x01(\x0b\x32\x1e.archon.api.agent.v1.AdoptTaskH\x00\x12\x33\n\tdiscarded\x18\t \x01(\x0b\x32\x1e.archon.api.agent.v1.DiscardedH\x00\x12>\n\x0f\x64\x65legate_result\x18\n \x01(\x0b\x32#.archon.api.agent.v1.DelegateResultH\x00\x12:\n\rupdate_memory\x18\x0b \x01(\x0b\x32!.archon.api.agent.v1.UpdateMemoryH\x00\x12+\n\x05input\x18\x0c \x01(\x0b\x32\x1a.archon.api.agent.v1.InputH\x00\x12\x38\n\x0c\x62udget_grant\x18\r \x01(\x0b\x32 .archon.api.agent.v1.BudgetGrantH\x00\x12+\n\x05\x64rain\x18\x0e \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x0f \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x10\x10\x14\"\x9f\x07\n\nAgentFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12+\n\x05ready\x18\x04 \x01(\x0b\x32\x1a.archon.api.agent.v1.ReadyH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x31\n\x08progress\x18\x06 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x12-\n\x06reject\x18\x08 \x01(\x0b\x32\x1b.archon.api.agent.v1.RejectH\x00\x12/\n\x07\x61\x64opted\x18\t \x01(\x0b\x32\x1c.archon.api.agent.v1.AdoptedH\x00\x12\x31\n\x08\x64\x65legate\x18\n \x01(\x0b\x32\x1d.archon.api.agent.v1.DelegateH\x00\x12\x42\n\x11\x63\x61ncel_delegation\x18\x0b \x01(\x0b\x32%.archon.api.agent.v1.CancelDelegationH\x00\x12/\n\x07publish\x18\x0c \x01(\x0b\x32\x1c.archon.api.agent.v1.PublishH\x00\x12\x35\n\ncheckpoint\x18\r \x01(\x0b\x32\x1f.archon.api.agent.v1.CheckpointH\x00\x12\x31\n\x06record\x18\x0e \x01(\x0b\x32\x1f.archon.api.agent.v1.CallRecordH\x00\x12<\n\x0e\x62udget_request\x18\x0f \x01(\x0b\x32\".archon.api.agent.v1.BudgetRequestH\x00\x12-\n\x06\x63redit\x18\x10 \x01(\x0b\x32\x1b.archon.api.agent.v1.CreditH\x00\x12+\n\x05\x64rain\x18\x11 \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x12 \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x12\x30\n\x03\x61sk\x18\x17 \x01(\x0b\x32!.archon.api.agent.v1.InputRequestH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x13\x10\x17\"\xbb\x02\n\x04Open\x12\x17\n\x0forchestrator_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12\x35\n\x12heartbeat_interval\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rsilence_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rresume_window\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08park_ttl\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\"\xcd\x01\n\x05Ready\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x11\n\tmax_tasks\x18\x04 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x05 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\x03\x12:\n\x0cregistration\x18\x07 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\x0c\n\x04role\x18\x08 \x01(\t\"*\n\tHeartbeat\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x03\x12\x0c\n\x04\x65\x63ho\x18\x02 \x01(\x03\"\x1c\n\nCancelTask\x12\x0e\n\x06reason\x18\x01 \x01(\t\"O\n\tAdoptTask\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\x12,\n\tremaining\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x1f\n\x07\x41\x64opted\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\"O\n\tDiscarded\x12\x31\n\x06reason\x18\x01 \x01(\x0e\x32!.archon.api.common.v1.ErrorReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xaf\x02\n\x08\x44\x65legate\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12\x0e\n\x04role\x18\x02 \x01(\tH\x00\x12\x14\n\ncapability\x18\x03 \x01(\tH\x00\x12)\n\x05input\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x10\n\x08memo_key\x18\x05 \x01(\t\x12\x12\n\ncheckpoint\x18\x06 \x01(\x0c\x12,\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12*\n\x07timeout\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x31\n\x05trace\x18\t \x01(\x0b\x32\".archon.api.common.v1.TraceContextB\x08\n\x06target\"j\n\x0e\x44\x65legateResult\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12/\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResult\x12\x10\n\x08memoized\x18\x03 \x01(\x08\")\n\x10\x43\x61ncelDelegation\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\"\xdc\x01\n\x07Publish\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x37\n\x06policy\x18\x02 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12<\n\x08metadata\x18\x03 \x03(\x0b\x32*.archon.api.agent.v1.Publish.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1a\n\nCheckpoint\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"B\n\x0cUpdateMemory\x12\x32\n\x07\x63ontext\x18\x01 \x03(\x0b\x32!.archon.api.common.v1.ContextItem\"\x88\x01\n\x05Input\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x30\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32\x1e.archon.api.common.v1.Decision\x12\x10\n\x08identity\x18\x04 \x01(\t\"\x7f\n\x0b\x42udgetGrant\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12.\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"Q\n\rBudgetRequest\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"0\n\x06\x43redit\x12\x11\n\tmax_tasks\x18\x01 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x02 \x01(\x05\"8\n\x06Reject\x12.\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"A\n\x05\x44rain\x12(\n\x05grace\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x02 \x01(\tBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/agent/v1/session.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a#archon/api/common/v1/question.proto\x1a%archon/api/registry/v1/registry.proto\x1a\x1egoogle/protobuf/duration.proto\"\xde\x06\n\x11OrchestratorFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12)\n\x04open\x18\x04 \x01(\x0b\x32\x19.archon.api.agent.v1.OpenH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x36\n\x0b\x61ssign_task\x18\x06 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTaskH\x00\x12\x36\n\x0b\x63\x61ncel_task\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.CancelTaskH\x00\x12\x34\n\nadopt_task\x18\x08 \x01(\x0b\x32\x1e.archon.api.agent.v1.AdoptTaskH\x00\x12\x33\n\tdiscarded\x18\t \x01(\x0b\x32\x1e.archon.api.agent.v1.DiscardedH\x00\x12>\n\x0f\x64\x65legate_result\x18\n \x01(\x0b\x32#.archon.api.agent.v1.DelegateResultH\x00\x12:\n\rupdate_memory\x18\x0b \x01(\x0b\x32!.archon.api.agent.v1.UpdateMemoryH\x00\x12+\n\x05input\x18\x0c \x01(\x0b\x32\x1a.archon.api.agent.v1.InputH\x00\x12\x38\n\x0c\x62udget_grant\x18\r \x01(\x0b\x32 .archon.api.agent.v1.BudgetGrantH\x00\x12+\n\x05\x64rain\x18\x0e \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x0f \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x12\x33\n\x07message\x18\x14 \x01(\x0b\x32 .archon.api.agent.v1.PeerMessageH\x00\x12<\n\x0emessage_result\x18\x15 \x01(\x0b\x32\".archon.api.agent.v1.MessageResultH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x10\x10\x14\"\x8e\x08\n\nAgentFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12+\n\x05ready\x18\x04 \x01(\x0b\x32\x1a.archon.api.agent.v1.ReadyH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x31\n\x08progress\x18\x06 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x12-\n\x06reject\x18\x08 \x01(\x0b\x32\x1b.archon.api.agent.v1.RejectH\x00\x12/\n\x07\x61\x64opted\x18\t \x01(\x0b\x32\x1c.archon.api.agent.v1.AdoptedH\x00\x12\x31\n\x08\x64\x65legate\x18\n \x01(\x0b\x32\x1d.archon.api.agent.v1.DelegateH\x00\x12\x42\n\x11\x63\x61ncel_delegation\x18\x0b \x01(\x0b\x32%.archon.api.agent.v1.CancelDelegationH\x00\x12/\n\x07publish\x18\x0c \x01(\x0b\x32\x1c.archon.api.agent.v1.PublishH\x00\x12\x35\n\ncheckpoint\x18\r \x01(\x0b\x32\x1f.archon.api.agent.v1.CheckpointH\x00\x12\x31\n\x06record\x18\x0e \x01(\x0b\x32\x1f.archon.api.agent.v1.CallRecordH\x00\x12<\n\x0e\x62udget_request\x18\x0f \x01(\x0b\x32\".archon.api.agent.v1.BudgetRequestH\x00\x12-\n\x06\x63redit\x18\x10 \x01(\x0b\x32\x1b.archon.api.agent.v1.CreditH\x00\x12+\n\x05\x64rain\x18\x11 \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x12 \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x12\x30\n\x03\x61sk\x18\x17 \x01(\x0b\x32!.archon.api.agent.v1.InputRequestH\x00\x12\x38\n\x0csend_message\x18\x18 \x01(\x0b\x32 .archon.api.agent.v1.PeerMessageH\x00\x12\x33\n\tsubscribe\x18\x19 \x01(\x0b\x32\x1e.archon.api.agent.v1.SubscribeH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x13\x10\x17\"\xbb\x02\n\x04Open\x12\x17\n\x0forchestrator_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12\x35\n\x12heartbeat_interval\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rsilence_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rresume_window\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08park_ttl\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\"\xcd\x01\n\x05Ready\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x11\n\tmax_tasks\x18\x04 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x05 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\x03\x12:\n\x0cregistration\x18\x07 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\x0c\n\x04role\x18\x08 \x01(\t\"*\n\tHeartbeat\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x03\x12\x0c\n\x04\x65\x63ho\x18\x02 \x01(\x03\"\x1c\n\nCancelTask\x12\x0e\n\x06reason\x18\x01 \x01(\t\"O\n\tAdoptTask\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\x12,\n\tremaining\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x1f\n\x07\x41\x64opted\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\"O\n\tDiscarded\x12\x31\n\x06reason\x18\x01 \x01(\x0e\x32!.archon.api.common.v1.ErrorReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xaf\x02\n\x08\x44\x65legate\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12\x0e\n\x04role\x18\x02 \x01(\tH\x00\x12\x14\n\ncapability\x18\x03 \x01(\tH\x00\x12)\n\x05input\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x10\n\x08memo_key\x18\x05 \x01(\t\x12\x12\n\ncheckpoint\x18\x06 \x01(\x0c\x12,\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12*\n\x07timeout\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x31\n\x05trace\x18\t \x01(\x0b\x32\".archon.api.common.v1.TraceContextB\x08\n\x06target\"j\n\x0e\x44\x65legateResult\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12/\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResult\x12\x10\n\x08memoized\x18\x03 \x01(\x08\")\n\x10\x43\x61ncelDelegation\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\"\xdc\x01\n\x07Publish\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x37\n\x06policy\x18\x02 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12<\n\x08metadata\x18\x03 \x03(\x0b\x32*.archon.api.agent.v1.Publish.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1b\n\tSubscribe\x12\x0e\n\x06topics\x18\x01 \x03(\t\"`\n\rMessageResult\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x03\x12.\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"\x1a\n\nCheckpoint\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"B\n\x0cUpdateMemory\x12\x32\n\x07\x63ontext\x18\x01 \x03(\x0b\x32!.archon.api.common.v1.ContextItem\"\x88\x01\n\x05Input\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x30\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32\x1e.archon.api.common.v1.Decision\x12\x10\n\x08identity\x18\x04 \x01(\t\"\x7f\n\x0b\x42udgetGrant\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12.\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"Q\n\rBudgetRequest\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"0\n\x06\x43redit\x12\x11\n\tmax_tasks\x18\x01 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x02 \x01(\x05\"8\n\x06Reject\x12.\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"A\n\x05\x44rain\x12(\n\x05grace\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x02 \x01(\tBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,48 +41,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\027dev.archon.api.agent.v1P\001Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1'
   _globals['_PUBLISH_METADATAENTRY']._loaded_options = None
   _globals['_PUBLISH_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_ORCHESTRATORFRAME']._serialized_start=271
-  _globals['_ORCHESTRATORFRAME']._serialized_end=1018
-  _globals['_AGENTFRAME']._serialized_start=1021
-  _globals['_AGENTFRAME']._serialized_end=1948
-  _globals['_OPEN']._serialized_start=1951
-  _globals['_OPEN']._serialized_end=2266
-  _globals['_READY']._serialized_start=2269
-  _globals['_READY']._serialized_end=2474
-  _globals['_HEARTBEAT']._serialized_start=2476
-  _globals['_HEARTBEAT']._serialized_end=2518
-  _globals['_CANCELTASK']._serialized_start=2520
-  _globals['_CANCELTASK']._serialized_end=2548
-  _globals['_ADOPTTASK']._serialized_start=2550
-  _globals['_ADOPTTASK']._serialized_end=2629
-  _globals['_ADOPTED']._serialized_start=2631
-  _globals['_ADOPTED']._serialized_end=2662
-  _globals['_DISCARDED']._serialized_start=2664
-  _globals['_DISCARDED']._serialized_end=2743
-  _globals['_DELEGATE']._serialized_start=2746
-  _globals['_DELEGATE']._serialized_end=3049
-  _globals['_DELEGATERESULT']._serialized_start=3051
-  _globals['_DELEGATERESULT']._serialized_end=3157
-  _globals['_CANCELDELEGATION']._serialized_start=3159
-  _globals['_CANCELDELEGATION']._serialized_end=3200
-  _globals['_PUBLISH']._serialized_start=3203
-  _globals['_PUBLISH']._serialized_end=3423
-  _globals['_PUBLISH_METADATAENTRY']._serialized_start=3376
-  _globals['_PUBLISH_METADATAENTRY']._serialized_end=3423
-  _globals['_CHECKPOINT']._serialized_start=3425
-  _globals['_CHECKPOINT']._serialized_end=3451
-  _globals['_UPDATEMEMORY']._serialized_start=3453
-  _globals['_UPDATEMEMORY']._serialized_end=3519
-  _globals['_INPUT']._serialized_start=3522
-  _globals['_INPUT']._serialized_end=3658
-  _globals['_BUDGETGRANT']._serialized_start=3660
-  _globals['_BUDGETGRANT']._serialized_end=3787
-  _globals['_BUDGETREQUEST']._serialized_start=3789
-  _globals['_BUDGETREQUEST']._serialized_end=3870
-  _globals['_CREDIT']._serialized_start=3872
-  _globals['_CREDIT']._serialized_end=3920
-  _globals['_REJECT']._serialized_start=3922
-  _globals['_REJECT']._serialized_end=3978
-  _globals['_DRAIN']._serialized_start=3980
-  _globals['_DRAIN']._serialized_end=4045
+  _globals['_ORCHESTRATORFRAME']._serialized_start=306
+  _globals['_ORCHESTRATORFRAME']._serialized_end=1168
+  _globals['_AGENTFRAME']._serialized_start=1171
+  _globals['_AGENTFRAME']._serialized_end=2209
+  _globals['_OPEN']._serialized_start=2212
+  _globals['_OPEN']._serialized_end=2527
+  _globals['_READY']._serialized_start=2530
+  _globals['_READY']._serialized_end=2735
+  _globals['_HEARTBEAT']._serialized_start=2737
+  _globals['_HEARTBEAT']._serialized_end=2779
+  _globals['_CANCELTASK']._serialized_start=2781
+  _globals['_CANCELTASK']._serialized_end=2809
+  _globals['_ADOPTTASK']._serialized_start=2811
+  _globals['_ADOPTTASK']._serialized_end=2890
+  _globals['_ADOPTED']._serialized_start=2892
+  _globals['_ADOPTED']._serialized_end=2923
+  _globals['_DISCARDED']._serialized_start=2925
+  _globals['_DISCARDED']._serialized_end=3004
+  _globals['_DELEGATE']._serialized_start=3007
+  _globals['_DELEGATE']._serialized_end=3310
+  _globals['_DELEGATERESULT']._serialized_start=3312
+  _globals['_DELEGATERESULT']._serialized_end=3418
+  _globals['_CANCELDELEGATION']._serialized_start=3420
+  _globals['_CANCELDELEGATION']._serialized_end=3461
+  _globals['_PUBLISH']._serialized_start=3464
+  _globals['_PUBLISH']._serialized_end=3684
+  _globals['_PUBLISH_METADATAENTRY']._serialized_start=3637
+  _globals['_PUBLISH_METADATAENTRY']._serialized_end=3684
+  _globals['_SUBSCRIBE']._serialized_start=3686
+  _globals['_SUBSCRIBE']._serialized_end=3713
+  _globals['_MESSAGERESULT']._serialized_start=3715
+  _globals['_MESSAGERESULT']._serialized_end=3811
+  _globals['_CHECKPOINT']._serialized_start=3813
+  _globals['_CHECKPOINT']._serialized_end=3839
+  _globals['_UPDATEMEMORY']._serialized_start=3841
+  _globals['_UPDATEMEMORY']._serialized_end=3907
+  _globals['_INPUT']._serialized_start=3910
+  _globals['_INPUT']._serialized_end=4046
+  _globals['_BUDGETGRANT']._serialized_start=4048
+  _globals['_BUDGETGRANT']._serialized_end=4175
+  _globals['_BUDGETREQUEST']._serialized_start=4177
+  _globals['_BUDGETREQUEST']._serialized_end=4258
+  _globals['_CREDIT']._serialized_start=4260
+  _globals['_CREDIT']._serialized_end=4308
+  _globals['_REJECT']._serialized_start=4310
+  _globals['_REJECT']._serialized_end=4366
+  _globals['_DRAIN']._serialized_start=4368
+  _globals['_DRAIN']._serialized_end=4433
 # @@protoc_insertion_point(module_scope)

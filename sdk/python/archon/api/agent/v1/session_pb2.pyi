@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from archon.api.agent.v1 import agent_pb2 as _agent_pb2
+from archon.api.agent.v1 import message_pb2 as _message_pb2
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
 from archon.api.common.v1 import question_pb2 as _question_pb2
@@ -45,6 +46,8 @@ class OrchestratorFrame(_message.Message):
     BUDGET_GRANT_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    MESSAGE_RESULT_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The frame's sequence number per (task, attempt, direction), from 1; 0: the frame is not sequenced."""
     ack: _builtins.int
@@ -103,6 +106,14 @@ class OrchestratorFrame(_message.Message):
     def failure(self) -> _failure_pb2.Failure:
         """An error in a frame."""
 
+    @_builtins.property
+    def message(self) -> _message_pb2.PeerMessage:
+        """A message of another agent that the attempt has subscribed to."""
+
+    @_builtins.property
+    def message_result(self) -> Global___MessageResult:
+        """The reply to a message that the attempt sent."""
+
     def __init__(
         self,
         *,
@@ -121,12 +132,14 @@ class OrchestratorFrame(_message.Message):
         budget_grant: Global___BudgetGrant | None = ...,
         drain: Global___Drain | None = ...,
         failure: _failure_pb2.Failure | None = ...,
+        message: _message_pb2.PeerMessage | None = ...,
+        message_result: Global___MessageResult | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adopt_task", b"adopt_task", "assign_task", b"assign_task", "budget_grant", b"budget_grant", "cancel_task", b"cancel_task", "delegate_result", b"delegate_result", "discarded", b"discarded", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "input", b"input", "open", b"open", "task", b"task", "update_memory", b"update_memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adopt_task", b"adopt_task", "assign_task", b"assign_task", "budget_grant", b"budget_grant", "cancel_task", b"cancel_task", "delegate_result", b"delegate_result", "discarded", b"discarded", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "input", b"input", "message", b"message", "message_result", b"message_result", "open", b"open", "task", b"task", "update_memory", b"update_memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "adopt_task", b"adopt_task", "assign_task", b"assign_task", "budget_grant", b"budget_grant", "cancel_task", b"cancel_task", "delegate_result", b"delegate_result", "discarded", b"discarded", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "input", b"input", "open", b"open", "sequence", b"sequence", "task", b"task", "update_memory", b"update_memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "adopt_task", b"adopt_task", "assign_task", b"assign_task", "budget_grant", b"budget_grant", "cancel_task", b"cancel_task", "delegate_result", b"delegate_result", "discarded", b"discarded", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "input", b"input", "message", b"message", "message_result", b"message_result", "open", b"open", "sequence", b"sequence", "task", b"task", "update_memory", b"update_memory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["open", "heartbeat", "assign_task", "cancel_task", "adopt_task", "discarded", "delegate_result", "update_memory", "input", "budget_grant", "drain", "failure"]  # noqa: Y015
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["open", "heartbeat", "assign_task", "cancel_task", "adopt_task", "discarded", "delegate_result", "update_memory", "input", "budget_grant", "drain", "failure", "message", "message_result"]  # noqa: Y015
     _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
 
@@ -157,6 +170,8 @@ class AgentFrame(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     ASK_FIELD_NUMBER: _builtins.int
+    SEND_MESSAGE_FIELD_NUMBER: _builtins.int
+    SUBSCRIBE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The frame's sequence number per (task, attempt, direction), from 1; 0: the frame is not sequenced."""
     ack: _builtins.int
@@ -231,6 +246,14 @@ class AgentFrame(_message.Message):
     def ask(self) -> _agent_pb2.InputRequest:
         """Asks a person while the attempt continues; one question at a time."""
 
+    @_builtins.property
+    def send_message(self) -> _message_pb2.PeerMessage:
+        """Sends a message to other agents of the run."""
+
+    @_builtins.property
+    def subscribe(self) -> Global___Subscribe:
+        """Subscribes to messages of other agents."""
+
     def __init__(
         self,
         *,
@@ -253,12 +276,14 @@ class AgentFrame(_message.Message):
         drain: Global___Drain | None = ...,
         failure: _failure_pb2.Failure | None = ...,
         ask: _agent_pb2.InputRequest | None = ...,
+        send_message: _message_pb2.PeerMessage | None = ...,
+        subscribe: Global___Subscribe | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adopted", b"adopted", "ask", b"ask", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "task", b"task"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adopted", b"adopted", "ask", b"ask", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "send_message", b"send_message", "subscribe", b"subscribe", "task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "adopted", b"adopted", "ask", b"ask", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "sequence", b"sequence", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "adopted", b"adopted", "ask", b"ask", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "send_message", b"send_message", "sequence", b"sequence", "subscribe", b"subscribe", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["ready", "heartbeat", "progress", "result", "reject", "adopted", "delegate", "cancel_delegation", "publish", "checkpoint", "record", "budget_request", "credit", "drain", "failure", "ask"]  # noqa: Y015
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["ready", "heartbeat", "progress", "result", "reject", "adopted", "delegate", "cancel_delegation", "publish", "checkpoint", "record", "budget_request", "credit", "drain", "failure", "ask", "send_message", "subscribe"]  # noqa: Y015
     _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
 
@@ -687,6 +712,65 @@ class Publish(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Publish: _TypeAlias = Publish  # noqa: Y015
+
+@_typing.final
+class Subscribe(_message.Message):
+    """Subscribes to the messages for this attempt's task, its step and its role, and to topics. All messages of the run that
+    match are delivered, from the first on, those of one topic in the order in which they were accepted. Later subscriptions
+    of the attempt add topics; a later attempt subscribes anew.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Topics of messages that name no receiver: `broadcast` (all of them), or `type:TYPE` (such as `type:help_request`)."""
+
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Subscribe: _TypeAlias = Subscribe  # noqa: Y015
+
+@_typing.final
+class MessageResult(_message.Message):
+    """The reply to a message: it is in the journal of the run, or it was refused and is not delivered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    message_id: _builtins.str
+    """The message."""
+    seq: _builtins.int
+    """Sequence number of the event that holds the message; 0 if it was refused."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why it was refused: NO_RECEIVER, MESSAGE_NOT_ALLOWED, TOO_MANY_MESSAGES, INVALID_ARGUMENT."""
+
+    def __init__(
+        self,
+        *,
+        message_id: _builtins.str = ...,
+        seq: _builtins.int = ...,
+        failure: _failure_pb2.Failure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "message_id", b"message_id", "seq", b"seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessageResult: _TypeAlias = MessageResult  # noqa: Y015
 
 @_typing.final
 class Checkpoint(_message.Message):

@@ -162,6 +162,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The step was stopped, because no other step needs its result any more."""
     ERROR_REASON_UNDECIDED: _ErrorReason.ValueType  # 62
     """The rule of a step with a decision has not decided; the message says why."""
+    ERROR_REASON_NO_RECEIVER: _ErrorReason.ValueType  # 63
+    """No task of the run receives the message: none has the receiver's name, or those that have it are over."""
+    ERROR_REASON_MESSAGE_NOT_ALLOWED: _ErrorReason.ValueType  # 64
+    """The profile of one of the two roles does not allow the exchange of messages of this type between them."""
+    ERROR_REASON_TOO_MANY_MESSAGES: _ErrorReason.ValueType  # 65
+    """The run has reached its maximum number, or its maximum size, of messages."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -304,6 +310,12 @@ ERROR_REASON_NOT_NEEDED: ErrorReason.ValueType  # 61
 """The step was stopped, because no other step needs its result any more."""
 ERROR_REASON_UNDECIDED: ErrorReason.ValueType  # 62
 """The rule of a step with a decision has not decided; the message says why."""
+ERROR_REASON_NO_RECEIVER: ErrorReason.ValueType  # 63
+"""No task of the run receives the message: none has the receiver's name, or those that have it are over."""
+ERROR_REASON_MESSAGE_NOT_ALLOWED: ErrorReason.ValueType  # 64
+"""The profile of one of the two roles does not allow the exchange of messages of this type between them."""
+ERROR_REASON_TOO_MANY_MESSAGES: ErrorReason.ValueType  # 65
+"""The run has reached its maximum number, or its maximum size, of messages."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from archon.api.agent.v1 import message_pb2 as _message_pb2
 from archon.api.common.v1 import common_pb2 as _common_pb2
 from archon.api.common.v1 import failure_pb2 as _failure_pb2
 from archon.api.common.v1 import plan_pb2 as _plan_pb2
@@ -462,6 +463,8 @@ class RunEvent(_message.Message):
     PLANNED_FIELD_NUMBER: _builtins.int
     APPROVAL_REQUESTED_FIELD_NUMBER: _builtins.int
     QUESTION_TIMED_OUT_FIELD_NUMBER: _builtins.int
+    MESSAGE_SENT_FIELD_NUMBER: _builtins.int
+    SUBSCRIBED_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     THINKING_DELTA_FIELD_NUMBER: _builtins.int
@@ -581,6 +584,14 @@ class RunEvent(_message.Message):
         """No answer to a question came in time."""
 
     @_builtins.property
+    def message_sent(self) -> Global___MessageSent:
+        """A task sent a message to others of the run, or its message was refused."""
+
+    @_builtins.property
+    def subscribed(self) -> Global___Subscribed:
+        """An attempt subscribed to messages."""
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Transient: the next piece of an answer's text."""
 
@@ -628,16 +639,18 @@ class RunEvent(_message.Message):
         planned: Global___Planned | None = ...,
         approval_requested: Global___ApprovalRequested | None = ...,
         question_timed_out: Global___QuestionTimedOut | None = ...,
+        message_sent: Global___MessageSent | None = ...,
+        subscribed: Global___Subscribed | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
         thinking_delta: Global___ThinkingDelta | None = ...,
         tool_arguments_delta: Global___ToolArgumentsDelta | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "message_sent", b"message_sent", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "subscribed", b"subscribed", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "message_sent", b"message_sent", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "subscribed", b"subscribed", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "planned", "approval_requested", "question_timed_out", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "planned", "approval_requested", "question_timed_out", "message_sent", "subscribed", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1163,6 +1176,78 @@ class Dispatched(_message.Message):
 Global___Dispatched: _TypeAlias = Dispatched  # noqa: Y015
 
 @_typing.final
+class MessageSent(_message.Message):
+    """A task sent a message to others of the run, or its message was refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    FIRST_SEQ_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The role that sent the message."""
+    sequence: _builtins.int
+    """Sequence number of the frame in its attempt."""
+    first_seq: _builtins.int
+    """Sequence number of the event with the same message of an earlier attempt, which is not sent again; 0 for a new
+    message.
+    """
+    @_builtins.property
+    def message(self) -> _message_pb2.PeerMessage:
+        """The message."""
+
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why the message was refused; absent if it was accepted."""
+
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        message: _message_pb2.PeerMessage | None = ...,
+        sequence: _builtins.int = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        first_seq: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "message", b"message"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "first_seq", b"first_seq", "message", b"message", "role", b"role", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessageSent: _TypeAlias = MessageSent  # noqa: Y015
+
+@_typing.final
+class Subscribed(_message.Message):
+    """An attempt subscribed to messages for its task, its step and its role, and to these topics."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """Sequence number of the frame in its attempt."""
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The topics that are added, as in archon.api.agent.v1.Subscribe."""
+
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequence", b"sequence", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Subscribed: _TypeAlias = Subscribed  # noqa: Y015
+
+@_typing.final
 class Delegated(_message.Message):
     """A task delegated a part of its work."""
 
@@ -1430,6 +1515,7 @@ class ResultReceived(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     REMEMBERED_FIELD_NUMBER: _builtins.int
     RESOLUTION_FIELD_NUMBER: _builtins.int
+    MESSAGES_READ_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     state: _common_pb2.TaskState.ValueType
@@ -1440,6 +1526,8 @@ class ResultReceived(_message.Message):
     """True: the result's new_history was stored with it, as the version after the one that was delivered with the
     attempt.
     """
+    messages_read: _builtins.int
+    """Sequence number of the event with the last message that the attempt has read; 0: it has read none."""
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -1477,10 +1565,11 @@ class ResultReceived(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         remembered: _builtins.bool = ...,
         resolution: _plan_pb2.Resolution | None = ...,
+        messages_read: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "resolution", b"resolution", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "metadata", b"metadata", "no_publish", b"no_publish", "output", b"output", "remembered", b"remembered", "resolution", b"resolution", "role", b"role", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "messages_read", b"messages_read", "metadata", b"metadata", "no_publish", b"no_publish", "output", b"output", "remembered", b"remembered", "resolution", b"resolution", "role", b"role", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,55 @@
+"""Agents that exchange messages while they work: a request for help, an answer, and news for everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from archon import AgentServer, TaskContext
+from archon.types import HelpRequest, Message, MessageType
+from archon_mesh.testing import InProcessMesh
+
+writer, researcher = AgentServer("writer"), AgentServer("researcher")
+
+
+@writer.task
+async def write(task: TaskContext) -> str:
+    async for message in task.messages("type:status_update", timeout=5):
+        if message.content == {"status": "ready"}:
+            break
+    answer = await task.request_help("How old is the bridge?", "researcher")
+    await task.send("The text is complete.")
+    return f"The bridge is {answer.text} years old."
+
+
+@researcher.on_message()
+async def answer(message: Message, task: TaskContext) -> str | None:
+    if message.message_type is not MessageType.HELP_REQUEST:
+        return None
+    request = message.typed()
+    assert isinstance(request, HelpRequest)
+    return "360" if "bridge" in request.issue else "unknown"
+
+
+@researcher.task
+async def research(task: TaskContext) -> str:
+    await task.send({"status": "ready"}, type="status_update")
+    async for message in task.messages("broadcast"):
+        if message.sender_id == "writer":
+            break
+    return "The bridge was built in 1665."
+
+
+async def help_request(home: Path) -> str:
+    async with InProcessMesh(home) as mesh:
+        for agent in (writer, researcher):
+            agent.settings = mesh.agent_settings()
+        async with researcher, writer:
+            run = await (await mesh.client.submit("Write about the bridge.", roles=["writer", "researcher"])).result(30)
+    return next(answer.text for answer in run.answers if answer.role == "writer")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(asyncio.run(help_request(Path(folder))))  # noqa: T201
