@@ -8,6 +8,7 @@ from pathlib import Path
 
 from archon import AgentServer, TaskContext
 from archon.types import HelpRequest, Message, MessageType
+from archon_mesh.messages import MessageBus
 from archon_mesh.testing import InProcessMesh
 
 writer, researcher = AgentServer("writer"), AgentServer("researcher")
@@ -48,6 +49,21 @@ async def help_request(home: Path) -> str:
         async with researcher, writer:
             run = await (await mesh.client.submit("Write about the bridge.", roles=["writer", "researcher"])).result(30)
     return next(answer.text for answer in run.answers if answer.role == "writer")
+
+
+async def in_one_process() -> str:
+    bus = MessageBus()
+    inbox = bus.subscribe("researcher", "broadcast")
+
+    async def answer_one() -> None:
+        request = await anext(inbox)
+        bus.reply(request, "researcher", "360")
+
+    answering = asyncio.create_task(answer_one())
+    reply = await bus.request_help("task-1", "How old is the bridge?", "researcher")
+    await answering
+    bus.publish(Message("writer", content="The text is complete."))
+    return f"{reply.text}; {(await anext(inbox)).text}"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
 from tests.simulation.loop import Process
+from tests.simulation.messages import exchange
 from tests.simulation.people import timed_question
 from tests.simulation.plans import failing, output_of, reply_of
 
@@ -96,7 +97,8 @@ class SimAgent:
             for attempt in self.server.attempts.running
             if attempt.working and attempt._halted is None and not (attempt._work and attempt._work.done())
         ]
-        bounded = bool(self.others) or len(running) <= self._most  # a task that waited continues without a free slot
+        may_wait = bool(self.others) or self._world.messages  # a task that waited continues without a free slot
+        bounded = may_wait or len(running) <= self._most
         self._world.check.must("V13", bounded, f"{len(running)} of {self._most} tasks at {self.instance_id}")
         await asyncio.sleep(dice.delay(0.25, "slow work"))
         task.write(f"{self.role} begins. ")
@@ -126,6 +128,8 @@ class SimAgent:
             asking = asyncio.ensure_future(task.ask("and if?"))
             await asyncio.sleep(0.05)
             asking.cancel()
+        if self._world.messages and task.plan_request is None:
+            await exchange(task, self._world, ("a", "b", "lead", "boss"))
         answers = await self._delegate(task) if self.others else []
         await self._spend(task)
         self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))

@@ -11,6 +11,9 @@ import pytest
 
 from archon.agent.attempt import Attempt
 from archon.agent.attempt_table import AttemptTable
+from archon.agent.inbox import Inbox
+from archon.api.agent.v1 import session_pb2
+from archon.types import Message
 from archon_mesh.core.people import Decision
 from archon_mesh.engine import Event, LocalRun, RunState, Task, decisions, effects
 from archon_mesh.engine import events as ev
@@ -18,12 +21,14 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import encode_inputs
 from archon_mesh.engine.decide import approval, engine, join, plan_edit, plan_reply, results
 from archon_mesh.engine.decide import human_input as decide_human_input
+from archon_mesh.engine.decide import messages as decide_messages
 from archon_mesh.engine.decide import plan as decide_plan
 from archon_mesh.engine.decide.delegation import delegate
 from archon_mesh.engine.decisions import Resolution
 from archon_mesh.engine.fold import apply as fold_table
 from archon_mesh.engine.fold import plan as fold_plan
 from archon_mesh.engine.local_run import attempt_lost
+from archon_mesh.engine.message import SentMessage
 from archon_mesh.engine.plan import SubTask, SubTaskStatus, expanded
 from archon_mesh.engine.plan import Task as PlanTask
 from archon_mesh.engine.question import OpenQuestion
@@ -31,10 +36,12 @@ from archon_mesh.engine.types import TaskState
 from archon_mesh.planning import PlanExecutor
 from archon_services.orchestrator.dispatch import assign_task as assignment
 from archon_services.orchestrator.dispatch import decision as dispatch_decision
+from archon_services.orchestrator.dispatch import replies
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.runs import driver
+from archon_services.orchestrator.runs import effects as orchestrator_effects
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.turn import decider, step
 from archon_services.orchestrator.runs.turn.session_history import SessionHistory
@@ -326,6 +333,37 @@ def _one_result_is_enough(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _messages_left_out(patch: pytest.MonkeyPatch) -> None:
+    real = SentMessage.is_for
+    patch.setattr(SentMessage, "is_for", lambda message, *task: message.seq % 3 > 0 and real(message, *task))
+
+
+def _messages_read_again(patch: pytest.MonkeyPatch) -> None:
+    real = Inbox.put
+
+    def put(self: Inbox, message: Message) -> None:
+        self._seen.clear()
+        real(self, message)
+
+    patch.setattr(Inbox, "put", put)
+
+
+def _messages_sent_anew(patch: pytest.MonkeyPatch) -> None:
+    real = decide_messages.send
+    patch.setattr(engine, "send", lambda run, task, request: real(run, replace(task, sent={}), request))
+
+
+def _refused_messages_confirmed(patch: pytest.MonkeyPatch) -> None:
+    real = replies.message_result
+
+    def confirm(task: Task, seq: int) -> session_pb2.OrchestratorFrame:
+        frame = real(task, seq)
+        frame.message_result.ClearField("failure")
+        return frame
+
+    patch.setattr(orchestrator_effects, "message_result", confirm)
+
+
 BUGS: Final[dict[str, Bug]] = {
     "request ids are forgotten": Bug("V1", _request_ids_forgotten),
     "a claim takes no new epoch": Bug("V2", _claim_without_an_epoch),
@@ -365,6 +403,10 @@ BUGS: Final[dict[str, Bug]] = {
     "a rule chooses the last result": Bug("V29", _rules_ignore_the_votes, "plans with quorums"),
     "a stopped step's late result counts": Bug("V30", _stopped_steps_complete, "plans with quorums"),
     "a step that others need is stopped": Bug("V31", _needed_steps_stopped, "plans with quorums"),
+    "each third message is delivered to no attempt": Bug("V32", _messages_left_out, "agents with messages", "read"),
+    "a message that comes again is read again": Bug("V32", _messages_read_again, "agents with messages", "twice"),
+    "a later attempt sends its messages anew": Bug("V33", _messages_sent_anew, "agents with messages"),
+    "a refused message is confirmed": Bug("V34", _refused_messages_confirmed, "agents with messages"),
     "a process acts before its journal is written": Bug("V5", _acts_before_durability, "plans in processes"),
     "a tool that may have acted is called again": Bug("V4", _tools_called_again, "plans in processes", "acted again"),
     "attempts of a dead process are awaited": Bug("V7", _attempts_of_the_dead_awaited, "plans in processes"),

@@ -16,6 +16,7 @@ from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice
 from tests.simulation.local import local_course
 from tests.simulation.loop import VirtualLoop, run_virtual
+from tests.simulation.messages import validate_messages
 from tests.simulation.monitor import Monitor
 from tests.simulation.patched import machine
 from tests.simulation.people import validate_people
@@ -47,6 +48,7 @@ def run_seed(
     people: bool = False,
     alignment: bool = False,
     joins: bool = False,
+    messages: bool = False,
     forks: int = 0,
     stops: int = 0,
     local: bool = False,
@@ -54,19 +56,17 @@ def run_seed(
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
     rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `joins`: steps
-    have quorums, delays and decisions. `local`:
-    there is no mesh; plans are executed in processes with journals of their own. Raises Violation, or the error of a
-    component that failed."""
+    have quorums, delays and decisions. `messages`: agents exchange messages. `local`: there is no mesh; plans are
+    executed in processes with journals of their own. Raises Violation, or the error of a component that failed."""
     if local:
         return cast(Outcome, run_virtual(_local(seed)))
-    return cast(Outcome, run_virtual(_course(seed, forks, stops, stateful, plans, people, alignment, joins)))
+    options = {"stateful": stateful, "plans": plans, "people": people, "alignment": alignment, "joins": joins}
+    return cast(Outcome, run_virtual(_course(seed, forks, stops, {**options, "messages": messages})))
 
 
-async def _course(
-    seed: int, forks: int, stops: int, stateful: bool, plans: bool, people: bool, alignment: bool, joins: bool
-) -> Outcome:
+async def _course(seed: int, forks: int, stops: int, options: dict[str, bool]) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
-    world = World(dice, loop, stateful=stateful, plans=plans, people=people, alignment=alignment, joins=joins)
+    world = World(dice, loop, **options)
     async with machine(dice.random, world.network.stream, world.wall, world.check.executed, world.check.driver_failed):
         inputs, states = await _mesh(world, dice, forks, stops)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
@@ -116,6 +116,7 @@ async def _mesh(world: World, dice: Dice, forks: int, stops: int) -> tuple[int, 
     validate_conversations(world)
     validate_people(world)
     validate_plans(world)
+    validate_messages(world)
     for book in world.check.books.values():
         dice.fired.update(
             "attempt given back" for event in book.facts if isinstance(event, Rejected) and is_given_back(event.failure)

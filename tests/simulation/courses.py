@@ -13,6 +13,7 @@ COURSES: Final[dict[str, dict[str, Any]]] = {
     "plans that are checked": {"plans": True, "alignment": True, "forks": 2},
     "plans in processes": {"local": True},
     "plans with quorums": {"plans": True, "joins": True, "forks": 2},
+    "agents with messages": {"messages": True, "stops": 2},
 }
 """The arguments of `run_seed` by the name of the course."""
 
@@ -127,6 +128,15 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "step failed",
         "step that is not needed stopped",
     ),
+    "agents with messages": (
+        "message accepted",
+        "message read",
+        "message sent again",
+        "message without a receiver",
+        "request answered",
+        "request delegated",
+        "request without an answer",
+    ),
 }
 """Faults, and consequences of faults, each of which occurs in some seed of the course."""
 
@@ -197,6 +207,7 @@ SEEDS: Final[dict[str, tuple[int, ...]]] = {
     "plans that are checked": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     "plans in processes": (*range(24), 38),
     "plans with quorums": tuple(range(25)),
+    "agents with messages": tuple(range(25)),
 }
 """The seeds that `make test` plays: `python -m tests.simulation.run --faults` finds them."""
 

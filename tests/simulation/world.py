@@ -13,6 +13,7 @@ from tests.simulation.check import Check
 from tests.simulation.faults import Dice
 from tests.simulation.leaving import Leaving
 from tests.simulation.loop import PROCESS, VirtualLoop
+from tests.simulation.messages import Exchanges
 from tests.simulation.network import Network
 from tests.simulation.replica import Replica
 from tests.simulation.store import WALL, SharedStore
@@ -31,6 +32,7 @@ class World:
         people: bool = False,
         alignment: bool = False,
         joins: bool = False,
+        messages: bool = False,
     ) -> None:
         self.dice = dice
         self.stateful = stateful
@@ -38,6 +40,8 @@ class World:
         self.people = people
         self.alignment = alignment
         self.joins = joins
+        self.messages = messages
+        self.exchanges = Exchanges()
         self.loop = loop
         self.check = Check(loop)
         self.store = SharedStore(self.check)

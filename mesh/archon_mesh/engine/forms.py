@@ -34,7 +34,10 @@ VALUES: Final[dict[type, tuple[str, ...]]] = {
         "run_id tenant request_id session_id strategy roles edges timeout requirements all_ancestors targets budget"
         " session_context pause_timeout parent_run_id rules check_alignment plan_rules",
     ),
-    PlanRules: ("policy max_attempts are_checked permanent_failures",),
+    PlanRules: (
+        "policy max_attempts are_checked permanent_failures",
+        "policy max_attempts are_checked permanent_failures has_planner",
+    ),
     ReplanPolicy: ("failures_of_subtask consecutive_failures min_confidence max_replans max_alignment_checks",),
     Failure: ("code reason message metadata retry_delay kind failure_class severity retry violations causes",),
     Edge: ("upstream downstream policy",),

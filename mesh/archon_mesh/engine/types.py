@@ -230,10 +230,21 @@ class PlanRules:
     max_attempts: int = 3
     are_checked: bool = False
     permanent_failures: int = 1
+    has_planner: bool = True
+    """False: the plan in force is the only one, and the run fails if it cannot be completed."""
 
 
 PLAN_RULES = PlanRules()
 """The rules of every run of the mesh."""
+
+
+WITHOUT_PLANNER = PlanRules(
+    ReplanPolicy(failures_of_subtask=1_000_000, consecutive_failures=1_000_000, max_replans=0), has_planner=False
+)
+"""The rules of a run of the mesh whose plan came with its submission: only the failure of a critical step ends it."""
+
+GIVEN_PLAN = "plan"
+"""The role, as it is shown, of the first task of a run whose plan came with its submission."""
 
 
 @value

@@ -7,7 +7,7 @@ from typing import Final
 
 from archon_mesh.core.shorten import shortened
 from archon_mesh.engine.plan import SubTask, Task, to_dot, to_mermaid
-from archon_mesh.workflows.schema import StepPart, default_id
+from archon_mesh.workflows.schema import DEFAULT_MEMBERS, StepPart, default_id
 from archon_mesh.workflows.workflow import Workflow
 
 MAX_SHOWN: Final = 200
@@ -102,6 +102,8 @@ def _what(step: StepPart) -> str:
             text = f"{step.kind} {step.role or step.capability}: {step.task}"
         case "workflow":
             text = f"workflow {step.workflow}"
+        case "committee":
+            text = f"committee of {step.members or DEFAULT_MEMBERS}: {step.committee}"
         case "approve":
             text = f"approve: {step.approve}"
         case "if":

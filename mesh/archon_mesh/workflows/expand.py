@@ -16,11 +16,12 @@ from archon.errors import InvalidArgument
 from archon.threads import on_thread
 from archon_mesh.core.shorten import shortened
 from archon_mesh.engine.plan import MAX_PLAN_SUBTASKS, SubTask, SubTaskStatus, Task
+from archon_mesh.planning.patterns import MAJORITY, committee, hedged, redundant
 from archon_mesh.workflows.approval import APPROVE
 from archon_mesh.workflows.load import templates_of
 from archon_mesh.workflows.parameters import checked_arguments
 from archon_mesh.workflows.sandbox import decoded, from_tool, one_expansion, template
-from archon_mesh.workflows.schema import MAX_NESTING, TERMS, ErrorPart, StepPart, default_id
+from archon_mesh.workflows.schema import DEFAULT_MEMBERS, MAX_NESTING, TERMS, ErrorPart, StepPart, default_id
 from archon_mesh.workflows.workflow import Workflow
 
 MAX_ITEMS: Final = 200
@@ -239,8 +240,10 @@ class _Run:
             id_ = first if number == 1 else f"{first}~{number}"
             is_last = number == on_error.retry + 1
             handled = goes_on or not is_last
-            subtask = _subtask(step, id_, scope.values)
-            self._add(replace(subtask, dependencies=after, critical=not handled, expand_on_failure=handled))
+            *members, subtask = _subtasks(step, id_, scope.values, after)
+            for member in members:
+                self._add(member)
+            self._add(replace(subtask, critical=not handled, expand_on_failure=handled))
             result = self._results.get(id_)
             if result is None:
                 return _Flow((id_,), Later((id_,)))
@@ -259,8 +262,29 @@ class _Run:
         self.subtasks.append(subtask)
 
 
+def _subtasks(step: StepPart, id_: str, values: Mapping[str, Any], after: tuple[str, ...]) -> tuple[SubTask, ...]:
+    """The subtasks of a step whose values are all known; the last one has its id and its result."""
+    if step.committee is not None:
+        return committee(
+            template(step.committee).render(values),
+            members=step.members or DEFAULT_MEMBERS,
+            roles=step.roles or ("",),
+            id=id_,
+            dependencies=after,
+            arbiter=step.arbiter or "",
+            by=step.by or "",
+            weight=step.weight or "equal",
+            least=MAJORITY if step.least is None else step.least,
+            output_schema=step.output,
+        )
+    subtask = replace(_subtask(step, id_, values), dependencies=after)
+    if step.copies is not None:
+        return redundant(subtask, step.copies)
+    return hedged(subtask, step.hedge_after) if step.hedge_after is not None else (subtask,)
+
+
 def _subtask(step: StepPart, id_: str, values: Mapping[str, Any]) -> SubTask:
-    """The subtask of a step whose values are all known, without dependencies."""
+    """The subtask of a step that one agent executes, without dependencies."""
     if step.approve is not None:
         question = template(step.approve).render(values)
         terms = step.model_dump(include=set(TERMS), exclude_none=True)
@@ -306,7 +330,7 @@ def escaped(value: Any) -> Any:
 
 def _read_by(step: StepPart) -> Iterator[str]:
     """Yields the names that a step itself reads, without the names of the steps within it."""
-    for value in (step.task, step.expected_output, step.approve, step.args, step.if_, step.for_each):
+    for value in (step.task, step.committee, step.expected_output, step.approve, step.args, step.if_, step.for_each):
         for each in templates_of(value):
             yield from each.names
 
@@ -356,5 +380,5 @@ def _described(step: StepPart) -> str:
     elif step.kind == "workflow":
         text = f"The workflow {step.workflow}"
     else:
-        text = step.approve or step.task or f"Call the tool {step.tool}."
+        text = step.approve or step.committee or step.task or f"Call the tool {step.tool}."
     return shortened(" ".join(text.split()), MAX_SHOWN)

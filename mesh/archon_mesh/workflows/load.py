@@ -143,19 +143,19 @@ class _Check:
         loops = {
             step.id or step.save_as or default_id(index)
             for index, step in enumerate(steps)
-            if step.for_each is not None
+            if step.for_each is not None or step.committee or step.copies or step.hedge_after
         }
         for index, step in enumerate(steps):
             id_ = step.id or step.save_as or default_id(index)
             loop, _, number = id_.rpartition("-")
             if loop in loops and number.isdigit():
                 name = "id" if step.id else "save_as"
-                self._found.append(((*key, index, name), f"{id_} is the id of an item of the for_each {loop}"))
+                self._found.append(((*key, index, name), f"{id_} is the id of a part of the step {loop}"))
 
     def _step(self, key: Key, step: StepPart, names: set[str], depth: int) -> set[str]:
         """Checks a step. Returns the names that it makes known."""
         known: set[str] = set()
-        for field in ("task", "expected_output", "approve", "approvers", "args"):
+        for field in ("task", "committee", "expected_output", "approve", "approvers", "args"):
             self._value((*key, field), getattr(step, field), names)
         if step.output is not None:
             try:

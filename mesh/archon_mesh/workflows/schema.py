@@ -14,6 +14,12 @@ REFERENCE_PATTERN: Final = r"^[A-Za-z][\w-]*(@[0-9]{1,9})?$"
 MAX_RETRIES: Final = 10
 """How often a step may be tried again."""
 
+DEFAULT_MEMBERS: Final = 3
+"""Members of a committee."""
+
+MAX_MEMBERS: Final = 19
+"""Members of a committee, and copies of a step."""
+
 MAX_NESTING: Final = 16
 """Blocks of steps within each other, including called workflows."""
 
@@ -21,7 +27,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=60)]
 VariableName = Annotated[str, Field(pattern=KEY_PATTERN, max_length=60)]
 Text = Annotated[str, Field(min_length=1)]
 
-KINDS: Final = ("tool", "role", "capability", "workflow", "approve", "if", "for_each", "parallel")
+KINDS: Final = ("tool", "role", "capability", "committee", "workflow", "approve", "if", "for_each", "parallel")
 """Keys; a step has one of them. A step with `task` alone is for any role, or thinks."""
 
 
@@ -71,12 +77,27 @@ class ErrorPart(Part):
 
 
 class StepPart(Part):
-    """A step: one of tool, role, capability, workflow, approve, if, for_each and parallel, or a task alone."""
+    """A step: one of the KINDS, or a task alone."""
 
     id: Name | None = Field(default=None, description="the step's id; by default its save_as, or its number")
     tool: Text | None = Field(default=None, description="the tool to call, with `args`")
     role: Text | None = Field(default=None, description="the role that does the `task`")
     capability: Text | None = Field(default=None, description="the capability of the role that does the `task`")
+    committee: Text | None = Field(default=None, description="a question that several `members` answer on their own")
+    members: int | None = Field(default=None, ge=2, le=MAX_MEMBERS, description="how many; by default 3")
+    roles: list[Text] | None = Field(
+        default=None, description="the roles of the members, in turn; by default they only think", min_length=1
+    )
+    arbiter: Text | None = Field(default=None, description="the role that decides if the votes do not")
+    by: Text | None = Field(default=None, description="the field of JSON answers that is compared")
+    weight: Literal["equal", "confidence"] | None = Field(default=None, description="the weight of a vote")
+    least: float | None = Field(default=None, ge=0, le=1, description="the part of the votes that decides; 0.5")
+    copies: int | None = Field(
+        default=None, ge=2, le=MAX_MEMBERS, description="how often the task is done at once; the first result counts"
+    )
+    hedge_after: float | None = Field(
+        default=None, gt=0, le=86_400, description="seconds after which the task is done once more, if it has no result"
+    )
     workflow: Annotated[str, Field(pattern=REFERENCE_PATTERN)] | None = Field(
         default=None, description="another workflow, as NAME or NAME@VERSION, with `args` as its parameters"
     )
@@ -126,6 +147,8 @@ class StepPart(Part):
                 raise ValueError(f"a step with {kind} needs {key}")
         for key in sorted(given - {kind, *_ALWAYS, *_ALLOWED[kind]}):
             raise ValueError(f"{key} does not belong to a step with {kind}")
+        if {"copies", "hedge_after"} <= given:
+            raise ValueError("has copies or hedge_after, not both")
         return self
 
     def _given(self) -> set[str]:
@@ -164,11 +187,13 @@ TERMS: Final = ("approvers", "timeout", "on_timeout", "default")
 
 _ALWAYS: Final = ("id", "save_as")
 _WORK: Final = ("task", "expected_output", "output", "on_error")
+_SEVERAL: Final = ("copies", "hedge_after")
 _ALLOWED: Final = {
     "tool": ("args", *_WORK),
-    "role": _WORK,
-    "capability": _WORK,
-    "task": _WORK,
+    "role": (*_WORK, *_SEVERAL),
+    "capability": (*_WORK, *_SEVERAL),
+    "task": (*_WORK, *_SEVERAL),
+    "committee": ("members", "roles", "arbiter", "by", "weight", "least", "output", "on_error"),
     "workflow": ("args",),
     "approve": (*TERMS, "on_error"),
     "if": ("then", "else"),

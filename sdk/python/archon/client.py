@@ -173,6 +173,7 @@ class Client:
         timeout: float | None = None,
         wait: float | None = None,
         metadata: Mapping[str, str] | None = None,
+        plan: Plan | str = "",
     ) -> RunHandle:
         """Submits a run, which is durable when this returns.
 
@@ -180,6 +181,8 @@ class Client:
         pipeline. With `plan` the role `planner` (by default `planner`) makes a plan, whose steps go to `roles`, or to
         all other roles with an instance. With `check_alignment` the planner is also asked, after steps have completed
         while others have not begun, whether the plan still leads to the goal; one that does not is made anew.
+        With a `plan`, as `edit_plan` takes it, the run begins with that; without `planner` no role makes another one,
+        and the run fails if the plan cannot be completed.
         `budget` limits the run's usage. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
         `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
         end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
@@ -201,6 +204,7 @@ class Client:
             request_id=request_id,
             timeout=timeout,
             metadata=metadata,
+            plan=plan,
         )
         if wait is not None:
             set_seconds(request.wait, wait)

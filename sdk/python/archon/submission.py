@@ -13,6 +13,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import InvalidArgument
 from archon.types.budget import Budget
 from archon.types.part import Part, to_messages
+from archon.types.plan import Plan
 from archon.wire import set_seconds, to_parts
 
 Goal = str | Sequence[Part]
@@ -33,6 +34,7 @@ class RunOptions(TypedDict, total=False):
     request_id: str
     timeout: float | None
     metadata: Mapping[str, str] | None
+    plan: Plan | str
 
 
 def content(goal: Goal, what: str) -> Sequence[common_pb2.Part]:
@@ -54,6 +56,7 @@ def submit_request(
     request_id: str = "",
     timeout: float | None = None,
     metadata: Mapping[str, str] | None = None,
+    plan: Plan | str = "",
 ) -> pb.SubmitRunRequest:
     """Returns the request that `Client.submit` sends. The run continues the trace of the current OpenTelemetry span, or
     of the call being served. Raises MessageTooLarge, and InvalidArgument if the goal is not valid UTF-8 or the strategy
@@ -70,6 +73,7 @@ def submit_request(
         budget=None if budget is None else budget.proto,
         session_id=session_id,
         metadata=metadata,
+        plan_json=plan if isinstance(plan, str) else plan.to_json(),
     )
     if timeout is not None:
         set_seconds(request.timeout, timeout)

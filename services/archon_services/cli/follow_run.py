@@ -45,6 +45,8 @@ class RunRequest:
     planner: str = ""
     metadata: Mapping[str, str] | None = None
     check_alignment: bool = False
+    plan: str = ""
+    """The plan that the run begins with, as JSON; empty if a role plans, or there is none."""
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Client.submit` besides the goal."""
@@ -53,6 +55,7 @@ class RunRequest:
             "strategy": self.strategy,
             "planner": self.planner,
             "check_alignment": self.check_alignment,
+            "plan": self.plan,
             "metadata": self.metadata,
             "budget": self.budget,
             "session_id": self.session_id,

@@ -59,6 +59,16 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Messages that wait for one subscriber of a `MessageBus`, and their bytes; dead letters; known ids",
+            "{archon_mesh.messages.bus:MAX_WAITING}, {archon_mesh.messages.bus:MAX_WAITING_BYTES|bytes}; "
+            "{archon_mesh.messages.bus:MAX_DEAD_LETTERS}; {archon_mesh.messages.bus:MAX_IDS}",
+            "The message becomes a dead letter, or is refused if it has no other receiver; the oldest are forgotten.",
+            [
+                "test_a_subscriber_that_does_not_read_holds_up_no_other",
+                "test_inboxes_are_bounded_in_bytes_and_dead_letters_in_count",
+            ],
+        ),
+        Limit(
             "Notices that wait for a channel to people; tries of one, seconds of a try; characters of its text",
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED}, "
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED_BYTES|bytes}; "

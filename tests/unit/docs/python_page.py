@@ -30,6 +30,7 @@ MODULES: Final = (
     "archon_mesh.memory",
     "archon_mesh.memory.automatic",
     "archon_mesh.memory.long_term",
+    "archon_mesh.messages",
     "archon_mesh.node",
     "archon_mesh.people",
     "archon_mesh.planning",

@@ -143,6 +143,7 @@ async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) ->
 
 async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
     assert await MESSAGES.help_request(tmp_path) == "The bridge is 360 years old."
+    assert await MESSAGES.in_one_process() == "360; The text is complete."
 
 
 async def test_the_example_of_a_journal_goes_on_after_a_stop(tmp_path: Path) -> None:
@@ -215,7 +216,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("agent-memory", 2),
         ("plans", 6),
         ("people", 3),
-        ("messages", 1),
+        ("messages", 2),
         ("workflows", 4),
         ("testing-agents", 9),
         ("clients", 2),

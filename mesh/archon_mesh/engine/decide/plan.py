@@ -22,6 +22,7 @@ from archon_mesh.engine.plan import (
 )
 from archon_mesh.engine.plan import Task as PlanTask
 from archon_mesh.engine.plan_progress import (
+    MAX_NAMED,
     can_have_enough,
     due_expansions,
     due_places,
@@ -114,9 +115,12 @@ def ask_for_expansion(
     run: RunState, events: list[ev.Event], closed: Collection[str], expansions: int
 ) -> list[ev.Event]:
     """The events, and the planner's task that expands the plan; the end of the run if `expansions` are the most."""
+    assert run.plan is not None
     if expansions >= MAX_EXPANSIONS:
         message = f"the plan was expanded {MAX_EXPANSIONS} times, the most that a run may have"
         return fail(run, events, message, closed, None)
+    if not run.plan.rules.has_planner:
+        return fail(run, events, "a step must be expanded, and the run has no planner", closed, None)
     return [*events, planner_task(run, events)]
 
 
@@ -234,7 +238,8 @@ def _replan(run: RunState, task: Task, events: list[ev.Event], counters: ReplanC
     policy = plan.rules.policy
     if counters.replans < policy.max_replans:
         return [*events, planner_task(run, events)]
-    message = f"step {task.step_id!r} of the plan failed after {policy.max_replans} replans"
+    after = f"after {policy.max_replans} replans" if plan.rules.has_planner else "and the run has no planner"
+    message = f"step {task.step_id!r} of the plan failed {after}"
     again = counters.failures.get(task.step_id, 0) >= policy.failures_of_subtask
     return fail(run, events, message, {task.task_id}, task, "planning.under_decomposition" if again else "")
 
@@ -313,6 +318,10 @@ def finish(
     if len(sinks) == 1 and sinks[0] in done:
         return then_end(run, events, set(closed), TaskState.COMPLETED)
     assert run.submission is not None
+    assert run.plan is not None
+    if not run.plan.rules.has_planner:
+        message = f"{', '.join(sinks[:MAX_NAMED])} did not complete, and the run has no planner"
+        return fail(run, events, message, closed, failed)
     used = {dependency for id_ in done for dependency in steps[id_].dependencies}
     results = tuple(task_id for id_, task_id in done.items() if id_ not in used)
     created = sum(type(event) is ev.TaskCreated for event in events)

@@ -63,16 +63,10 @@ class Inbox:
             await self._wait()
         return self._note(self._replies.pop(message_id))
 
-    async def messages(self, after: int, quiet: float | None) -> AsyncIterator[Message]:
-        """Yields messages with a number above `after`, until none has come for `quiet` seconds; None: without end."""
-        while True:
-            try:
-                async with asyncio.timeout(quiet):
-                    message = await self.next()
-            except TimeoutError:
-                return
-            if message.seq > after:
-                yield message
+    def messages(self, after: int, quiet: float | None) -> AsyncIterator[Message]:
+        """Iterates over messages with a number above `after`, until none has come for `quiet` seconds; None: without
+        end."""
+        return _Unread(self, after, quiet)
 
     async def within(self, message_id: str, seconds: float) -> Message:
         """Returns the reply to a message. Raises DeadlineExceeded if none comes within this time."""
@@ -94,3 +88,22 @@ class Inbox:
     def _note(self, message: Message) -> Message:
         self.read_seq = max(self.read_seq, message.seq)
         return message
+
+
+class _Unread(AsyncIterator[Message]):
+    """No generator: a handler may leave its loop at any message, and there is nothing to close."""
+
+    def __init__(self, inbox: Inbox, after: int, quiet: float | None) -> None:
+        self._inbox = inbox
+        self._after = after
+        self._quiet = quiet
+
+    async def __anext__(self) -> Message:
+        while True:
+            try:
+                async with asyncio.timeout(self._quiet):
+                    message = await self._inbox.next()
+            except TimeoutError:
+                raise StopAsyncIteration from None
+            if message.seq > self._after:
+                return message

@@ -5,6 +5,7 @@ but the times of the events, and states facts: texts for people are the work of 
 """
 
 from archon.run_view.attempt import Attempt, Delegation, Outcome
+from archon.run_view.decision import Decision, Vote
 from archon.run_view.message import MessageState, MessageView
 from archon.run_view.question import Question
 from archon.run_view.run import Claim, Pause, RunView
@@ -17,6 +18,7 @@ from archon.types.usage import Usage
 __all__ = [
     "Attempt",
     "Claim",
+    "Decision",
     "Delegation",
     "Failure",
     "LastFailure",
@@ -31,6 +33,7 @@ __all__ = [
     "TaskState",
     "TaskView",
     "Usage",
+    "Vote",
     "Wait",
     "WaitKind",
 ]

@@ -69,6 +69,8 @@ class RunView:
     """Sequence number of the last durable event that was applied."""
     _asking: dict[str, TaskView] = field(default_factory=dict, init=False, repr=False)
     """The tasks with an open question, by id: an event does not search all tasks for them."""
+    _given_plan_task: str = field(default="", init=False, repr=False)
+    """The task that stands for a planner if the plan came with the submit."""
     _dispatched: bool = field(default=False, init=False, repr=False)
     _stopped_for: float = field(default=0.0, init=False, repr=False)
     _stopped_since: float = field(default=0.0, init=False, repr=False)
@@ -87,7 +89,7 @@ class RunView:
         now = to_seconds(event.time)
         self.run_id = event.run_id or self.run_id
         self._apply_to_run(event, kind, now)
-        if event.task.task_id:
+        if event.task.task_id and event.task.task_id != self._given_plan_task:
             self._apply_to_task(event, kind, now)
             self.messages.apply(event, kind)
             if kind == "result" and event.result.messages_read:
@@ -152,6 +154,7 @@ class RunView:
             case "submitted":
                 self.started, self.owner = now, event.submitted.owner
                 self.strategy = convert.strategy_name(event.submitted.strategy)
+                self._given_plan_task = f"{event.run_id}.1" if event.submitted.without_planner else ""
                 self.session_context_failure = convert.failure(event.submitted.session_context_failure)
                 if self.strategy != "agent":  # its tasks do not wait for edges
                     self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]

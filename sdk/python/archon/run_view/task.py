@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from archon.run_view.attempt import Attempt, Delegation, Outcome
+from archon.run_view.decision import Decision
 from archon.run_view.question import Question
 from archon.types.failure import Failure
 from archon.types.plan import PlanStep
@@ -69,6 +70,9 @@ class TaskView:
     """The event with the result; 0 before it."""
     reused: bool = False
     """Whether the answer was taken over from a forked run."""
+    decision: Decision | None = None
+    """How the answer was chosen from the results of other steps, or why that was left to the role; None without a
+    decision."""
     version: int = 0
     """Version of the answer in shared memory."""
 

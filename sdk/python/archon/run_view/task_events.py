@@ -10,6 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.failure_kinds import GIVEN_BACK
 from archon.run_view import convert
 from archon.run_view.attempt import Attempt, Delegation, Outcome
+from archon.run_view.decision import Decision
 from archon.run_view.question import Question
 from archon.run_view.task import LastFailure, TaskView
 from archon.types.enum_name import enum_name
@@ -100,7 +101,10 @@ def _end_with_result(task: TaskView, event: run_pb2.RunEvent, now: float) -> Non
     task.last_failure = LastFailure(Outcome.FAILED, failure) if failure is not None else None
     if task.final:
         task.result_seq = event.seq
-        task.reused = task.state is TaskState.COMPLETED and not event.task.attempt
+        decided = event.result.HasField("resolution")
+        task.reused = task.state is TaskState.COMPLETED and not event.task.attempt and not decided
+        if decided:
+            task.decision = Decision.from_proto(event.result.resolution)
         end_task(task, now, task.state, failure)
 
 
@@ -108,6 +112,9 @@ def _wait_again(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: 
     """Ends an attempt that was lost or rejected, or that failed for now, which alone withdraws its question."""
     outcome, instance_id, failure, retry_time = Outcome.LOST, event.lost.instance_id, event.lost.failure, 0.0
     if event.HasField("retry"):
+        if event.retry.HasField("resolution"):
+            task.decision = Decision.from_proto(event.retry.resolution)
+            return  # no attempt has failed
         _close_question(task, now)
         outcome, instance_id, failure = Outcome.RETRIED, "", event.retry.failure
         retry_time = to_seconds(event.retry.not_before)

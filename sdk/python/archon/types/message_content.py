@@ -127,7 +127,10 @@ def type_of(content: object) -> MessageType | None:
 
 def to_json_value(content: object) -> Any:
     """Returns the content of a message as a JSON value."""
-    return asdict(content) if type(content) in _NAMES else content  # type: ignore[call-overload]
+    if type(content) not in _NAMES:
+        return content
+    values = asdict(content)  # type: ignore[call-overload]
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def content_of(kind: MessageType, content: Any) -> MessageContent:

@@ -58,6 +58,17 @@ def run(
     planner: Annotated[
         str, typer.Option(metavar="ROLE", help="The role that plans, with --strategy plan; by default planner.")
     ] = "",
+    pattern: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME:N",
+            help="Have several agents work at once, without a planner. committee:3: members vote, and each --role has "
+            "its turn among them. redundant:2: the first result counts. hedged:10: a second attempt after 10 s.",
+        ),
+    ] = "",
+    arbiter: Annotated[
+        str, typer.Option(metavar="ROLE", help="The role that decides if the votes of a committee do not.")
+    ] = "",
     check_alignment: Annotated[
         bool,
         typer.Option(
@@ -117,20 +128,28 @@ def run(
         raise CliError("--planner needs --strategy plan", code=USAGE)
     if check_alignment and strategy is not StrategyName.PLAN:
         raise CliError("--check-alignment needs --strategy plan", code=USAGE)
+    if pattern and (planner or check_alignment or file or strategy not in (None, StrategyName.PLAN)):
+        raise CliError("--pattern excludes --planner, --check-alignment, --file and other strategies", code=USAGE)
+    if arbiter and not pattern:
+        raise CliError("--arbiter needs --pattern committee", code=USAGE)
     from archon_services.cli.follow_run import RunRequest, submit_only
+    from archon_services.cli.pattern import plan_of
     from archon_services.cli.text_input import read_goal
 
+    given = read_goal(goal, file or [], "goal", hint='Pass it as an argument, as in: archon run "..."')
+    plan = plan_of(pattern, given, roles, arbiter) if pattern and isinstance(given, str) else ""
     request = RunRequest(
-        read_goal(goal, file or [], "goal", hint='Pass it as an argument, as in: archon run "..."'),
-        tuple(roles),
+        given,
+        tuple(dict.fromkeys([*roles, arbiter] if arbiter else roles)),
         session,
         timeout,
-        str(strategy or ""),
+        "plan" if pattern else str(strategy or ""),
         budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth, calls=budget_calls),
         request_id,
         planner,
         metadata_of(user, metadata or []),
         check_alignment,
+        plan,
     )
     if detach:
         print(asyncio.run(submit_only(find_target(orchestrator), request)))

@@ -17,7 +17,7 @@ from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import tokens_text
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes, waiting_text
-from archon_services.cli.render.state_names import is_reused, state_name, task_label
+from archon_services.cli.render.state_names import state_name, task_label, task_state_name
 from archon_services.cli.render.task_tree import children_of, in_order
 
 STEP_SHOWN: Final = 70
@@ -182,7 +182,9 @@ def _note_lines(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Iterator
 
 
 def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView, calls: Calls) -> Iterator[str]:
-    yield "reused" if is_reused(task) else state_name(task.state)
+    yield task_state_name(task)
+    if task.resolution.reason:
+        yield task.resolution.reason
     task_view = view.tasks.get(task.task_id)
     if task.waiting_for:
         yield f"waiting for {task.waiting_for}"

@@ -21,7 +21,7 @@ from archon_services.cli.render.output import (
     strip_controls,
 )
 from archon_services.cli.render.rerun import rerun_hint
-from archon_services.cli.render.state_names import is_reused, state_name, task_label
+from archon_services.cli.render.state_names import state_name, task_label, task_state_name
 from archon_services.cli.render.task_tree import in_order
 from archon_services.cli.wrapping import wrapped
 
@@ -58,7 +58,7 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
     rows = [
         (
             "  " * depth + task_label(task),
-            "reused" if is_reused(task) else state_name(task.state),
+            task_state_name(task),
             duration(_span(task)) if task.HasField("start_time") and task.HasField("end_time") else "-",
             str(task.attempt),
             f"v{version}" if (version := version_of(run, task, versions)) else "-",

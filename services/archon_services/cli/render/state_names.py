@@ -18,8 +18,18 @@ def run_state_name(run: run_pb2.Run) -> str:
 
 
 def is_reused(task: run_pb2.Task) -> bool:
-    """Whether the task's answer was taken over from a forked run: it has completed without an attempt."""
-    return task.state == common_pb2.TASK_STATE_COMPLETED and not task.attempt
+    """Whether the task's answer was taken over from a forked run: it has completed without an attempt, and no rule has
+    chosen it."""
+    return task.state == common_pb2.TASK_STATE_COMPLETED and not task.attempt and not task.HasField("resolution")
+
+
+def task_state_name(task: run_pb2.Task) -> str:
+    """Returns the display name of a task's state; `reused` for an answer of a forked run, `decided` for one that a rule
+    has chosen."""
+    if is_reused(task):
+        return "reused"
+    is_decided = task.state == common_pb2.TASK_STATE_COMPLETED and not task.attempt
+    return "decided" if is_decided else state_name(task.state)
 
 
 def task_label(task: run_pb2.Task | TaskView) -> str:

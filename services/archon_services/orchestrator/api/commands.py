@@ -23,9 +23,10 @@ from archon.errors import (
 )
 from archon.wire import text_of
 from archon_mesh.core.people import InterceptionRule
-from archon_mesh.engine.types import PLAN, Submission
+from archon_mesh.engine.types import PLAN, WITHOUT_PLANNER, Submission
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
+from archon_services.orchestrator.api.given_plan import given_plan, has_planner
 from archon_services.orchestrator.api.plan_preview import PlanPreview
 from archon_services.orchestrator.api.plans import RunPlans
 from archon_services.orchestrator.api.questions import OpenQuestions
@@ -43,6 +44,7 @@ from archon_services.orchestrator.observability.context import begin_trace
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
 from archon_services.orchestrator.watch.forward import WatchForwarder
 from archon_services.orchestrator.watch.hub import Tail
@@ -132,10 +134,11 @@ class Commands:
                 raise
             new = NewRun("", _tenant(), request.request_id, payload, "", "")
             return same_request(accepted[0], new, accepted[1]).run_id, False
+        kept = Kept(plan=given_plan(submission, request.plan_json)) if request.plan_json else NOTHING_KEPT
         if attach is not None:
             attach(submission.run_id)
         bound = self._bound(wait) if wait > 0 else 0.0
-        run_id, created = await self._runs.submit(submission, payload, bound)
+        run_id, created = await self._runs.submit(submission, payload, bound, kept=kept)
         if created and bound and self._journal.shared and self._runs.held(run_id) is None:
             await self.wait(run_id, wait)  # another replica has taken it over
         return run_id, created
@@ -197,11 +200,18 @@ class Commands:
             pause_timeout=self._runs.limits.pause_timeout,
             rules=applicable_rules(self._rules, _tenant()),
             check_alignment=request.check_alignment,
+            plan_rules=None if has_planner(request) else WITHOUT_PLANNER,
         )
 
     async def _choose(self, request: pb.SubmitRunRequest, strategy: str) -> Participants:
         if strategy == PLAN:
-            return await self._roles.choose_plan(request.planner, request.roles, request.capabilities, request.versions)
+            return await self._roles.choose_plan(
+                request.planner,
+                request.roles,
+                request.capabilities,
+                request.versions,
+                has_planner=has_planner(request),
+            )
         return await self._roles.choose(
             request.roles, request.capabilities, request.versions, agent=strategy == "agent"
         )

@@ -69,6 +69,9 @@ class RunForks:
         assert state.submission is not None
         submission = self._submission(request, state.submission)
         kept = _kept(state, until, request) if _is_kept(request, state.submission) else NOTHING_KEPT
+        if kept.plan is None and submission.plan_rules is not None and not submission.plan_rules.has_planner:
+            field = "goal" if request.goal else "after_seq"
+            raise _invalid(field, "the run has no planner: its plan is for its goal, and begins with the first events")
         return await self._runs.submit(submission, _payload_hash(request), kept=kept)
 
     def _submission(self, request: pb.ForkRunRequest, source: Submission) -> Submission:

@@ -81,6 +81,8 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[
         yield FieldViolation("planner", "only strategy PLAN has a planner")
     if request.check_alignment and request.strategy != run_pb2.STRATEGY_PLAN:
         yield FieldViolation("check_alignment", "only strategy PLAN has a plan to check")
+    if request.plan_json:
+        yield from _plan_violations(request)
     if request.roles or request.capabilities or request.versions:
         yield from _role_violations(request)
     if request.HasField("budget"):
@@ -92,6 +94,15 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[
     if request.metadata and _too_much(request.metadata):
         limits = f"at most {MAX_METADATA} keys, each with its value at most {MAX_METADATA_LENGTH:,} characters"
         yield FieldViolation("metadata", limits)
+
+
+def _plan_violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[FieldViolation]:
+    if request.strategy != run_pb2.STRATEGY_PLAN:
+        yield FieldViolation("plan_json", "only strategy PLAN has a plan")
+    if len(request.plan_json.encode()) > MAX_PLAN_BYTES:
+        yield FieldViolation("plan_json", f"larger than {MAX_PLAN_BYTES:,} bytes")
+    if request.check_alignment and not request.planner:
+        yield FieldViolation("check_alignment", "needs a planner")
 
 
 def _too_much(metadata: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ from archon.wire import set_seconds, to_seconds
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import (
     NO_ORIGIN,
+    WITHOUT_PLANNER,
     ClockOrigin,
     Edge,
     PlanTarget,
@@ -66,6 +67,7 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         parent_run_id=source.parent_run_id,
         rules=tuple(map(rule_from_proto, source.rules)),
         check_alignment=source.check_alignment,
+        plan_rules=WITHOUT_PLANNER if source.without_planner else None,
     )
     return ev.Submitted(submission, source.owner, source.epoch, _read_origin(source))
 
@@ -102,6 +104,7 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     if source.pause_timeout:
         set_seconds(target.pause_timeout, source.pause_timeout)
     target.parent_run_id, target.check_alignment = source.parent_run_id, source.check_alignment
+    target.without_planner = source.plan_rules is not None and not source.plan_rules.has_planner
     del target.rules[:]
     for rule in source.rules:
         write_rule(rule, target.rules.add())

@@ -74,7 +74,10 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
             out.failure.CopyFrom(failure_to_proto(run.failure))
     for closed in run.closed_questions[-MAX_CLOSED:]:
         _write_closed_question(run, closed, out.closed_questions.add())
-    for task in run.tasks.values():
+    is_given = run.plan is not None and not run.plan.rules.has_planner
+    for number, task in enumerate(run.tasks.values()):
+        if is_given and not number:
+            continue  # it stands for the planner that there is none of
         _write_task(run, task, out.tasks.add(), standing)
         if task.question and not run.ended:
             write_question(run, task, out.questions.add())
@@ -148,6 +151,8 @@ def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing
     for result in (*task.questions, *task.failures, held, task.payload):
         if isinstance(result, agent_pb2.TaskResult) and result.HasField("usage"):
             _add_usage(out.usage, result.usage)
+    if isinstance(task.payload, agent_pb2.TaskResult) and task.payload.HasField("resolution"):
+        out.resolution.CopyFrom(task.payload.resolution)
     if task.failure is not None:
         out.failure.CopyFrom(failure_to_proto(task.failure))
 

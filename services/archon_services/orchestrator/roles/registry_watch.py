@@ -65,10 +65,18 @@ class RegistryWatch:
         return await self.selected(lambda: choose(roles, capabilities, versions))
 
     async def choose_plan(
-        self, planner: str, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str]
+        self,
+        planner: str,
+        roles: Sequence[str],
+        capabilities: Sequence[str],
+        versions: Mapping[str, str],
+        *,
+        has_planner: bool = True,
     ) -> Participants:
         """Selects roles as `RoleSelection.choose_plan` does; as `selected` does."""
-        return await self.selected(lambda: self.selection.choose_plan(planner, roles, capabilities, versions))
+        return await self.selected(
+            lambda: self.selection.choose_plan(planner, roles, capabilities, versions, has_planner=has_planner)
+        )
 
     async def selected(self, select: Callable[[], T]) -> T:
         """Returns the result of `select`. Before it raises that something is missing, it reads the registry again, so

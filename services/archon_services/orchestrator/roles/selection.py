@@ -18,7 +18,7 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
-from archon_mesh.engine.types import Edge, Requirement, Target
+from archon_mesh.engine.types import GIVEN_PLAN, Edge, Requirement, Target
 from archon_services.common.versions import version_key
 from archon_services.orchestrator.roles.membership import GRACE, Membership, Offer
 
@@ -103,20 +103,27 @@ class RoleSelection:
         return self._cached(self._agent, roles, capabilities, versions)
 
     def choose_plan(
-        self, planner: str, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]
+        self,
+        planner: str,
+        roles: Iterable[str],
+        capabilities: Iterable[str],
+        versions: Mapping[str, str],
+        *,
+        has_planner: bool = True,
     ) -> Participants:
         """The planner, and the roles that steps may go to: those named, directly or by a capability, or all with an
-        instance but the planners.
+        instance but the planners. Without a planner, GIVEN_PLAN takes its place.
 
         Raises as `choose` does, UnknownRole also if a role has no instance, and FailedPrecondition if there is no role
         for steps.
         """
-        planner = planner or PLANNER
-        _, capability_of = self._named_roles((planner, *roles), tuple(capabilities))
+        planner = (planner or PLANNER) if has_planner else GIVEN_PLAN
+        named = (planner, *roles) if has_planner else tuple(roles)
+        _, capability_of = self._named_roles(named, tuple(capabilities))
         newest = self.newest_instances()
         others = {role for role, instance in newest.items() if role != planner and not instance.planner}
         wanted = {*roles, *capability_of} or others
-        for role in (planner, *sorted(wanted)):
+        for role in (*((planner,) if has_planner else ()), *sorted(wanted)):
             if role not in newest:
                 available = _listed(newest)
                 message = f"no instance of the role {role!r}; roles with an instance: {available}"

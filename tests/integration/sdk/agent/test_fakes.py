@@ -9,7 +9,7 @@ import pytest
 from archon import errors
 from archon.agent import Answer, Question, TaskContext
 from archon.testing import Delayed, FakeAgent, FakeOrchestrator, Reply
-from archon.types import Part, TaskRef, Usage
+from archon.types import Message, MessageType, Part, TaskRef, Usage
 from archon.types.task_state import TaskState
 
 
@@ -148,3 +148,28 @@ async def test_a_cancelled_task_ends_as_cancelled() -> None:
         await began.wait()
         await peer.cancel(peer.ref("one"))
         assert (await peer.result(peer.ref("one"))).state is TaskState.CANCELED
+
+
+async def test_a_fake_orchestrator_exchanges_messages_with_a_handler() -> None:
+    async def work(task: TaskContext) -> str:
+        await task.send("hello", "other")
+        try:
+            await task.send({"error": "x"}, "other", type="error")
+        except errors.NoReceiver as error:
+            refused = error.message
+        async for message in task.messages("broadcast"):
+            return f"{refused}; {message.sender_id}: {message.text}"
+        return ""
+
+    async with FakeAgent("worker", [work]) as agent, FakeOrchestrator(agent.address) as peer:
+        await peer.open()
+        task = peer.ref("one")
+        await peer.assign(task, "go")
+        sent = await peer.sent(task)
+        assert (sent.receiver_id, sent.content, sent.message_type) == ("other", "hello", MessageType.NOTIFICATION)
+        await peer.sent(task, refuse=errors.NoReceiver("no one is there"))
+        assert await peer.topics(task) == ("broadcast",)
+        await peer.deliver(task, Message("boss", content="stop"))
+        result = await peer.result(task)
+        assert result.text == "no one is there; boss: stop"
+        assert result.proto.messages_read == 2

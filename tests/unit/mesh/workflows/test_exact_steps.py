@@ -184,6 +184,6 @@ async def test_values_of_a_file_are_those_of_json(tmp_path: Path, text: str, val
 @pytest.mark.parametrize("other", ["a-1", "a-12"])
 def test_the_id_of_an_item_of_a_loop_is_taken(tmp_path: Path, other: str) -> None:
     steps = f"steps:\n- {{id: a, for_each: [1], steps: [{{tool: keep}}]}}\n- {{id: {other}, tool: keep}}\n"
-    with pytest.raises(InvalidArgument, match=rf"steps\.1\.id: {other} is the id of an item of the for_each a"):
+    with pytest.raises(InvalidArgument, match=rf"steps\.1\.id: {other} is the id of a part of the step a"):
         load(tmp_path, f"name: w\n{steps}")
     load(tmp_path, f"name: w\n{steps}".replace("id: a,", "id: b,"))

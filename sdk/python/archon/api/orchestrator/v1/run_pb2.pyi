@@ -321,6 +321,7 @@ class Task(_message.Message):
     PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
     STEP_ID_FIELD_NUMBER: _builtins.int
     PREDECESSORS_FIELD_NUMBER: _builtins.int
+    RESOLUTION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task's id, created by the server."""
     role: _builtins.str
@@ -363,6 +364,10 @@ class Task(_message.Message):
         edges.
         """
 
+    @_builtins.property
+    def resolution(self) -> _plan_pb2.Resolution:
+        """How the answer was chosen from the results of other steps, of a step with a decision."""
+
     def __init__(
         self,
         *,
@@ -381,10 +386,11 @@ class Task(_message.Message):
         parent_task_id: _builtins.str = ...,
         step_id: _builtins.str = ...,
         predecessors: _abc.Iterable[_builtins.str] | None = ...,
+        resolution: _plan_pb2.Resolution | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "failure", b"failure", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "failure", b"failure", "resolution", b"resolution", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "resolution", b"resolution", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -707,6 +713,7 @@ class Submitted(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     CLOCK_ORIGIN_FIELD_NUMBER: _builtins.int
     CHECK_ALIGNMENT_FIELD_NUMBER: _builtins.int
+    WITHOUT_PLANNER_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -727,6 +734,8 @@ class Submitted(_message.Message):
     """
     check_alignment: _builtins.bool
     """True if the planner is asked, while its plan is executed, whether the plan still leads to the goal."""
+    without_planner: _builtins.bool
+    """True: the plan came with the submit, and no role makes another one."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
@@ -827,10 +836,11 @@ class Submitted(_message.Message):
         rules: _abc.Iterable[Global___InterceptionRule] | None = ...,
         clock_origin: Global___ClockOrigin | None = ...,
         check_alignment: _builtins.bool = ...,
+        without_planner: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "clock_origin", b"clock_origin", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "check_alignment", b"check_alignment", "clock_origin", b"clock_origin", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "check_alignment", b"check_alignment", "clock_origin", b"clock_origin", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants", "without_planner", b"without_planner"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

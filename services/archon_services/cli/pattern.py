@@ -1,0 +1,62 @@
+"""Patterns of work among agents on the command line: `committee:3`, `redundant:2`, `hedged:10`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from archon_services.cli.errors import USAGE, CliError
+
+if TYPE_CHECKING:
+    from archon_mesh.planning import SubTask
+
+FORMS: Final = "committee:MEMBERS, redundant:COPIES or hedged:SECONDS"
+
+
+def plan_of(pattern: str, goal: str, roles: Sequence[str], arbiter: str) -> str:
+    """Returns the plan of a pattern as JSON. Raises CliError if the pattern is unknown, its number is wrong, or a role
+    is missing."""
+    import json
+
+    from archon.errors import InvalidArgument
+
+    name, _, number = pattern.partition(":")
+    if name not in _MAKE:
+        raise CliError(f"there is no pattern {name!r}", hint=f"Use {FORMS}.", code=USAGE)
+    if not roles:
+        raise CliError(f"--pattern {name} needs a --role", code=USAGE)
+    if name != "committee" and (arbiter or len(roles) > 1):
+        raise CliError(f"--pattern {name} takes one --role, and no --arbiter", code=USAGE)
+    try:
+        steps = _MAKE[name](number, goal, roles, arbiter)
+    except InvalidArgument as error:
+        raise CliError(f"--pattern {pattern}: {error.message}", code=USAGE) from None
+    except ValueError:
+        raise CliError(f"--pattern {pattern}: {number!r} is not a number", hint=f"Use {FORMS}.", code=USAGE) from None
+    return json.dumps({"goal": goal, "subtasks": [asdict(step) for step in steps]}, ensure_ascii=False)
+
+
+def _committee(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
+    from archon_mesh.planning import committee
+
+    return committee(goal, members=int(number or 3), roles=roles, arbiter=arbiter)
+
+
+def _redundant(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
+    from archon_mesh.planning import SubTask, redundant
+
+    return redundant(SubTask("redundant", goal, role=roles[0], critical=True), int(number or 2))
+
+
+def _hedged(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
+    from archon_mesh.planning import SubTask, hedged
+
+    return hedged(SubTask("hedged", goal, role=roles[0], critical=True), float(number or 10))
+
+
+_MAKE: Final[dict[str, Callable[[str, str, Sequence[str], str], tuple[SubTask, ...]]]] = {
+    "committee": _committee,
+    "redundant": _redundant,
+    "hedged": _hedged,
+}

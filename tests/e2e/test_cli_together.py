@@ -1,0 +1,114 @@
+"""Agents that work together, by the command line: patterns of a run, and the messages of one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from archon.registry import RegistryClient
+from archon_services.cli.errors import NOT_FOUND, USAGE
+from tests.e2e.small_mesh import small_mesh
+from tests.e2e.terminal import PATIENCE, Terminal
+from tests.fixtures.services import ServiceProcess
+from tests.fixtures.waiting import eventually
+
+GOAL = "How many days has a leap year?"
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    with small_mesh(tmp_path_factory.mktemp("mesh"), "requirements", "coder") as terminal:
+        yield terminal
+
+
+def test_a_committee_of_the_command_line_shows_its_votes(terminal: Terminal) -> None:
+    result = terminal.archon("run", GOAL, "--pattern", "committee:3", "--role", "requirements")
+    assert result.code == 0, result.err
+    assert "decision (committee) decided  the answer of committee-1 has 3 of 3 votes" in result.err
+    shown = terminal.archon("show", "last", "--no-answer").out
+    assert "the answer of committee-1 has 3 of 3 votes" in shown
+    assert "plan (plan 1)" not in result.err + shown
+
+
+def test_the_first_of_two_copies_counts(terminal: Terminal) -> None:
+    result = terminal.archon("run", GOAL, "--pattern", "redundant", "--role", "coder", "--quiet")
+    assert result.code == 0, result.err
+    assert result.out.startswith("Offline model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--pattern", "auction:3", "--role", "coder"), "error: there is no pattern 'auction'\nhint: Use committee:"),
+        (
+            ("--pattern", "committee:1", "--role", "coder"),
+            "error: --pattern committee:1: there must be 2 to 19 members",
+        ),
+        (("--pattern", "committee:many", "--role", "coder"), "error: --pattern committee:many: 'many' is not a number"),
+        (("--pattern", "hedged:5"), "error: --pattern hedged needs a --role"),
+        (
+            ("--pattern", "hedged:-1", "--role", "coder"),
+            "error: --pattern hedged:-1: a second attempt starts after more",
+        ),
+        (("--pattern", "hedged:nan", "--role", "coder"), "error: --pattern hedged:nan: a second attempt starts after"),
+        (("--pattern", "redundant", "--role", "coder", "--arbiter", "coder"), "error: --pattern redundant takes one"),
+        (("--pattern", "committee", "--strategy", "plan", "--planner", "coder"), "error: --pattern excludes --planner"),
+        (("--arbiter", "coder"), "error: --arbiter needs --pattern committee"),
+    ],
+)
+def test_patterns_with_wrong_options_are_refused(terminal: Terminal, arguments: tuple[str, ...], error: str) -> None:
+    result = terminal.archon("run", GOAL, *arguments)
+    assert result.code == USAGE
+    assert result.err.startswith(error)
+
+
+async def test_the_messages_of_a_run_are_listed_with_their_readers(terminal: Terminal, tmp_path: Path) -> None:
+    async def archon(*arguments: str) -> str:
+        result = await asyncio.to_thread(terminal.archon, *arguments)
+        assert result.code == 0, result.err
+        return result.out
+
+    async with AsyncExitStack() as stack:
+        registry = terminal.state().registry
+        for role in ("writer", "reader"):
+            process = ServiceProcess(
+                "tests.fixtures.messaging_agent", tmp_path, ECHO_ROLE=role, ARCHON_REGISTRY=registry, ARCHON_TTL="2"
+            )
+            await process.start()
+            stack.push_async_callback(process.stop)
+        async with RegistryClient(registry) as client:
+
+            async def listed() -> bool:
+                return {"writer", "reader"} <= {each.role for each in await client.list_instances()}
+
+            await eventually(listed, PATIENCE)
+        await archon("run", "write", "--role", "writer", "--role", "reader", "--detach")
+        followed = await archon("messages", "last", "--follow")
+    assert "reader -> all  status_update: ready" in followed
+    assert "writer -> reader  help_request: How old is the bridge?" in followed
+    assert "(refused: no task of the run receives messages for 'stranger')" in followed
+    listed_text = await archon("messages", "last")
+    assert "read by writer" in listed_text
+    rows = json.loads(await archon("messages", "last", "--json"))
+    assert [row["message_type"] for row in rows] == [
+        "status_update",
+        "help_request",
+        "task_response",
+        "notification",
+        "notification",
+    ]
+    assert [row["state"] for row in rows] == ["read", "read", "read", "refused", "read"]
+    unread = json.loads(await archon("messages", "last", "--unread", "--json"))
+    assert [row["reason"] for row in unread] == ["NO_RECEIVER"]
+
+
+def test_a_run_without_messages_says_so(terminal: Terminal) -> None:
+    terminal.archon("run", GOAL, "--role", "coder")
+    assert terminal.archon("messages", "last").out == "There are no messages.\n"
+    assert terminal.archon("messages", "last", "--unread").out == "There are no unread messages.\n"
+    assert terminal.archon("messages", "ffff").code == NOT_FOUND

@@ -1,0 +1,101 @@
+"""Steps of a workflow that several agents do at once: committees, copies and second attempts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archon.errors import InvalidArgument
+from archon_mesh.agent import Agent
+from archon_mesh.llm import ScriptedModel
+from archon_mesh.workflows import WorkflowPlanner
+from archon_mesh.workflows.schema import MAX_MEMBERS
+from tests.unit.mesh.workflows.files import known, load
+
+COMMITTEE = """
+name: count
+parameters: {thing: {type: string}}
+steps:
+- role: anna
+  task: Look at {{ thing }}
+- committee: How many {{ thing }}?
+  roles: [anna, berta, carl]
+  arbiter: boss
+  weight: confidence
+  least: 0.6
+  save_as: number
+- task: There are {{ number }}
+"""
+
+
+def test_a_committee_is_its_members_and_a_vote(tmp_path: Path) -> None:
+    subtasks = known(load(tmp_path, COMMITTEE), thing="days")
+    assert list(subtasks) == ["step-1", "number-1", "number-2", "number-3", "number", "step-3"]
+    members = [subtasks[f"number-{number}"] for number in (1, 2, 3)]
+    assert [member.role for member in members] == ["anna", "berta", "carl"]
+    assert all(member.dependencies == ("step-1",) and not member.critical for member in members)
+    assert members[0].description.startswith("How many days?")
+    vote = subtasks["number"]
+    assert (vote.decision, vote.role, vote.critical) == ("vote", "boss", True)
+    assert vote.tool_args == {"least": 0.6, "weight": "confidence"}
+    assert subtasks["step-3"].dependencies == ("number",)
+    assert known(load(tmp_path, COMMITTEE), {"number": "360"}, thing="days")["step-3"].description == "There are 360"
+
+
+async def test_an_agent_executes_a_committee(tmp_path: Path) -> None:
+    answers = {"anna": ["seen", "360"], "berta": ["361"], "carl": ["12"]}
+    members = [Agent(name, model=ScriptedModel(texts)) for name, texts in answers.items()]
+    async with Agent("clerk", model=ScriptedModel(["There are 360."]), sub_agents=members) as agent:
+        text = COMMITTEE.replace("  arbiter: boss\n  weight: confidence\n", "")
+        planner = WorkflowPlanner(load(tmp_path, text), {"thing": "days"})
+        assert await agent.run_task("Count", planner=planner) == "There are 360."
+
+
+@pytest.mark.parametrize(
+    ("key", "delays", "quorum"), [("copies: 3", [0.0, 0.0, 0.0], 1), ("hedge_after: 2.5", [0.0, 2.5], 1)]
+)
+def test_a_task_is_done_several_times_and_the_first_result_counts(
+    tmp_path: Path, key: str, delays: list[float], quorum: int
+) -> None:
+    text = f"name: x\nsteps:\n- {{tool: a, id: before}}\n- {{role: r, task: work, id: it, {key}}}\n- {{task: end}}"
+    subtasks = known(load(tmp_path, text))
+    parts = [subtasks[f"it-{number}"] for number in range(1, len(delays) + 1)]
+    assert [part.delay_seconds for part in parts] == delays
+    assert {part.dependencies for part in parts} == {("before",)}
+    assert (subtasks["it"].decision, subtasks["it"].quorum, subtasks["it"].critical) == ("first", quorum, True)
+    assert subtasks["step-3"].dependencies == ("it",)
+
+
+def test_a_failed_committee_may_be_asked_again_or_left_out(tmp_path: Path) -> None:
+    text = "name: x\nsteps:\n- {committee: Why so, id: c, on_error: {retry: 1, then: continue}}\n- {task: end}"
+    subtasks = known(load(tmp_path, text))
+    assert not subtasks["c"].critical
+    assert subtasks["c"].expand_on_failure
+    again = known(load(tmp_path, text), {"c": ValueError("a tie")})
+    assert list(again) == ["c-1", "c-2", "c-3", "c", "c~2-1", "c~2-2", "c~2-3", "c~2", "step-2"]
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("{committee: Why so, members: 1}", "members"),
+        (f"{{committee: Why so, members: {MAX_MEMBERS + 1}}}", "members"),
+        ("{committee: Why so, role: r}", "a step has one of them"),
+        ("{committee: Why so, copies: 2}", "copies does not belong to a step with committee"),
+        ("{committee: Why so, roles: []}", "roles"),
+        ("{committee: 'why {{ x }}'}", "x is neither a parameter nor"),
+        ("{tool: t, copies: 2}", "copies does not belong to a step with tool"),
+        ("{role: r, task: t, copies: 2, hedge_after: 3}", "has copies or hedge_after, not both"),
+        ("{role: r, task: t, hedge_after: 0}", "hedge_after"),
+        ("{task: t, members: 2}", "members does not belong to a step with task"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, step: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        load(tmp_path, f"name: x\nsteps:\n- {step}")
+
+
+def test_another_step_cannot_have_the_id_of_a_member(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="c-1 is the id of a part of the step c"):
+        load(tmp_path, "name: x\nsteps:\n- {committee: Why so, id: c}\n- {task: t, id: c-1}")
