@@ -44,6 +44,12 @@ async def test_a_slot_is_reserved_at_the_least_loaded_instance(pool: SessionPool
     assert pool.reserve(Requirement("b")) is None
 
 
+async def test_all_sessions_dial_in_the_same_queues(pool: SessionPool) -> None:
+    """Each in queues of its own would dial at once."""
+    pool.update([Registration("a", instance_id="a1"), Registration("b", instance_id="b1")])
+    assert [session._dials for session in pool._sessions.values()] == [pool._dials] * 2
+
+
 async def test_a_removed_instance_is_neither_placed_nor_resolved(pool: SessionPool) -> None:
     instance = Registration("a", instance_id="a1", capabilities=[Capability("x")], stateful=True)
     pool.update([instance])
