@@ -31,7 +31,10 @@ def send(run: RunState, task: Task, request: inp.SendIn) -> list[ev.Event]:
     first_seq = task.sent.get(request.message_id, 0)
     was_refused = request.message_id in task.sent and not first_seq
     failure = None if first_seq else _no_receiver(request) if was_refused else _refusal(run, task, request)
-    is_new = failure is None and not first_seq
+    # A message without a receiver stays readable, as long as there is room for it.
+    is_lost = failure is not None and failure.reason == NO_RECEIVER
+    has_room = run.messages_size + request.size <= MAX_MESSAGES_BYTES
+    is_kept = not first_seq and (failure is None or (is_lost and has_room))
     return [
         ev.MessageSent(
             task.task_id,
@@ -43,8 +46,8 @@ def send(run: RunState, task: Task, request: inp.SendIn) -> list[ev.Event]:
             request.type,
             request.correlation_id,
             quantize(request.ttl),
-            request.size if is_new else 0,
-            request.payload if is_new else None,
+            request.size if is_kept else 0,
+            request.payload if is_kept else None,
             failure,
             first_seq,
         )

@@ -13,10 +13,10 @@ def message_sent(run: RunState, event: ev.MessageSent, time: float) -> None:
     task.replies[run.last_seq] = event.message_id, event.failure
     if event.failure is not None and event.failure.reason == NO_RECEIVER:
         task.sent[event.message_id] = 0
+    run.messages_size += event.size
     if event.failure is not None or event.first_seq:
         return
     task.sent[event.message_id] = run.last_seq
-    run.messages_size += event.size
     run.messages[run.last_seq] = SentMessage(
         run.last_seq,
         event.task_id,

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from archon.agent.attempt import Handler
@@ -33,9 +33,13 @@ def with_messages(handler: Handler, on_message: OnMessage, topics: tuple[str, ..
 
     @functools.wraps(handler)
     async def with_reader(task: TaskContext) -> Any:
+        try:
+            messages = task._messenger.handled(topics)  # before anything that the handler tells others
+        except Unimplemented:
+            return await handler(task)  # the caller of the task sends no messages
         is_idle = asyncio.Event()
         is_idle.set()
-        reader = asyncio.create_task(_read(task, on_message, topics, is_idle), name=f"messages-{task.task_id}")
+        reader = asyncio.create_task(_read(task, messages, on_message, is_idle), name=f"messages-{task.task_id}")
         try:
             result = await handler(task)
             await is_idle.wait()
@@ -47,11 +51,9 @@ def with_messages(handler: Handler, on_message: OnMessage, topics: tuple[str, ..
     return with_reader
 
 
-async def _read(task: TaskContext, on_message: OnMessage, topics: tuple[str, ...], is_idle: asyncio.Event) -> None:
-    try:
-        messages = task._messenger.handled(topics)
-    except Unimplemented:
-        return  # the caller of the task sends no messages
+async def _read(
+    task: TaskContext, messages: AsyncIterator[Message], on_message: OnMessage, is_idle: asyncio.Event
+) -> None:
     async for message in messages:
         is_idle.clear()
         try:

@@ -5,20 +5,19 @@ but the times of the events, and states facts: texts for people are the work of 
 """
 
 from archon.run_view.attempt import Attempt, Delegation, Outcome
-from archon.run_view.decision import Decision, Vote
 from archon.run_view.message import MessageState, MessageView
 from archon.run_view.question import Question
 from archon.run_view.run import Claim, Pause, RunView
 from archon.run_view.task import LastFailure, TaskView, Wait, WaitKind
 from archon.types.failure import Failure
 from archon.types.plan import Plan, PlanStep
+from archon.types.resolution import Resolution, Vote
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 
 __all__ = [
     "Attempt",
     "Claim",
-    "Decision",
     "Delegation",
     "Failure",
     "LastFailure",
@@ -29,6 +28,7 @@ __all__ = [
     "Plan",
     "PlanStep",
     "Question",
+    "Resolution",
     "RunView",
     "TaskState",
     "TaskView",

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from archon.run_view.attempt import Attempt, Delegation, Outcome
-from archon.run_view.decision import Decision
 from archon.run_view.question import Question
 from archon.types.failure import Failure
 from archon.types.plan import PlanStep
+from archon.types.resolution import Resolution
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 
@@ -70,7 +70,7 @@ class TaskView:
     """The event with the result; 0 before it."""
     reused: bool = False
     """Whether the answer was taken over from a forked run."""
-    decision: Decision | None = None
+    resolution: Resolution | None = None
     """How the answer was chosen from the results of other steps, or why that was left to the role; None without a
     decision."""
     version: int = 0

@@ -10,11 +10,11 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.failure_kinds import GIVEN_BACK
 from archon.run_view import convert
 from archon.run_view.attempt import Attempt, Delegation, Outcome
-from archon.run_view.decision import Decision
 from archon.run_view.question import Question
 from archon.run_view.task import LastFailure, TaskView
 from archon.types.enum_name import enum_name
 from archon.types.failure import Failure
+from archon.types.resolution import Resolution
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 from archon.wire import parts_text, to_seconds
@@ -104,7 +104,7 @@ def _end_with_result(task: TaskView, event: run_pb2.RunEvent, now: float) -> Non
         decided = event.result.HasField("resolution")
         task.reused = task.state is TaskState.COMPLETED and not event.task.attempt and not decided
         if decided:
-            task.decision = Decision.from_proto(event.result.resolution)
+            task.resolution = Resolution.from_proto(event.result.resolution)
         end_task(task, now, task.state, failure)
 
 
@@ -113,7 +113,7 @@ def _wait_again(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: 
     outcome, instance_id, failure, retry_time = Outcome.LOST, event.lost.instance_id, event.lost.failure, 0.0
     if event.HasField("retry"):
         if event.retry.HasField("resolution"):
-            task.decision = Decision.from_proto(event.retry.resolution)
+            task.resolution = Resolution.from_proto(event.retry.resolution)
             return  # no attempt has failed
         _close_question(task, now)
         outcome, instance_id, failure = Outcome.RETRIED, "", event.retry.failure

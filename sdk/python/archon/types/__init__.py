@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from archon.types.part import Part
     from archon.types.plan import Plan, PlanStep
     from archon.types.question_terms import QuestionTerms
+    from archon.types.resolution import Resolution, Vote
     from archon.types.run import Run
     from archon.types.run_answer import RunAnswer
     from archon.types.run_event import RunEvent
@@ -57,6 +58,7 @@ __all__ = [
     "Plan",
     "PlanStep",
     "QuestionTerms",
+    "Resolution",
     "Run",
     "RunAnswer",
     "RunEvent",
@@ -69,6 +71,7 @@ __all__ = [
     "TaskResponse",
     "TaskState",
     "Usage",
+    "Vote",
 ]
 
 _MODULES: Final = {
@@ -88,6 +91,7 @@ _MODULES: Final = {
     "Plan": "archon.types.plan",
     "PlanStep": "archon.types.plan",
     "QuestionTerms": "archon.types.question_terms",
+    "Resolution": "archon.types.resolution",
     "Run": "archon.types.run",
     "RunAnswer": "archon.types.run_answer",
     "RunEvent": "archon.types.run_event",
@@ -100,6 +104,7 @@ _MODULES: Final = {
     "TaskResponse": "archon.types.message_content",
     "TaskState": "archon.types.task_state",
     "Usage": "archon.types.usage",
+    "Vote": "archon.types.resolution",
 }
 
 __getattr__ = lazy_names(__name__, _MODULES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from archon.api.orchestrator.v1 import run_pb2
 from archon.types.failure import Failure
 from archon.types.message_view import MessageView
+from archon.types.resolution import Resolution
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 from archon.wire import to_seconds
@@ -86,6 +87,11 @@ class RunTask(MessageView[run_pb2.Task]):
     def step_id(self) -> str:
         """The step of the plan that the task executes; empty if none."""
         return self.proto.step_id
+
+    @property
+    def resolution(self) -> Resolution | None:
+        """How the answer was chosen from the results of other steps; None for a step without a decision."""
+        return Resolution.from_proto(self.proto.resolution) if self.proto.HasField("resolution") else None
 
     @property
     def predecessors(self) -> tuple[str, ...]:

@@ -29,10 +29,10 @@ _STEP_SHOWN: Final = 60
 def task_text(view: RunView, task: TaskView) -> str:
     """Returns state, duration, tokens, cost and instance of a task, as far as they are known."""
     attempt, usage = task.attempt, task.usage
-    is_by_rule = task.decision is not None and task.final and attempt is None
+    is_by_rule = task.resolution is not None and task.final and attempt is None
     pieces = ["reused" if task.reused else "decided" if is_by_rule else waiting_text(view, task) or task.state]
-    if task.decision is not None:
-        pieces.append(task.decision.reason)
+    if task.resolution is not None:
+        pieces.append(task.resolution.reason)
     waits = task.state in (TaskState.SUBMITTED, TaskState.INPUT_REQUIRED)
     instance = attempt.instance_id if attempt is not None and not waits else ""
     if instance and not task.final:

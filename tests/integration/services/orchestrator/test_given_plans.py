@@ -58,7 +58,7 @@ async def test_a_committee_votes_without_a_planner(mesh: Mesh, troupe: Troupe) -
         *[(workers.role, f"committee-{number}") for number in (1, 2, 3)],
         ("decision", "committee"),
     ], "no task stands for a planner"
-    assert handle.run.tasks[-1].proto.resolution.reason == "the answer of committee-1 has 2 of 3 votes"
+    assert getattr(handle.run.tasks[-1].resolution, "reason", "") == "the answer of committee-1 has 2 of 3 votes"
 
 
 async def test_members_that_fail_do_not_end_the_run(mesh: Mesh, troupe: Troupe) -> None:

@@ -209,6 +209,7 @@ def test_a_message_that_no_task_receives_is_refused() -> None:
     run.result(2)
     assert refused(run, run.send(1, "b", "m3")) == "NO_RECEIVER", "its task is over"
     assert not run.state.messages
+    assert {event.payload for event in run.log if isinstance(event, ev.MessageSent)} == {"hello"}, "it can be read"
 
 
 def test_a_message_that_a_profile_forbids_is_refused() -> None:
@@ -238,7 +239,8 @@ def test_a_refused_message_may_be_sent_again() -> None:
 def test_messages_are_bounded_in_count_and_bytes(limit: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, limit, 100)
     run = Talk("a", "b")
-    sizes = {"MAX_MESSAGES": [1] * 100, "MAX_MESSAGES_BYTES": [50, 50], "MAX_MESSAGE_BYTES": [100, 100]}[limit]
+    run.send(1, "stranger", "lost", size=1)
+    sizes = {"MAX_MESSAGES": [1] * 100, "MAX_MESSAGES_BYTES": [50, 49], "MAX_MESSAGE_BYTES": [100, 100]}[limit]
     for number, size in enumerate(sizes):
         (event,) = run.send(1, "b", f"m{number}", size=size)
         assert isinstance(event, ev.MessageSent)

@@ -19,7 +19,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Resolution:
     """A decision by a rule. `winner_step_id` is empty if the rule left it undecided; `reason` says how it was decided,
     or why it was not."""
 
@@ -28,8 +28,17 @@ class Decision:
     reason: str
     votes: tuple[Vote, ...] = ()
 
+    @property
+    def proto(self) -> plan_pb2.Resolution:
+        """The decision as a message."""
+        votes = [
+            plan_pb2.Vote(step_id=vote.step_id, role=vote.role, weight=vote.weight, support=vote.support)
+            for vote in self.votes
+        ]
+        return plan_pb2.Resolution(rule=self.rule, winner_step_id=self.winner_step_id, reason=self.reason, votes=votes)
+
     @classmethod
-    def from_proto(cls, message: plan_pb2.Resolution) -> Decision:
+    def from_proto(cls, message: plan_pb2.Resolution) -> Resolution:
         """Returns the decision that a message has."""
         votes = tuple(Vote(vote.step_id, vote.role, vote.weight, vote.support) for vote in message.votes)
         return cls(message.rule, message.winner_step_id, message.reason, votes)
