@@ -19,6 +19,7 @@ SEEDS = {
     "plans that are checked": 25,
     "plans in processes": 60,
     "plans with quorums": 30,
+    "agents with messages": 30,
 }
 """The number of seeds by course."""
 
