@@ -45,8 +45,9 @@ class Worker:
 
 @asynccontextmanager
 async def mesh_of(home: Path, worker: Worker, **settings: Any) -> AsyncIterator[tuple[InProcessMesh, AgentServer]]:
-    """Opens a mesh with links and one agent of the role w."""
-    async with InProcessMesh(home, links=True, **settings) as mesh:
+    """Opens a mesh with links and one agent of the role w. Real time counts as well as the time that a test moves: the
+    agent is lost after a silence that no test has by accident."""
+    async with InProcessMesh(home, links=True, **{"silence_limit": 30.0, **settings}) as mesh:
         agent = AgentServer("w", handler=worker, settings=mesh.agent_settings(ttl=TTL))
         await agent.start()
         try:
@@ -151,7 +152,7 @@ async def test_agent_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [Fault.AGENT_SILENT, Fault.PARTITION])
 async def test_agent_silent_or_behind_a_partition(tmp_path: Path, fault: Fault) -> None:
     worker = Worker()
-    async with mesh_of(tmp_path, worker, silence_limit=30.0) as (mesh, _):  # real time counts, too
+    async with mesh_of(tmp_path, worker) as (mesh, _):
         handle = await mesh.client.submit("wait", roles=["w"])
         await worker.begun.wait()
         async with mesh.fault(fault, "w"):
@@ -165,7 +166,7 @@ async def test_agent_silent_or_behind_a_partition(tmp_path: Path, fault: Fault) 
 
 async def test_agent_silent_for_long_loses_its_task(tmp_path: Path) -> None:
     worker, other = Worker(), Worker()
-    async with mesh_of(tmp_path, worker) as (mesh, agent):
+    async with mesh_of(tmp_path, worker, silence_limit=2.0) as (mesh, agent):
         handle = await mesh.client.submit("wait", roles=["w"])
         await worker.begun.wait()
         other.gate.set()
