@@ -98,6 +98,7 @@ class AssignTask(_message.Message):
     REFUSAL_FIELD_NUMBER: _builtins.int
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     EXACT_FIELD_NUMBER: _builtins.int
+    BID_REQUEST_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
@@ -177,6 +178,10 @@ class AssignTask(_message.Message):
     def plan_request(self) -> Global___PlanRequest:
         """What the planner of a run is asked for; absent for every other task."""
 
+    @_builtins.property
+    def bid_request(self) -> Global___BidRequest:
+        """The step of the plan that a bid is asked for; absent for every other task."""
+
     def __init__(
         self,
         *,
@@ -203,14 +208,49 @@ class AssignTask(_message.Message):
         refusal: _builtins.str = ...,
         output_schema_json: _builtins.str = ...,
         exact: _builtins.bool = ...,
+        bid_request: Global___BidRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "plan_request", b"plan_request", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bid_request", b"bid_request", "budget", b"budget", "plan_request", b"plan_request", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "exact", b"exact", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "output_schema_json", b"output_schema_json", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "bid_request", b"bid_request", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "exact", b"exact", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "output_schema_json", b"output_schema_json", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssignTask: _TypeAlias = AssignTask  # noqa: Y015
+
+@_typing.final
+class BidRequest(_message.Message):
+    """A request for a bid: what the agent expects of executing a step, which is not executed yet.
+
+    The result is one JSON object: {"cost_micro_usd", "seconds", "quality"}, as in archon.api.common.v1.Bid; absent keys
+    are 0. An agent without a bid of its own replies with what its registration's profile expects.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    EXPECTED_OUTPUT_FIELD_NUMBER: _builtins.int
+    CAPABILITY_FIELD_NUMBER: _builtins.int
+    description: _builtins.str
+    """What is to be done."""
+    expected_output: _builtins.str
+    """Description of a good answer."""
+    capability: _builtins.str
+    """Capability that the step needs; empty: any."""
+    def __init__(
+        self,
+        *,
+        description: _builtins.str = ...,
+        expected_output: _builtins.str = ...,
+        capability: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "description", b"description", "expected_output", b"expected_output"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BidRequest: _TypeAlias = BidRequest  # noqa: Y015
 
 @_typing.final
 class PlanRequest(_message.Message):
@@ -220,8 +260,8 @@ class PlanRequest(_message.Message):
     The text of the result is a plan as one JSON object:
     {"goal", "context", "subtasks": [{"id", "description", "expected_output", "tool_name", "tool_args", "dependencies",
     "role", "capability", "critical", "partial_input", "expand", "expand_on_failure", "estimated_seconds",
-    "estimated_cost_micro_usd", "confidence", "output_schema", "quorum", "delay_seconds", "decision"}], "changes": [what the
-    planner itself has repaired]}. All keys but "subtasks" may be absent.
+    "estimated_cost_micro_usd", "confidence", "output_schema", "quorum", "delay_seconds", "decision", "timeout_seconds",
+    "assigned_by", "bid_for"}], "changes": [what the planner itself has repaired]}. All keys but "subtasks" may be absent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

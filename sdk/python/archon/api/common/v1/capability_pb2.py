@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%archon/api/common/v1/capability.proto\x12\x14\x61rchon.api.common.v1\"\x86\x01\n\nCapability\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\x10\n\x08\x65xamples\x18\x05 \x03(\t\x12\x13\n\x0binput_modes\x18\x06 \x03(\t\x12\x14\n\x0coutput_modes\x18\x07 \x03(\t\"\x9f\x01\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x19\n\x11input_schema_json\x18\x04 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x05 \x01(\t\x12.\n\x05hints\x18\x06 \x01(\x0b\x32\x1f.archon.api.common.v1.ToolHints\"[\n\tToolHints\x12\x11\n\tread_only\x18\x01 \x01(\x08\x12\x13\n\x0b\x64\x65structive\x18\x02 \x01(\x08\x12\x12\n\nidempotent\x18\x03 \x01(\x08\x12\x12\n\nopen_world\x18\x04 \x01(\x08\"\x8d\x02\n\x07Profile\x12\x14\n\x0cinstructions\x18\x01 \x01(\t\x12\x1b\n\x13\x65xpected_latency_ms\x18\x02 \x01(\x03\x12\x1f\n\x17\x65xpected_cost_micro_usd\x18\x03 \x01(\x03\x12\x18\n\x10\x65xpected_quality\x18\x04 \x01(\x01\x12\x46\n\rmessage_types\x18\x05 \x03(\x0b\x32/.archon.api.common.v1.Profile.MessageTypesEntry\x12\x17\n\x0fprompt_template\x18\x32 \x01(\t\x1a\x33\n\x11MessageTypesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42Y\n\x18\x64\x65v.archon.api.common.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%archon/api/common/v1/capability.proto\x12\x14\x61rchon.api.common.v1\x1a\x1egoogle/protobuf/duration.proto\"\x86\x01\n\nCapability\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\x10\n\x08\x65xamples\x18\x05 \x03(\t\x12\x13\n\x0binput_modes\x18\x06 \x03(\t\x12\x14\n\x0coutput_modes\x18\x07 \x03(\t\"\xcf\x01\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x19\n\x11input_schema_json\x18\x04 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x05 \x01(\t\x12.\n\x05hints\x18\x06 \x01(\x0b\x32\x1f.archon.api.common.v1.ToolHints\x12.\n\x05share\x18\x07 \x01(\x0b\x32\x1f.archon.api.common.v1.ToolShare\"\x7f\n\tToolShare\x12\x1c\n\x14max_calls_per_minute\x18\x01 \x01(\x05\x12\r\n\x05\x63\x61lls\x18\x02 \x01(\x03\x12\x14\n\x0csuccess_rate\x18\x03 \x01(\x01\x12/\n\x0cmean_latency\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"[\n\tToolHints\x12\x11\n\tread_only\x18\x01 \x01(\x08\x12\x13\n\x0b\x64\x65structive\x18\x02 \x01(\x08\x12\x12\n\nidempotent\x18\x03 \x01(\x08\x12\x12\n\nopen_world\x18\x04 \x01(\x08\"\x8d\x02\n\x07Profile\x12\x14\n\x0cinstructions\x18\x01 \x01(\t\x12\x1b\n\x13\x65xpected_latency_ms\x18\x02 \x01(\x03\x12\x1f\n\x17\x65xpected_cost_micro_usd\x18\x03 \x01(\x03\x12\x18\n\x10\x65xpected_quality\x18\x04 \x01(\x01\x12\x46\n\rmessage_types\x18\x05 \x03(\x0b\x32/.archon.api.common.v1.Profile.MessageTypesEntry\x12\x17\n\x0fprompt_template\x18\x32 \x01(\t\x1a\x33\n\x11MessageTypesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42Y\n\x18\x64\x65v.archon.api.common.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,14 +35,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\030dev.archon.api.common.v1P\001Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1'
   _globals['_PROFILE_MESSAGETYPESENTRY']._loaded_options = None
   _globals['_PROFILE_MESSAGETYPESENTRY']._serialized_options = b'8\001'
-  _globals['_CAPABILITY']._serialized_start=64
-  _globals['_CAPABILITY']._serialized_end=198
-  _globals['_TOOL']._serialized_start=201
-  _globals['_TOOL']._serialized_end=360
-  _globals['_TOOLHINTS']._serialized_start=362
-  _globals['_TOOLHINTS']._serialized_end=453
-  _globals['_PROFILE']._serialized_start=456
-  _globals['_PROFILE']._serialized_end=725
-  _globals['_PROFILE_MESSAGETYPESENTRY']._serialized_start=674
-  _globals['_PROFILE_MESSAGETYPESENTRY']._serialized_end=725
+  _globals['_CAPABILITY']._serialized_start=96
+  _globals['_CAPABILITY']._serialized_end=230
+  _globals['_TOOL']._serialized_start=233
+  _globals['_TOOL']._serialized_end=440
+  _globals['_TOOLSHARE']._serialized_start=442
+  _globals['_TOOLSHARE']._serialized_end=569
+  _globals['_TOOLHINTS']._serialized_start=571
+  _globals['_TOOLHINTS']._serialized_end=662
+  _globals['_PROFILE']._serialized_start=665
+  _globals['_PROFILE']._serialized_end=934
+  _globals['_PROFILE_MESSAGETYPESENTRY']._serialized_start=883
+  _globals['_PROFILE_MESSAGETYPESENTRY']._serialized_end=934
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 import builtins as _builtins
@@ -84,6 +85,7 @@ class Tool(_message.Message):
     INPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     HINTS_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the tool, unique in its instance."""
     title: _builtins.str
@@ -98,6 +100,10 @@ class Tool(_message.Message):
     def hints(self) -> Global___ToolHints:
         """Hints about the tool's effects."""
 
+    @_builtins.property
+    def share(self) -> Global___ToolShare:
+        """Present: other agents may lease the tool."""
+
     def __init__(
         self,
         *,
@@ -107,14 +113,51 @@ class Tool(_message.Message):
         input_schema_json: _builtins.str = ...,
         output_schema_json: _builtins.str = ...,
         hints: Global___ToolHints | None = ...,
+        share: Global___ToolShare | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "share", b"share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "hints", b"hints", "input_schema_json", b"input_schema_json", "name", b"name", "output_schema_json", b"output_schema_json", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "hints", b"hints", "input_schema_json", b"input_schema_json", "name", b"name", "output_schema_json", b"output_schema_json", "share", b"share", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Tool: _TypeAlias = Tool  # noqa: Y015
+
+@_typing.final
+class ToolShare(_message.Message):
+    """The terms on which a tool is shared, and how its calls have ended so far."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_CALLS_PER_MINUTE_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    SUCCESS_RATE_FIELD_NUMBER: _builtins.int
+    MEAN_LATENCY_FIELD_NUMBER: _builtins.int
+    max_calls_per_minute: _builtins.int
+    """Maximum number of calls per minute with one lease; 0 if unlimited."""
+    calls: _builtins.int
+    """Number of calls since the process started, which the following figures are of."""
+    success_rate: _builtins.float
+    """The part of the calls that succeeded, 0 to 1."""
+    @_builtins.property
+    def mean_latency(self) -> _duration_pb2.Duration:
+        """Mean latency of the last calls, at most 100."""
+
+    def __init__(
+        self,
+        *,
+        max_calls_per_minute: _builtins.int = ...,
+        calls: _builtins.int = ...,
+        success_rate: _builtins.float = ...,
+        mean_latency: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["mean_latency", b"mean_latency"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "max_calls_per_minute", b"max_calls_per_minute", "mean_latency", b"mean_latency", "success_rate", b"success_rate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolShare: _TypeAlias = ToolShare  # noqa: Y015
 
 @_typing.final
 class ToolHints(_message.Message):

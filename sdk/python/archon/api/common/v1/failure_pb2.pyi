@@ -53,7 +53,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNKNOWN_CAPABILITY: _ErrorReason.ValueType  # 12
     """No instance offers this capability."""
     ERROR_REASON_LEASE_EXPIRED: _ErrorReason.ValueType  # 13
-    """The lease has expired or never existed: register again."""
+    """The lease has expired, was revoked, or never existed: register, or lease the tool, again."""
     ERROR_REASON_ALREADY_EXISTS: _ErrorReason.ValueType  # 14
     """The object already exists and differs."""
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 15
@@ -168,6 +168,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The profile of one of the two roles does not allow the exchange of messages of this type between them."""
     ERROR_REASON_TOO_MANY_MESSAGES: _ErrorReason.ValueType  # 65
     """The run has reached its maximum number, or its maximum size, of messages."""
+    ERROR_REASON_STEP_TIMEOUT: _ErrorReason.ValueType  # 66
+    """The step did not end within the time that its plan gives it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -201,7 +203,7 @@ ERROR_REASON_UNKNOWN_ROLE: ErrorReason.ValueType  # 11
 ERROR_REASON_UNKNOWN_CAPABILITY: ErrorReason.ValueType  # 12
 """No instance offers this capability."""
 ERROR_REASON_LEASE_EXPIRED: ErrorReason.ValueType  # 13
-"""The lease has expired or never existed: register again."""
+"""The lease has expired, was revoked, or never existed: register, or lease the tool, again."""
 ERROR_REASON_ALREADY_EXISTS: ErrorReason.ValueType  # 14
 """The object already exists and differs."""
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 15
@@ -316,6 +318,8 @@ ERROR_REASON_MESSAGE_NOT_ALLOWED: ErrorReason.ValueType  # 64
 """The profile of one of the two roles does not allow the exchange of messages of this type between them."""
 ERROR_REASON_TOO_MANY_MESSAGES: ErrorReason.ValueType  # 65
 """The run has reached its maximum number, or its maximum size, of messages."""
+ERROR_REASON_STEP_TIMEOUT: ErrorReason.ValueType  # 66
+"""The step did not end within the time that its plan gives it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -98,6 +98,9 @@ class PlanStep(_message.Message):
     QUORUM_FIELD_NUMBER: _builtins.int
     DELAY_SECONDS_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
+    TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
+    ASSIGNED_BY_FIELD_NUMBER: _builtins.int
+    BID_FOR_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step's id, unique in the plan."""
     description: _builtins.str
@@ -151,10 +154,18 @@ class PlanStep(_message.Message):
     of a step with a quorum that needs it fails.
     """
     decision: _builtins.str
-    """The rule by which the step's result is chosen from the results of its dependencies: first, vote or best; empty: the
+    """The rule by which the step's result is chosen from the results of its dependencies: first, vote, best or award; empty: the
     step is executed. `tool_args_json` has the rule's arguments. If the rule does not decide, `role` does; without a role
     the step fails.
     """
+    timeout_seconds: _builtins.float
+    """Seconds after which the step fails, from when its dependencies have completed; 0: no limit of its own."""
+    assigned_by: _builtins.str
+    """The dependency whose decision says who executes the step: the role, and if it is still there the instance, of the
+    result that was chosen. If that dependency has not completed, `role` executes the step.
+    """
+    bid_for: _builtins.str
+    """The step that this one bids for. Its result is a bid (BidRequest)."""
     @_builtins.property
     def dependencies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The steps whose results this one needs, by their ids."""
@@ -195,10 +206,13 @@ class PlanStep(_message.Message):
         quorum: _builtins.int = ...,
         delay_seconds: _builtins.float = ...,
         decision: _builtins.str = ...,
+        timeout_seconds: _builtins.float = ...,
+        assigned_by: _builtins.str = ...,
+        bid_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "decision", b"decision", "delay_seconds", b"delay_seconds", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "exact", b"exact", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "quorum", b"quorum", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned_by", b"assigned_by", "bid_for", b"bid_for", "capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "decision", b"decision", "delay_seconds", b"delay_seconds", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "exact", b"exact", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "quorum", b"quorum", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "timeout_seconds", b"timeout_seconds", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -214,12 +228,15 @@ class Resolution(_message.Message):
     WINNER_STEP_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     VOTES_FIELD_NUMBER: _builtins.int
+    CONFLICT_FIELD_NUMBER: _builtins.int
     rule: _builtins.str
     """Name of the rule."""
     winner_step_id: _builtins.str
     """The step whose result was chosen; empty if the rule left it undecided."""
     reason: _builtins.str
     """How it was decided, or why it was not: a sentence."""
+    conflict: _builtins.str
+    """Which results say different things, in a sentence; empty if all say the same."""
     @_builtins.property
     def votes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Vote]:
         """The results that the rule chose from, in the order of the dependencies."""
@@ -231,10 +248,11 @@ class Resolution(_message.Message):
         winner_step_id: _builtins.str = ...,
         reason: _builtins.str = ...,
         votes: _abc.Iterable[Global___Vote] | None = ...,
+        conflict: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "rule", b"rule", "votes", b"votes", "winner_step_id", b"winner_step_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict", b"conflict", "reason", b"reason", "rule", b"rule", "votes", b"votes", "winner_step_id", b"winner_step_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -250,6 +268,7 @@ class Vote(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
     SUPPORT_FIELD_NUMBER: _builtins.int
+    BID_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step that gave the result."""
     role: _builtins.str
@@ -258,6 +277,10 @@ class Vote(_message.Message):
     """Weight of the result."""
     support: _builtins.float
     """Weight of all results that say the same."""
+    @_builtins.property
+    def bid(self) -> Global___Bid:
+        """The bid that the result is, if the rule awards a step."""
+
     def __init__(
         self,
         *,
@@ -265,14 +288,45 @@ class Vote(_message.Message):
         role: _builtins.str = ...,
         weight: _builtins.float = ...,
         support: _builtins.float = ...,
+        bid: Global___Bid | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bid", b"bid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "step_id", b"step_id", "support", b"support", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bid", b"bid", "role", b"role", "step_id", b"step_id", "support", b"support", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Vote: _TypeAlias = Vote  # noqa: Y015
+
+@_typing.final
+class Bid(_message.Message):
+    """What a bidder expects of executing a step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COST_MICRO_USD_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    QUALITY_FIELD_NUMBER: _builtins.int
+    cost_micro_usd: _builtins.int
+    """Cost in millionths of a US dollar."""
+    seconds: _builtins.float
+    """Time in seconds."""
+    quality: _builtins.float
+    """Quality of the result by the bidder's own measure, 0 to 1."""
+    def __init__(
+        self,
+        *,
+        cost_micro_usd: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+        quality: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost_micro_usd", b"cost_micro_usd", "quality", b"quality", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Bid: _TypeAlias = Bid  # noqa: Y015
 
 @_typing.final
 class PlanTarget(_message.Message):

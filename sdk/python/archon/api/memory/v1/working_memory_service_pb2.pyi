@@ -244,3 +244,63 @@ class DeleteValueResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteValueResponse: _TypeAlias = DeleteValueResponse  # noqa: Y015
+
+@_typing.final
+class WatchValuesRequest(_message.Message):
+    """Request message for WatchValues."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    PREFIX_FIELD_NUMBER: _builtins.int
+    scope: _builtins.str
+    """The scope: the id of the run."""
+    prefix: _builtins.str
+    """Prefix that a key must have; empty for all keys."""
+    def __init__(
+        self,
+        *,
+        scope: _builtins.str = ...,
+        prefix: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prefix", b"prefix", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchValuesRequest: _TypeAlias = WatchValuesRequest  # noqa: Y015
+
+@_typing.final
+class WatchValuesResponse(_message.Message):
+    """Response message for WatchValues."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUES_FIELD_NUMBER: _builtins.int
+    DELETED_KEYS_FIELD_NUMBER: _builtins.int
+    IS_CURRENT_FIELD_NUMBER: _builtins.int
+    is_current: _builtins.bool
+    """True once all values that were stored when the watch began have been sent."""
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.WorkingValue]:
+        """Values that are stored or have changed."""
+
+    @_builtins.property
+    def deleted_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keys whose values were deleted."""
+
+    def __init__(
+        self,
+        *,
+        values: _abc.Iterable[_memory_pb2.WorkingValue] | None = ...,
+        deleted_keys: _abc.Iterable[_builtins.str] | None = ...,
+        is_current: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted_keys", b"deleted_keys", "is_current", b"is_current", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchValuesResponse: _TypeAlias = WatchValuesResponse  # noqa: Y015

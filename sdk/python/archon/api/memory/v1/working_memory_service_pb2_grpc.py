@@ -55,6 +55,11 @@ class WorkingMemoryServiceStub(object):
                 request_serializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.DeleteValueRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.DeleteValueResponse.FromString,
                 _registered_method=True)
+        self.WatchValues = channel.unary_stream(
+                '/archon.api.memory.v1.WorkingMemoryService/WatchValues',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.WatchValuesRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.WatchValuesResponse.FromString,
+                _registered_method=True)
 
 
 class WorkingMemoryServiceServicer(object):
@@ -96,6 +101,15 @@ class WorkingMemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchValues(self, request, context):
+        """Streams the values of a scope: first all that are stored, then each change. A value that changes several times before
+        the reader has read it may arrive only in its last version.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too many watches), UNAVAILABLE; the reader watches again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkingMemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -118,6 +132,11 @@ def add_WorkingMemoryServiceServicer_to_server(servicer, server):
                     servicer.DeleteValue,
                     request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.DeleteValueRequest.FromString,
                     response_serializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.DeleteValueResponse.SerializeToString,
+            ),
+            'WatchValues': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchValues,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.WatchValuesRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.WatchValuesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -229,6 +248,33 @@ class WorkingMemoryService(object):
             '/archon.api.memory.v1.WorkingMemoryService/DeleteValue',
             archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.DeleteValueRequest.SerializeToString,
             archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.DeleteValueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchValues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/archon.api.memory.v1.WorkingMemoryService/WatchValues',
+            archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.WatchValuesRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_working__memory__service__pb2.WatchValuesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,6 +52,11 @@ class WorkingMemoryServiceStub:
     Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
     UNAVAILABLE.
     """
+    WatchValues: _grpc.UnaryStreamMultiCallable[_working_memory_service_pb2.WatchValuesRequest, _working_memory_service_pb2.WatchValuesResponse]
+    """Streams the values of a scope: first all that are stored, then each change. A value that changes several times before
+    the reader has read it may arrive only in its last version.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too many watches), UNAVAILABLE; the reader watches again.
+    """
 
 @_typing.type_check_only
 class WorkingMemoryServiceAsyncStub(WorkingMemoryServiceStub):
@@ -76,6 +81,11 @@ class WorkingMemoryServiceAsyncStub(WorkingMemoryServiceStub):
     """Deletes a value; the deletion is durable when the response arrives. A key without a value is not an error.
     Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
     UNAVAILABLE.
+    """
+    WatchValues: _aio.UnaryStreamMultiCallable[_working_memory_service_pb2.WatchValuesRequest, _working_memory_service_pb2.WatchValuesResponse]  # type: ignore[assignment]
+    """Streams the values of a scope: first all that are stored, then each change. A value that changes several times before
+    the reader has read it may arrive only in its last version.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too many watches), UNAVAILABLE; the reader watches again.
     """
 
 class WorkingMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -122,6 +132,17 @@ class WorkingMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a value; the deletion is durable when the response arrives. A key without a value is not an error.
         Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
         UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchValues(
+        self,
+        request: _working_memory_service_pb2.WatchValuesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_working_memory_service_pb2.WatchValuesResponse], _abc.AsyncIterator[_working_memory_service_pb2.WatchValuesResponse]]:
+        """Streams the values of a scope: first all that are stored, then each change. A value that changes several times before
+        the reader has read it may arrive only in its last version.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too many watches), UNAVAILABLE; the reader watches again.
         """
 
 def add_WorkingMemoryServiceServicer_to_server(servicer: WorkingMemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

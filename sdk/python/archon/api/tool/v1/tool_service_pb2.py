@@ -28,7 +28,7 @@ from archon.api.tool.v1 import tool_pb2 as archon_dot_api_dot_tool_dot_v1_dot_to
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%archon/api/tool/v1/tool_service.proto\x12\x12\x61rchon.api.tool.v1\x1a%archon/api/common/v1/capability.proto\x1a!archon/api/common/v1/common.proto\x1a\x1d\x61rchon/api/tool/v1/tool.proto\x1a\x1egoogle/protobuf/duration.proto\"9\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"W\n\x11ListToolsResponse\x12)\n\x05tools\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x7f\n\x10LeaseToolRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x04task\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\"A\n\x11LeaseToolResponse\x12,\n\x05lease\x18\x01 \x01(\x0b\x32\x1d.archon.api.tool.v1.ToolLease\"\xb6\x01\n\x12\x45xecuteToolRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\x12\x31\n\x05trace\x18\x05 \x01(\x0b\x32\".archon.api.common.v1.TraceContext\"d\n\x13\x45xecuteToolResponse\x12\x12\n\x08progress\x18\x01 \x01(\tH\x00\x12\x30\n\x06result\x18\x02 \x01(\x0b\x32\x1e.archon.api.tool.v1.ToolResultH\x00\x42\x07\n\x05\x65vent\"&\n\x12RevokeLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\"\x15\n\x13RevokeLeaseResponse2\x83\x03\n\x0bToolService\x12X\n\tListTools\x12$.archon.api.tool.v1.ListToolsRequest\x1a%.archon.api.tool.v1.ListToolsResponse\x12X\n\tLeaseTool\x12$.archon.api.tool.v1.LeaseToolRequest\x1a%.archon.api.tool.v1.LeaseToolResponse\x12`\n\x0b\x45xecuteTool\x12&.archon.api.tool.v1.ExecuteToolRequest\x1a\'.archon.api.tool.v1.ExecuteToolResponse0\x01\x12^\n\x0bRevokeLease\x12&.archon.api.tool.v1.RevokeLeaseRequest\x1a\'.archon.api.tool.v1.RevokeLeaseResponseBS\n\x16\x64\x65v.archon.api.tool.v1P\x01Z7github.com/archon-mesh/archon/sdk/go/api/tool/v1;toolv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%archon/api/tool/v1/tool_service.proto\x12\x12\x61rchon.api.tool.v1\x1a%archon/api/common/v1/capability.proto\x1a!archon/api/common/v1/common.proto\x1a\x1d\x61rchon/api/tool/v1/tool.proto\x1a\x1egoogle/protobuf/duration.proto\"9\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"W\n\x11ListToolsResponse\x12)\n\x05tools\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x94\x01\n\x10LeaseToolRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x04task\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x13\n\x0binstance_id\x18\x04 \x01(\t\"A\n\x11LeaseToolResponse\x12,\n\x05lease\x18\x01 \x01(\x0b\x32\x1d.archon.api.tool.v1.ToolLease\"\xb6\x01\n\x12\x45xecuteToolRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\x12\x31\n\x05trace\x18\x05 \x01(\x0b\x32\".archon.api.common.v1.TraceContext\"d\n\x13\x45xecuteToolResponse\x12\x12\n\x08progress\x18\x01 \x01(\tH\x00\x12\x30\n\x06result\x18\x02 \x01(\x0b\x32\x1e.archon.api.tool.v1.ToolResultH\x00\x42\x07\n\x05\x65vent\"&\n\x12RevokeLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\"\x15\n\x13RevokeLeaseResponse2\x83\x03\n\x0bToolService\x12X\n\tListTools\x12$.archon.api.tool.v1.ListToolsRequest\x1a%.archon.api.tool.v1.ListToolsResponse\x12X\n\tLeaseTool\x12$.archon.api.tool.v1.LeaseToolRequest\x1a%.archon.api.tool.v1.LeaseToolResponse\x12`\n\x0b\x45xecuteTool\x12&.archon.api.tool.v1.ExecuteToolRequest\x1a\'.archon.api.tool.v1.ExecuteToolResponse0\x01\x12^\n\x0bRevokeLease\x12&.archon.api.tool.v1.RevokeLeaseRequest\x1a\'.archon.api.tool.v1.RevokeLeaseResponseBS\n\x16\x64\x65v.archon.api.tool.v1P\x01Z7github.com/archon-mesh/archon/sdk/go/api/tool/v1;toolv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,18 +40,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTTOOLSREQUEST']._serialized_end=255
   _globals['_LISTTOOLSRESPONSE']._serialized_start=257
   _globals['_LISTTOOLSRESPONSE']._serialized_end=344
-  _globals['_LEASETOOLREQUEST']._serialized_start=346
-  _globals['_LEASETOOLREQUEST']._serialized_end=473
-  _globals['_LEASETOOLRESPONSE']._serialized_start=475
-  _globals['_LEASETOOLRESPONSE']._serialized_end=540
-  _globals['_EXECUTETOOLREQUEST']._serialized_start=543
-  _globals['_EXECUTETOOLREQUEST']._serialized_end=725
-  _globals['_EXECUTETOOLRESPONSE']._serialized_start=727
-  _globals['_EXECUTETOOLRESPONSE']._serialized_end=827
-  _globals['_REVOKELEASEREQUEST']._serialized_start=829
-  _globals['_REVOKELEASEREQUEST']._serialized_end=867
-  _globals['_REVOKELEASERESPONSE']._serialized_start=869
-  _globals['_REVOKELEASERESPONSE']._serialized_end=890
-  _globals['_TOOLSERVICE']._serialized_start=893
-  _globals['_TOOLSERVICE']._serialized_end=1280
+  _globals['_LEASETOOLREQUEST']._serialized_start=347
+  _globals['_LEASETOOLREQUEST']._serialized_end=495
+  _globals['_LEASETOOLRESPONSE']._serialized_start=497
+  _globals['_LEASETOOLRESPONSE']._serialized_end=562
+  _globals['_EXECUTETOOLREQUEST']._serialized_start=565
+  _globals['_EXECUTETOOLREQUEST']._serialized_end=747
+  _globals['_EXECUTETOOLRESPONSE']._serialized_start=749
+  _globals['_EXECUTETOOLRESPONSE']._serialized_end=849
+  _globals['_REVOKELEASEREQUEST']._serialized_start=851
+  _globals['_REVOKELEASEREQUEST']._serialized_end=889
+  _globals['_REVOKELEASERESPONSE']._serialized_start=891
+  _globals['_REVOKELEASERESPONSE']._serialized_end=912
+  _globals['_TOOLSERVICE']._serialized_start=915
+  _globals['_TOOLSERVICE']._serialized_end=1302
 # @@protoc_insertion_point(module_scope)

@@ -85,8 +85,11 @@ class LeaseToolRequest(_message.Message):
     TOOL_NAME_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
+    INSTANCE_ID_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
     """Name of the tool to lease."""
+    instance_id: _builtins.str
+    """The instance that asks, in its own words: for the owner's log."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """Duration of the lease; 10 minutes if absent."""
@@ -101,10 +104,11 @@ class LeaseToolRequest(_message.Message):
         tool_name: _builtins.str = ...,
         duration: _duration_pb2.Duration | None = ...,
         task: _common_pb2.TaskRef | None = ...,
+        instance_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "task", b"task", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "instance_id", b"instance_id", "task", b"task", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
