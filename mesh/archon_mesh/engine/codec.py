@@ -25,13 +25,13 @@ _RESULT = (
 )
 _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.Submit: ("submission owner epoch reused plan answered origin",),
-    inp.ReusedAnswer: ("role publish items step_id",),
+    inp.ReusedAnswer: ("role publish items step_id", "role publish items step_id winner"),
     inp.ReusedPlan: ("plan changes",),
     inp.ReusedInput: ("role step_id input_id identity request_id digest kind decision checkpointed",),
     inp.Claim: ("owner epoch origin",),
     inp.SlotFound: ("task_id instance_id conversation_version",),
     inp.InputMissing: ("task_id attempt failure",),
-    inp.DecisionIn: ("task_id is_decided reason",),
+    inp.DecisionIn: ("task_id is_decided reason", "task_id is_decided reason winner"),
     inp.ResultIn: (_RESULT, f"{_RESULT} confidence"),
     inp.PlanIn: (f"{_RESULT} plan faults changes reason", f"{_RESULT} plan faults changes reason confidence"),
     inp.QuestionIn: (f"{_RESULT} kind terms", f"{_RESULT} kind terms confidence"),

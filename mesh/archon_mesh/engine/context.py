@@ -57,8 +57,11 @@ def _of_predecessors(run: RunState, task: Task) -> tuple[ContextRef, ...]:
 
 
 def _of_step(run: RunState, task: Task) -> tuple[ContextRef, ...]:
-    """A step receives the answers of the tasks that it depends on, each of its own, whatever their roles."""
-    upstream = (run.tasks[task_id] for task_id in task.predecessors)
+    """A step receives the answers of the tasks that it depends on, each of its own, whatever their roles; a bid that
+    assigns it is no answer."""
+    plan = run.plan
+    assigning = plan.steps[task.step_id].assigned_by if plan is not None and plan.in_force(task) else ""
+    upstream = (run.tasks[id_] for id_ in task.predecessors if not assigning or run.tasks[id_].step_id != assigning)
     return tuple(ContextRef(other.role, other.result_seq) for other in upstream if other.state is TaskState.COMPLETED)
 
 

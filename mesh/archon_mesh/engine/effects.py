@@ -17,6 +17,7 @@ from archon_mesh.engine.context import updates_of
 from archon_mesh.engine.message import SentMessage
 from archon_mesh.engine.plan_progress import has_answer
 from archon_mesh.engine.state import RunState
+from archon_mesh.engine.step_placement import assignee, instances_beside
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import ContextRef, Requirement, Submission, TaskState
 
@@ -26,14 +27,15 @@ CANCEL_GRACE = 5.0
 
 @value
 class Place:
-    """Find an instance for a ready task, not before `not_before` (wall seconds), and another one than `avoid` if one is
-    free."""
+    """Find an instance for a ready task, not before `not_before` (wall seconds): the instance `prefer` if it is free,
+    and otherwise none of `avoid` if another one is."""
 
     task_id: str
     want: Requirement
     attempt: int
     not_before: float
-    avoid: str = ""
+    avoid: tuple[str, ...] = ()
+    prefer: str = ""
 
 
 @value
@@ -162,7 +164,14 @@ def places(run: RunState) -> list[Place]:
 def place_of(run: RunState, task: Task) -> Place:
     """Returns the needs of the next attempt of a ready task."""
     assert run.submission is not None
-    return Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before, task.avoid)
+    avoid = (task.avoid,) if task.avoid else ()
+    if run.plan is None or not task.step_id:
+        return Place(task.task_id, want_of(run.submission, task, task.role), task.attempt + 1, task.not_before, avoid)
+    role, prefer = assignee(run, task)
+    if prefer in avoid:
+        prefer = ""
+    want = want_of(run.submission, task, role)
+    return Place(task.task_id, want, task.attempt + 1, task.not_before, (*avoid, *instances_beside(run, task)), prefer)
 
 
 def open_effects(run: RunState) -> set[Effect]:
@@ -199,11 +208,11 @@ def timers(run: RunState) -> set[Timer]:
     return found
 
 
-def want_of(submission: Submission, task: Task) -> Requirement:
-    """Returns the requirement for an instance of the task: the run's for the role, and the capability it was delegated
-    to."""
-    want = submission.requirement(task.role)
-    return Requirement(task.role, task.capability, want.version) if task.capability else want
+def want_of(submission: Submission, task: Task, role: str) -> Requirement:
+    """Returns the requirement for an instance of a role that is to execute the task: the run's for the role, and the
+    capability that the task needs."""
+    want = submission.requirement(role)
+    return Requirement(role, task.capability, want.version) if task.capability else want
 
 
 def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:
@@ -332,8 +341,32 @@ def _dispatched(run: RunState, event: ev.Dispatched, seq: int, effects: list[Eff
 
 
 def _result_received(run: RunState, event: ev.ResultReceived, seq: int, effects: list[Effect]) -> None:
-    if parent := run.tasks[event.task_id].parent:
-        _answers(run, run.tasks[parent], event.task_id, effects)
+    task = run.tasks[event.task_id]
+    if task.parent:
+        _answers(run, run.tasks[task.parent], event.task_id, effects)
+    elif run.plan is not None:
+        _successors_timed(run, task, effects)
+
+
+def _task_created(run: RunState, event: ev.TaskCreated, seq: int, effects: list[Effect]) -> None:
+    task = run.tasks.get(event.task_id)
+    if task is not None and task.step_id:
+        _timed(run, task, effects)
+
+
+def _task_ended(run: RunState, event: ev.TaskEnded, seq: int, effects: list[Effect]) -> None:
+    if run.plan is not None:
+        _successors_timed(run, run.tasks[event.task_id], effects)
+
+
+def _successors_timed(run: RunState, task: Task, effects: list[Effect]) -> None:
+    for task_id in task.successors:
+        _timed(run, run.tasks[task_id], effects)
+
+
+def _timed(run: RunState, task: Task, effects: list[Effect]) -> None:
+    if task.deadline and not task.answered and not run.clock_stopped_since:
+        effects.append(Timer(task.deadline))
 
 
 def _budget_reserved(run: RunState, event: ev.BudgetReserved, seq: int, effects: list[Effect]) -> None:
@@ -390,6 +423,8 @@ def _delegated(run: RunState, event: ev.Delegated, seq: int, effects: list[Effec
 
 _EFFECTS: dict[type, Callable[[RunState, Any, int, list[Effect]], None]] = {
     ev.Submitted: _submitted,
+    ev.TaskCreated: _task_created,
+    ev.TaskEnded: _task_ended,
     ev.Dispatched: _dispatched,
     ev.ResultReceived: _result_received,
     ev.Delegated: _delegated,

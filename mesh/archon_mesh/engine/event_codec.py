@@ -29,10 +29,14 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     ),
     ev.DelegationCancelled: ("task_id attempt delegation_id sequence",),
     ev.BudgetReserved: ("task_id attempt request_id sequence reserved failure",),
-    ev.ResultReceived: ("task_id attempt role state payload failure publish spent stores_turn confidence",),
+    ev.ResultReceived: (
+        "task_id attempt role state payload failure publish spent stores_turn confidence",
+        "task_id attempt role state payload failure publish spent stores_turn confidence winner",
+    ),
     ev.InputRequested: ("task_id attempt role input_id payload spent checkpointed sequence kind terms",),
     ev.ApprovalRequested: (
         "task_id attempt role input_id terms payload failure spent publish items plan changes message reason",
+        "task_id attempt role input_id terms payload failure spent publish items plan changes message reason winner",
     ),
     ev.QuestionTimedOut: ("task_id input_id rule policy level",),
     ev.InputGiven: ("task_id input_id identity request_id digest payload decision",),

@@ -147,7 +147,8 @@ class BudgetReserved:
 @value
 class ResultReceived:
     """The current attempt ended its task with a final state. `stores_turn` is true if its turn of the role's
-    conversation is stored in the same append."""
+    conversation is stored in the same append. `winner` is the step whose result a rule has chosen; empty if none
+    has."""
 
     task_id: str
     attempt: int
@@ -159,6 +160,7 @@ class ResultReceived:
     spent: Amount = NOTHING
     stores_turn: bool = False
     confidence: float = 1.0
+    winner: str = ""
 
 
 @value
@@ -185,7 +187,7 @@ class InputRequested:
 class ApprovalRequested:
     """A person is asked for approval, because a rule of the run says so. The attempt has ended, and its continuation
     waits: with `plan` the plan that the result holds (`changes` are the repairs that it needed), with `failure` the
-    next attempt, else the result itself. `publish` and `items` as in ResultReceived."""
+    next attempt, else the result itself. `publish`, `items` and `winner` as in ResultReceived."""
 
     task_id: str
     attempt: int
@@ -203,6 +205,7 @@ class ApprovalRequested:
     """The text of the question."""
     reason: str = ""
     """As in Planned."""
+    winner: str = ""
 
 
 @value

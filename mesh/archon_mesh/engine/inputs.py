@@ -25,13 +25,15 @@ from archon_mesh.engine.types import (
 @value
 class ReusedAnswer:
     """The answer that a role gave in the run that a new run is forked from, to the step `step_id` if it had a plan; the
-    answer of a plan's planner without a step combines the results. `publish` and `items` as in ResultIn."""
+    answer of a plan's planner without a step combines the results. `publish` and `items` as in ResultIn, `winner` as in
+    DecisionIn."""
 
     role: str
     payload: Payload = field(compare=False)
     publish: bool = True
     items: tuple[Item, ...] = ()
     step_id: str = ""
+    winner: str = ""
 
 
 @value
@@ -107,12 +109,14 @@ class InputMissing:
 @value
 class DecisionIn:
     """The rule of a step has been applied to the results that the step depends on. `payload` is the result that it has
-    chosen; of a rule that leaves it undecided, the votes. `reason` is a clause that says why it is undecided."""
+    chosen, of the step `winner`; of a rule that leaves it undecided, the votes. `reason` is a clause that says why it
+    is undecided."""
 
     task_id: str
     is_decided: bool
     reason: str = ""
     payload: Payload = field(default=None, compare=False)
+    winner: str = ""
 
 
 @value

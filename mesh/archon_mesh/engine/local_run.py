@@ -236,7 +236,8 @@ class LocalRun:
             self._timer = None
             self._slept += max(0.0, self._due - self._now())
             self._ticked = self._now()
-            self._decide(inp.Tick())
+            while self._decide(inp.Tick()):  # one step at a time fails at its due time
+                pass
         for attempt in [each for each in self._attempts if each.done()]:
             self._ended(attempt, self._attempts.pop(attempt))
             self._dispatch()

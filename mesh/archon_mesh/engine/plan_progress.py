@@ -46,11 +46,12 @@ def steps_of(run: RunState) -> list[SubTask]:
 
 def failed_counters(run: RunState, task: Task, failure: Failure | None) -> ReplanCounters:
     """Returns the counters after the step of a task has failed for good. A failure that leaves every step that waits
-    for it enough other results is no reason for a replan, unless the step is critical."""
+    for it enough other results is no reason for a replan, unless the step is critical; and a bid that does not come
+    never is one."""
     plan = run.plan
     assert plan is not None
     step = plan.steps[task.step_id]
-    if not step.critical and _is_spare(run, task):
+    if not step.critical and (step.bid_for or _is_spare(run, task)):
         return plan.counters
     is_permanent = failure is not None and failure.retry == RetryAdvice.NEVER
     counters = plan.counters.with_failed(step)
@@ -60,13 +61,21 @@ def failed_counters(run: RunState, task: Task, failure: Failure | None) -> Repla
 
 
 def _is_spare(run: RunState, task: Task) -> bool:
-    """Whether all steps that wait for the task can still have their quorum without it."""
+    """Whether all steps that wait for the task can still have their quorum without it, or a result to decide about."""
     plan = run.plan
     assert plan is not None
     waiting = [each for id_ in task.successors if plan.in_force(each := run.tasks[id_]) and not each.ended]
-    return bool(waiting) and all(
-        plan.steps[each.step_id].quorum and can_have_enough(run, each, {task.task_id}) for each in waiting
-    )
+    return bool(waiting) and all(_can_do_without(run, each, task) for each in waiting)
+
+
+def _can_do_without(run: RunState, waiting: Task, task: Task) -> bool:
+    plan = run.plan
+    assert plan is not None
+    step = plan.steps[waiting.step_id]
+    if step.quorum:
+        return can_have_enough(run, waiting, {task.task_id})
+    others = (run.tasks[id_] for id_ in waiting.predecessors if id_ != task.task_id)
+    return bool(step.decision) and step.partial_input and any(_may_complete(run, other) for other in others)
 
 
 def can_have_enough(run: RunState, task: Task, gone: Collection[str]) -> bool:

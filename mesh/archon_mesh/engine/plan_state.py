@@ -133,4 +133,4 @@ def is_same_step(step: SubTask, other: SubTask) -> bool:
 
 def _asked(step: SubTask) -> tuple[object, ...]:
     described = step.description, step.expected_output, step.output_schema, step.decision
-    return *described, step.tool_name, step.tool_args, step.role, step.capability
+    return *described, step.tool_name, step.tool_args, step.role, step.capability, step.assigned_by, step.bid_for

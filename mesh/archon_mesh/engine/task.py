@@ -50,8 +50,9 @@ class Task:
     `predecessors` are the tasks whose results it needs, `missing` is how many more of them must come; `successors` are
     the tasks that wait for this one. `step_id` is the step of a plan that it executes, empty if none.
 
-    A task with a `parent` was delegated by it: `payload_in` is its input, `timeout` its time in seconds and `deadline`
-    its end in wall seconds (0: the end of the run). `children` maps memo keys to the tasks that this one delegated.
+    `timeout` is its time in seconds and `deadline` its end in wall seconds (0: the end of the run), from the delegation
+    or, for a step of a plan, from when it may start. A task with a `parent` was delegated by it: `payload_in` is its
+    input. `children` maps memo keys to the tasks that this one delegated.
     `delegations`, `requests`, `answers` and `applied` (the sequence number of the agent's last frame that is journaled)
     belong to the current attempt; `children` belong to the task.
     """
@@ -104,6 +105,8 @@ class Task:
     """True if it was cancelled because no step needs its result any more."""
     undecided: bool = False
     """True if the rule of its decision has left it to its role."""
+    winner: str = ""
+    """The step whose result the rule of its decision has chosen; empty if none has."""
     children: dict[str, str] = field(default_factory=dict)
     delegations: dict[str, Delegation] = field(default_factory=dict)
     requests: dict[str, Amount | Failure | None] = field(default_factory=dict)
@@ -174,8 +177,15 @@ class Task:
         """Counts the end of a predecessor, at `time` (wall seconds)."""
         if self.missing:
             self.missing -= 1
-            if self.delay and not self.missing:
-                self.not_before = quantize(time + self.delay)
+            if not self.missing:
+                self.may_start(time)
+
+    def may_start(self, time: float) -> None:
+        """Sets the times of a step for which all that it needs is there since `time` (wall seconds)."""
+        if self.delay:
+            self.not_before = quantize(time + self.delay)
+        if self.timeout:
+            self.deadline = quantize(time + self.delay + self.timeout)
 
     def abandon(self) -> None:
         """Marks the current attempt as abandoned: its outcome no longer counts."""

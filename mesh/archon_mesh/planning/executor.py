@@ -324,7 +324,10 @@ class PlanExecutor:
             attempts = self._subtasks.get(event.task_id)
             if attempts is None:
                 started = run.latest_time if self._is_past else self._clock()
-                attempts = SubTaskRun(_executed(progress.subtask(id_)), progress.number_of(id_), started)
+                subtask = progress.subtask(id_)
+                if subtask.assigned_by:
+                    subtask = replace(subtask, role=event.role)
+                attempts = SubTaskRun(_executed(subtask), progress.number_of(id_), started)
                 self._subtasks[event.task_id] = attempts
             attempts.attempts += 1
             return
@@ -355,8 +358,8 @@ class PlanExecutor:
         candidates = [Candidate(each.id, as_text(each.result), each.role) for each in completed.values()]
         absent = [Candidate(each.id, "", each.role) for each in upstream if each.id not in completed]
         made = resolve(subtask.decision, subtask.tool_args, candidates, absent)
-        result = completed[made.winner].result if made.winner else None
-        return inp.DecisionIn(task.task_id, bool(made.winner), made.reason, result)
+        result = completed[made.winner].result if made.winner else made.reason if made.is_decided else None
+        return inp.DecisionIn(task.task_id, made.is_decided, made.reason, result, made.winner)
 
     async def _attempt(self, run: RunState, task: RunTask) -> inp.ResultIn:
         assert run.plan is not None

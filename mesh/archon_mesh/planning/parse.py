@@ -224,6 +224,9 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         quorum=int(_number(item.get("quorum"))),
         delay_seconds=_number(item.get("delay_seconds")),
         decision=_name(item.get("decision")),
+        timeout_seconds=_number(item.get("timeout_seconds")),
+        assigned_by=_id(item.get("assigned_by")),
+        bid_for=_id(item.get("bid_for")),
     )
 
 

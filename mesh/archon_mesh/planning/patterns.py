@@ -11,11 +11,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from archon.errors import InvalidArgument
-from archon_mesh.engine.decisions import decision_fault
+from archon_mesh.engine.decisions import BID_SCHEMA, decision_fault
 from archon_mesh.engine.plan import MAX_SUBTASKS, SubTask
 
 MAX_MEMBERS: Final = MAX_SUBTASKS - 1
 """Members of a committee, and copies of a subtask."""
+
+BID_SECONDS: Final = 10.0
+"""How long bids are waited for, unless an auction says otherwise."""
+
+BID_REQUEST: Final = (
+    "Do not do the following yet. Reply only with what you expect of doing it, as one JSON object: cost_micro_usd "
+    "(millionths of a US dollar, a whole number), seconds, and quality of your result (0 to 1)."
+)
+"""The request to a candidate that has neither a function for bids nor a profile."""
 
 MAJORITY: Final = 0.5
 """The part of the votes that an answer of a committee needs."""
@@ -73,6 +82,65 @@ def committee(
         partial_input=True,
     )
     return (*asked, _checked(decided))
+
+
+def auction(
+    subtask: SubTask,
+    *,
+    roles: Sequence[str],
+    bidders: int = 0,
+    seconds: float = BID_SECONDS,
+    cost: float = 1.0,
+    time: float = 1.0,
+    quality: float = 1.0,
+    most_micro_usd: int | None = None,
+    most_seconds: float | None = None,
+    least_quality: float = 0.0,
+) -> tuple[SubTask, ...]:
+    """Returns subtasks by which several candidates bid for a subtask, and the one with the best bid executes it.
+
+    Each of `roles` bids once, or `bidders` of them, in turn; bids of one role come from different instances if there
+    are enough. A bid that has not come within `seconds` does not count. `cost`, `time` and `quality` are
+    the weights in the comparison; bids above `most_micro_usd` (millionths of a US dollar) or `most_seconds`, or below
+    `least_quality`, do not count. If no bid does, the subtask goes to its own role or capability, as without an
+    auction.
+
+    Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS bids, no role, or a number is out of range.
+    """
+    count = bidders or len(roles)
+    _check_count("bidders", count)
+    if not all(roles):
+        raise InvalidArgument("the candidates of an auction are roles")
+    if not 0 < seconds < 1e9:
+        raise InvalidArgument(f"bids have more than 0 s, not {seconds:g} s")
+    names = [f"{subtask.id}-bid-{number}" for number in range(1, count + 1)]
+    bids = [
+        SubTask(
+            name,
+            f"{BID_REQUEST}\n\n{subtask.description}",
+            dependencies=subtask.dependencies,
+            role=roles[number % len(roles)],
+            capability=subtask.capability,
+            output_schema=BID_SCHEMA,
+            timeout_seconds=seconds,
+            bid_for=subtask.id,
+        )
+        for number, name in enumerate(names)
+    ]
+    arguments: dict[str, Any] = {"cost": cost, "time": time, "quality": quality}
+    arguments |= {} if most_micro_usd is None else {"most_micro_usd": most_micro_usd}
+    arguments |= {} if most_seconds is None else {"most_seconds": most_seconds}
+    arguments |= {"least_quality": least_quality} if least_quality else {}
+    awarded = SubTask(
+        f"{subtask.id}-award",
+        f"Award: {subtask.description}",
+        tool_args=arguments,
+        dependencies=tuple(names),
+        decision="award",
+        partial_input=True,
+    )
+    executed = replace(subtask, dependencies=(*subtask.dependencies, awarded.id), assigned_by=awarded.id)
+    return (*bids, _checked(awarded), executed)
 
 
 def redundant(subtask: SubTask, copies: int = 2) -> tuple[SubTask, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -118,9 +118,9 @@ class Transport(Protocol):
         empty: any."""
         ...
 
-    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
-        """Reserves a slot on a matching instance with free capacity, the least loaded of those that are compared, and
-        on `avoid` only if there is no other; returns its id, or None."""
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
+        """Reserves a slot on a matching instance with free capacity: on `prefer` if it has any, else on the least
+        loaded of those that are compared, and on one of `avoid` only if there is no other; returns its id, or None."""
         ...
 
     def release(self, instance_id: str) -> None:

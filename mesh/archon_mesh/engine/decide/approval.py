@@ -76,6 +76,7 @@ def approval(
         accepted.changes if accepted is not None else (),
         rule.message or _text(run, task, rule, failure, accepted),
         accepted.reason if accepted is not None else "",
+        event.winner if isinstance(event, ev.ResultReceived) else "",
     )
 
 
@@ -176,6 +177,7 @@ def decided(
         None,
         held.publish or held.failure is not None,
         NOTHING if replaced else held.spent,
+        winner="" if replaced else held.winner,
     )
     events.append(received)
     if not replaced:

@@ -11,6 +11,7 @@ from archon_mesh.engine.decide.recovery import Kind, next_try, raised, recovery_
 from archon_mesh.engine.decide.task_end import fail
 from archon_mesh.engine.decide.termination import then_end
 from archon_mesh.engine.state import RunState
+from archon_mesh.engine.step_placement import assignee
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import DRAINING, Failure, TaskState, quantize
 
@@ -24,12 +25,13 @@ def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]
     if isinstance(reserved, Failure):
         return fail(run, task, [], reserved)
     context = context_of(run, task)
+    role = assignee(run, task)[0] if run.plan is not None and task.step_id else task.role
     return [
         ev.Dispatched(
             task.task_id,
             task.attempt + 1,
             run.epoch,
-            task.role,
+            role,
             slot.instance_id,
             context,
             reserved,

@@ -24,7 +24,7 @@ def decision(run: RunState, made: inp.DecisionIn, now: float) -> list[ev.Event]:
             return fail(run, task, [], undecided)
         return [ev.Retried(task.task_id, task.attempt, task.role, undecided, quantize(now), payload=made.payload)]
     received = ev.ResultReceived(
-        task.task_id, task.attempt, task.role, TaskState.COMPLETED, made.payload, publish=False
+        task.task_id, task.attempt, task.role, TaskState.COMPLETED, made.payload, publish=False, winner=made.winner
     )
     result = inp.ResultIn(task.task_id, task.attempt, TaskState.COMPLETED, made.payload, publish=False)
     if (request := approval(run, task, result, received, None)) is not None:

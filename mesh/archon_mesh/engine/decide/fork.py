@@ -32,6 +32,7 @@ def reusable(source: RunState, publishes: Callable[[int], bool]) -> tuple[inp.Re
             publishes(task.result_seq),
             tuple(published.item for published in task.items if published.seq > task.result_seq),
             task.step_id,
+            task.winner,
         )
         for task in source.roots()
         if task.state is TaskState.COMPLETED and (plan is None or plan.in_force(task) or task.task_id == plan.synthesis)
@@ -89,7 +90,13 @@ def reused_plan(submit: inp.Submit, created: Sequence[ev.Event], now: float) -> 
 def _reused(run: RunState, task: Task, answer: inp.ReusedAnswer) -> list[ev.Event]:
     """The result of a reused answer, and the events that follow."""
     result = ev.ResultReceived(
-        task.task_id, REUSED_ATTEMPT, task.role, TaskState.COMPLETED, answer.payload, publish=answer.publish
+        task.task_id,
+        REUSED_ATTEMPT,
+        task.role,
+        TaskState.COMPLETED,
+        answer.payload,
+        publish=answer.publish,
+        winner=answer.winner,
     )
     items = [ev.ItemPublished(task.task_id, REUSED_ATTEMPT, task.role, 0, item) for item in answer.items]
     events = end_with_result(run, task, [result, *items], result, None)

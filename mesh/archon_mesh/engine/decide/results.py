@@ -13,7 +13,7 @@ from archon_mesh.engine.decide.plan_reply import AcceptedPlan, judge, judge_alig
 from archon_mesh.engine.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
 from archon_mesh.engine.decide.task_end import end_with_result
 from archon_mesh.engine.decide.termination import ending, then_end
-from archon_mesh.engine.decide.timeouts import delegation_timeout, run_timeout
+from archon_mesh.engine.decide.timeouts import run_timeout, task_timeout
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import CONVERSATION_MOVED, PLAN_FAILED, Failure, TaskState
@@ -119,7 +119,7 @@ def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.
     """The task's result, or a retry after a transient failure or a conflict of its conversation."""
     state, failure = _final_state(task, result)
     if failure is not None and failure.code == "DEADLINE_EXCEEDED" and task.deadline and now >= task.deadline:
-        failure = delegation_timeout(task)  # the agent's own timer was first: its caller sees the same error
+        failure = task_timeout(task)  # the agent's own timer was first: its caller sees the same error
     failure = failure and raised(run, failure)
     due: float | None = None
     if state is TaskState.FAILED and failure is not None and not task.align:

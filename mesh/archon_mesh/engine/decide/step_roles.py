@@ -39,7 +39,10 @@ def _estimated(step: SubTask, targets: Mapping[str, PlanTarget]) -> SubTask:
 def binding_faults(plan: Plan, targets: Sequence[PlanTarget]) -> Iterable[tuple[str, str]]:
     """Yields the steps that no role can execute, each with the fault: no role offers all that such a step names, though
     each of the names exists."""
+    by_id = {step.id: step for step in plan.subtasks}
     for step in plan.subtasks:
+        if not step.has_ended and (wanted := by_id.get(step.bid_for)) is not None:
+            step = replace(step, tool_name=wanted.tool_name, capability=step.capability or wanted.capability)
         if not step.has_ended and (step.tool_name or step.capability) and not _able(step, targets):
             names = [f"the tool {step.tool_name!r}"] if step.tool_name else []
             names += [f"the capability {step.capability!r}"] if step.capability else []

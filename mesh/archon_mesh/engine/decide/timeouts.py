@@ -1,10 +1,12 @@
-"""Decides about due times: timeouts of runs and of delegated tasks, and the end of the grace after a cancel."""
+"""Decides about due times: timeouts of runs, delegated tasks and steps, and the end of the grace after a cancel."""
 
 from __future__ import annotations
 
+from archon.failure_kinds import RetryAdvice
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.human_input import question_expired
+from archon_mesh.engine.decide.task_end import fail
 from archon_mesh.engine.decide.termination import ending, stop, then_end
 from archon_mesh.engine.effects import CANCEL_GRACE
 from archon_mesh.engine.state import RunState
@@ -50,17 +52,28 @@ def _pause_expired(run: RunState) -> list[ev.Event]:
 
 
 def _stop_expired(run: RunState, now: float) -> list[ev.Event]:
-    """Stops the delegated tasks whose deadline has passed."""
+    """Stops the delegated tasks whose deadline has passed. If there is none, fails the first such step of the plan; the
+    next one follows with the next tick, since it is decided on the state after this one."""
     events: list[ev.Event] = []
     stopped: set[str] = set()
+    steps: list[Task] = []
     for task in run.tasks.values():
         if not task.deadline or now < task.deadline or task.answered or task.task_id in stopped:
             continue
-        events += stop(run, task, delegation_timeout(task), stopped)
+        if task.parent:
+            events += stop(run, task, task_timeout(task), stopped)
+        else:
+            steps.append(task)
+    if steps and not events:
+        return fail(run, steps[0], [], task_timeout(steps[0]))
     return events
 
 
-def delegation_timeout(task: Task) -> Failure:
-    """The failure of a delegated task that did not answer by its deadline."""
-    message = f"{task.role} did not answer within {task.timeout:g} s"
-    return Failure("DEADLINE_EXCEEDED", "DELEGATION_TIMEOUT", message, (("role", task.role),))
+def task_timeout(task: Task) -> Failure:
+    """The failure of a delegated task, or of a step of a plan, that did not end by its deadline."""
+    if task.parent:
+        message = f"{task.role} did not answer within {task.timeout:g} s"
+        return Failure("DEADLINE_EXCEEDED", "DELEGATION_TIMEOUT", message, (("role", task.role),))
+    message = f"{task.label} did not end within {task.timeout:g} s"
+    metadata = (("role", task.role), ("step_id", task.step_id))
+    return Failure("DEADLINE_EXCEEDED", "STEP_TIMEOUT", message, metadata, retry=int(RetryAdvice.NEVER))

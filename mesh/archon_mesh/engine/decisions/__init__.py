@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from archon_mesh.engine.decisions.candidate import UNDECIDED_REQUEST, Candidate, Resolution, Vote
+from archon_mesh.engine.decisions.award import BID_SCHEMA
+from archon_mesh.engine.decisions.candidate import UNDECIDED_REQUEST, Bid, Candidate, Resolution, Vote
 from archon_mesh.engine.decisions.decide import DECISIONS, decision_fault, resolve
 
-__all__ = ["DECISIONS", "UNDECIDED_REQUEST", "Candidate", "Resolution", "Vote", "decision_fault", "resolve"]
+__all__ = [
+    "BID_SCHEMA",
+    "DECISIONS",
+    "UNDECIDED_REQUEST",
+    "Bid",
+    "Candidate",
+    "Resolution",
+    "Vote",
+    "decision_fault",
+    "resolve",
+]

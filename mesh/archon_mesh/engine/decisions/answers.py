@@ -46,6 +46,12 @@ def confidence_of(text: str) -> float:
     return min(1.0, max(0.0, float(value)))
 
 
+def states_confidence(text: str) -> bool:
+    """Returns whether a JSON object has a `confidence` that is a number."""
+    value = (json_object(text) or {}).get("confidence")
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def supports(answers: Sequence[str], weights: Sequence[float]) -> list[float]:
     """Returns, for each answer, the weight of all answers that say the same.
 

@@ -21,22 +21,40 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Bid:
+    """A bidder's estimate for a step: the cost in millionths of a US dollar, the time in seconds, and the quality of
+    the result by the bidder's own measure, from 0 to 1."""
+
+    cost_micro_usd: int = 0
+    seconds: float = 0.0
+    quality: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Vote:
     """The part of a candidate in a decision: its `weight`, and the `support` of its answer, which is the weight of all
-    candidates that gave the same one."""
+    candidates that gave the same one. `bid` is the candidate if it is a bid."""
 
     step_id: str
     role: str
     weight: float
     support: float
+    bid: Bid | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """The outcome of a decision. `winner` is the step whose result is the decision's; empty if it is undecided.
-    `reason` is a sentence that says how it was decided, or why it was not."""
+    `reason` is a sentence that says how it was decided, or why it was not, `conflict` one that says which results
+    differ; empty if all say the same."""
 
     rule: str
     winner: str
     reason: str
     votes: tuple[Vote, ...] = ()
+    conflict: str = ""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the step of the decision completes: an award also does if there is no bid, and assigns no one."""
+        return bool(self.winner) or self.rule == "award"

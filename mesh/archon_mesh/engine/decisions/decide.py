@@ -3,23 +3,45 @@
     first   {}                                   the first result
     vote    {by, weight, weights, least}         the answer with the greatest support
     best    {by, weights}                        the answer of the greatest weight
+    settle  {order, by, weights, least}          the first of several ways that decides
+    award   {cost, time, quality, most_micro_usd, most_seconds, least_quality}   the best of several bids
 
 `by` names the field of JSON answers that is compared; without it, whole answers are. `weight` is `equal` or
 `confidence`, the `confidence` of a JSON answer. `weights` has numbers by step or role, which multiply it: an authority,
 or a record. `least` is the part of all weights, from 0 to 1, that the winner needs; steps without a result count there.
+`order` lists ways of `settle`: `majority` (a vote of more than half), `confidence` (the most confident answer, if all
+state their confidence) and `authority` (the answer of the greatest weight). The arguments of `award` are in its module.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from archon_mesh.engine.decisions.answers import agree, confidence_of, field_of, supports, weight_of
+from archon_mesh.engine.decisions.answers import (
+    agree,
+    confidence_of,
+    field_of,
+    states_confidence,
+    supports,
+    weight_of,
+)
+from archon_mesh.engine.decisions.award import CRITERIA, award, limit_fault, weight_fault
 from archon_mesh.engine.decisions.candidate import Candidate, Resolution, Vote
 
 EQUAL: Final = "equal"
 CONFIDENCE: Final = "confidence"
+MAJORITY: Final = "majority"
+WAYS: Final = (MAJORITY, CONFIDENCE, "authority")
+"""The ways of the rule `settle`, in the order in which they are tried unless another is given."""
+
+MAX_SHOWN: Final = 5
+"""Different answers, and steps that gave each, that a conflict shows."""
+
+MAX_QUOTED: Final = 60
+"""Characters of an answer that a conflict shows."""
 
 _ROUNDING: Final = 1e-9
 
@@ -33,10 +55,14 @@ def resolve(
     Raises KeyError for a rule that does not exist. Its arguments must be without faults (`decision_fault`).
     """
     if not candidates:
-        return Resolution(rule, "", "there is no result to decide about")
+        return Resolution(rule, "", "no one has bid" if rule == "award" else "there is no result to decide about")
     if rule == "vote":
-        return _vote(arguments, candidates, absent)
-    return _RULES[rule](arguments, candidates)
+        made = _vote(arguments, candidates, absent)
+    elif rule == "settle":
+        made = _settle(arguments, candidates, absent)
+    else:
+        made = _RULES[rule](arguments, candidates)
+    return replace(made, conflict=_conflict(arguments, candidates)) if rule in _COMPARING else made
 
 
 def decision_fault(rule: str, arguments: Mapping[str, Any]) -> str:
@@ -89,6 +115,67 @@ def _best(arguments: Mapping[str, Any], candidates: Sequence[Candidate]) -> Reso
     return Resolution("best", winner, f"{winner} has the greatest weight, {_number(most)}", votes)
 
 
+def _settle(arguments: Mapping[str, Any], candidates: Sequence[Candidate], absent: Sequence[Candidate]) -> Resolution:
+    """Tries the ways in their order: the first that decides counts."""
+    failed: list[str] = []
+    made = Resolution("settle", "", "")
+    for way in arguments.get("order", WAYS):
+        made = _way(way, arguments, candidates, absent)
+        if made.winner:
+            return replace(made, rule="settle", reason=f"by {way}: {made.reason}")
+        failed.append(f"{way}: {made.reason}")
+    return replace(made, rule="settle", reason="; ".join(failed) or "there is no way to decide")
+
+
+def _way(
+    way: str, arguments: Mapping[str, Any], candidates: Sequence[Candidate], absent: Sequence[Candidate]
+) -> Resolution:
+    compared = {"by": arguments.get("by", "")}
+    if way == MAJORITY:
+        made = _vote({**compared, "least": arguments.get("least", 0.5)}, candidates, absent)
+        half = sum(vote.weight for vote in made.votes) / 2
+        supported = max((vote.support for vote in made.votes), default=0.0)
+        if made.winner and supported <= half + _ROUNDING:
+            return replace(made, winner="", reason="no answer has more than half of the votes")
+        return made
+    if way == CONFIDENCE:
+        if not all(states_confidence(each.text) for each in candidates):
+            return Resolution("best", "", "not every answer states its confidence")
+        return _best(compared, candidates)
+    if not arguments.get("weights"):
+        return Resolution("best", "", "no weights are given")
+    return _best({**compared, "weights": arguments["weights"]}, candidates)
+
+
+def _conflict(arguments: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+    """A sentence with the answers that differ, and whose they are; empty if all say the same."""
+    answers = [field_of(each.text, arguments.get("by", "")) for each in candidates]
+    groups: list[tuple[str, list[str]]] = []
+    for answer, each in zip(answers, candidates, strict=True):
+        for other, names in groups:
+            if agree(answer, other):
+                names.append(each.step_id)
+                break
+        else:
+            if len(groups) == MAX_SHOWN:
+                break
+            groups.append((answer, [each.step_id]))
+    if len(groups) < 2:
+        return ""
+    parts = [f"{_listed(names)} {'say' if len(names) > 1 else 'says'} {_quoted(answer)}" for answer, names in groups]
+    return "; ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [*names[:MAX_SHOWN], *([f"{len(names) - MAX_SHOWN} more"] if len(names) > MAX_SHOWN else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _quoted(answer: str) -> str:
+    text = " ".join(answer.split())
+    return f'"{text[:MAX_QUOTED]}..."' if len(text) > MAX_QUOTED else f'"{text}"'
+
+
 def _weights(arguments: Mapping[str, Any], candidates: Sequence[Candidate], by_confidence: bool) -> list[float]:
     given = arguments.get("weights", {})
     return [
@@ -124,6 +211,12 @@ def _least_fault(value: Any) -> str:
     return "" if _is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
 
 
+def _order_fault(value: Any) -> str:
+    if isinstance(value, (list, tuple)) and value and all(each in WAYS for each in value):
+        return ""
+    return f"must list ways to decide: {', '.join(WAYS)}"
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -132,6 +225,8 @@ DECISIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "first": (),
     "vote": ("by", "weight", "weights", "least"),
     "best": ("by", "weights"),
+    "settle": ("order", "by", "weights", "least"),
+    "award": (*CRITERIA, "most_micro_usd", "most_seconds", "least_quality"),
 }
 """The names of the rules, and of the arguments of each."""
 
@@ -139,10 +234,19 @@ _RULES: Final[Mapping[str, Callable[[Mapping[str, Any], Sequence[Candidate]], Re
     "first": _first,
     "vote": _vote,
     "best": _best,
+    "award": award,
 }
+_COMPARING: Final = frozenset({"vote", "best", "settle"})
+"""The rules whose candidates answer one question."""
+
 _ARGUMENTS: Final[Mapping[str, Callable[[Any], str]]] = {
     "by": _text_fault,
     "weight": _weight_fault,
     "weights": _weights_fault,
     "least": _least_fault,
+    "order": _order_fault,
+    **dict.fromkeys(CRITERIA, weight_fault),
+    "most_micro_usd": limit_fault,
+    "most_seconds": limit_fault,
+    "least_quality": _least_fault,
 }

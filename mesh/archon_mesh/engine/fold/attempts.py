@@ -24,6 +24,7 @@ from archon_mesh.engine.types import (
 def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     task = run.tasks[event.task_id]
     task.attempt, task.live, task.state = event.attempt, True, TaskState.WORKING
+    task.role = event.role  # another one than before if a decision has assigned the step
     run.live_ids[event.task_id] = None
     task.instance_id, task.dispatch_epoch, task.context = event.instance_id, event.epoch, event.context
     task.start_time, task.conversation_version = time, event.conversation_version

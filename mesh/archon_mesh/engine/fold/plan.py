@@ -15,7 +15,7 @@ from archon_mesh.engine.plan_progress import (
 from archon_mesh.engine.plan_state import PlanState, handled_after, keeps_task, kept_by_expansion, sinks_of
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
-from archon_mesh.engine.types import TaskState, quantize
+from archon_mesh.engine.types import TaskState
 
 
 def planned(run: RunState, event: ev.Planned, time: float) -> None:
@@ -77,13 +77,13 @@ def task_added(run: RunState, task: Task, time: float) -> None:
 
 
 def _begin_to_wait(run: RunState, task: Task, step: SubTask, time: float) -> None:
-    """Sets how many results the task of a step waits for, and how long after them it starts."""
-    task.capability, task.delay = step.capability, step.delay_seconds
+    """Sets how many results the task of a step waits for, how long after them it starts, and how long it may take."""
+    task.capability, task.delay, task.timeout = step.capability, step.delay_seconds, step.timeout_seconds
     if step.quorum and task.missing:
         completed = sum(run.tasks[id_].state is TaskState.COMPLETED for id_ in task.predecessors)
         task.missing = max(0, step.needed - completed)
-    if task.delay and not task.missing:
-        task.not_before = quantize(time + task.delay)
+    if not task.missing:
+        task.may_start(time)
 
 
 def waits_for(run: RunState, task: Task, predecessor: Task) -> bool:

@@ -33,7 +33,7 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
     if event.failure is not None:
         run.remember(event.failure)
     _end_task(run, task, event.state, event.failure, time)
-    task.result_seq, task.payload = run.last_seq, event.payload
+    task.result_seq, task.payload, task.winner = run.last_seq, event.payload, event.winner
     run.answer_tasks[run.last_seq] = event.task_id
     if not was_held:
         settle(run, task, event.spent)

@@ -40,6 +40,7 @@ class FaultKind(StrEnum):
     QUORUM_TOO_LARGE = "quorum_too_large"
     UNKNOWN_DECISION = "unknown_decision"
     INVALID_DECISION = "invalid_decision"
+    INVALID_ASSIGNMENT = "invalid_assignment"
     WRONG_GOAL = "wrong_goal"
 
     @property
@@ -98,9 +99,12 @@ def _faults(task: Task, names: Names, max_subtasks: int) -> Iterator[PlanFault]:
     if len(remaining) > max_subtasks:
         message = f"the plan has {len(remaining)} subtasks; at most {max_subtasks} are allowed"
         yield PlanFault(FaultKind.TOO_MANY_STEPS, "", message)
+    by_id = {subtask.id: subtask for subtask in task.subtasks}
     for subtask in remaining:
         yield from _name_faults(subtask, names)
         yield from _join_faults(subtask)
+        if fault := assignment_fault(subtask, by_id):
+            yield PlanFault(FaultKind.INVALID_ASSIGNMENT, subtask.id, f"subtask {shown(subtask.id)!r} {fault}")
         if not has_purpose(subtask):
             message = f"subtask {shown(subtask.id)!r} does not say what is to be done"
             yield PlanFault(FaultKind.STEP_WITHOUT_PURPOSE, subtask.id, message)
@@ -187,6 +191,22 @@ def _join_faults(subtask: SubTask) -> Iterator[PlanFault]:
     if subtask.tool_name:
         message = f"subtask {name!r} has both a decision and the tool {shown(subtask.tool_name)!r}"
         yield PlanFault(FaultKind.INVALID_DECISION, subtask.id, message)
+
+
+def assignment_fault(subtask: SubTask, by_id: Mapping[str, SubTask]) -> str:
+    """Returns the fault of `assigned_by` or `bid_for` of a subtask, in a clause; empty if there is none."""
+    if subtask.assigned_by:
+        deciding = by_id.get(subtask.assigned_by)
+        if deciding is None or subtask.assigned_by not in subtask.dependencies or not deciding.decision:
+            return f"is assigned by {shown(subtask.assigned_by)!r}, which is no decision that it depends on"
+        if subtask.decision:
+            return "decides, and is assigned by another decision"
+    if subtask.bid_for:
+        if subtask.bid_for not in by_id or subtask.bid_for == subtask.id:
+            return f"bids for {shown(subtask.bid_for)!r}, which is no other subtask"
+        if subtask.tool_name or subtask.decision:
+            return "bids, and cannot use a tool or decide"
+    return ""
 
 
 def _template_faults(task: Task) -> Iterator[PlanFault]:

@@ -85,8 +85,14 @@ def _binding(subtask: SubTask) -> tuple[str, str, str]:
     return subtask.tool_name, subtask.role, subtask.capability
 
 
+def _is_joined(subtask: SubTask) -> bool:
+    """Tells whether the subtask has a part of its own in a pattern of several."""
+    joins = subtask.decision or subtask.quorum or subtask.delay_seconds or subtask.timeout_seconds
+    return bool(joins or subtask.assigned_by or subtask.bid_for)
+
+
 def _may_merge(first: SubTask, second: SubTask) -> bool:
-    if any(each.decision or each.quorum or each.delay_seconds for each in (first, second)):
+    if any(_is_joined(each) for each in (first, second)):
         return False
     flags = [(each.expand, each.expand_on_failure) for each in (first, second)]
     return _binding(first) == _binding(second) and flags[0] == flags[1]
@@ -132,4 +138,7 @@ def _merged(group: Sequence[SubTask]) -> SubTask:
         quorum=0,
         delay_seconds=0.0,
         decision="",
+        timeout_seconds=0.0,
+        assigned_by="",
+        bid_for="",
     )

@@ -9,7 +9,7 @@ from typing import Final
 from archon_mesh.engine.decisions import DECISIONS, decision_fault
 from archon_mesh.engine.plan.cycles import break_cycles
 from archon_mesh.engine.plan.errors import ArgumentsTooLarge, EmptyPlan, shown
-from archon_mesh.engine.plan.faults import MAX_SUBTASKS, ancestors, has_purpose, is_wrong_goal
+from archon_mesh.engine.plan.faults import MAX_SUBTASKS, ancestors, assignment_fault, has_purpose, is_wrong_goal
 from archon_mesh.engine.plan.merge import merge_neighbours, merge_without_purpose
 from archon_mesh.engine.plan.nearest_name import nearest_name
 from archon_mesh.engine.plan.replan import free_id
@@ -56,6 +56,7 @@ def repair(
     apply(lambda current: merge_without_purpose(current, goal))
     apply(lambda current: _repair_templates(replace(task, subtasks=tuple(current))))
     apply(_lower_quorums)
+    apply(_drop_assignments)
     if not all(subtask.has_ended or has_purpose(subtask) for subtask in subtasks):
         raise EmptyPlan("no subtask says what is to be done, and neither does the query")
     return replace(task, goal=goal, subtasks=tuple(subtasks)), tuple(changes)
@@ -133,6 +134,18 @@ def _drop_decisions(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]]:
             elif problem := decision_fault(subtask.decision, subtask.tool_args):
                 changes.append(f"subtask {shown(subtask.id)!r} decides without arguments: {problem}")
                 subtask = replace(subtask, tool_args={})
+        result.append(subtask)
+    return result, changes
+
+
+def _drop_assignments(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]]:
+    """Empties `assigned_by` and `bid_for` of subtasks in which one of them is a fault."""
+    by_id = {subtask.id: subtask for subtask in subtasks}
+    result, changes = [], []
+    for subtask in subtasks:
+        if not subtask.has_ended and (fault := assignment_fault(subtask, by_id)):
+            changes.append(f"subtask {shown(subtask.id)!r} is executed as without bids: it {fault}")
+            subtask = replace(subtask, assigned_by="", bid_for="")
         result.append(subtask)
     return result, changes
 

@@ -167,6 +167,8 @@ def renamed(subtask: SubTask, names: Mapping[str, str]) -> SubTask:
         id=names.get(subtask.id, subtask.id),
         dependencies=tuple(names.get(id_, id_) for id_ in subtask.dependencies),
         tool_args=replace_keys(subtask.tool_args, names, new_template),
+        assigned_by=names.get(subtask.assigned_by, subtask.assigned_by),
+        bid_for=names.get(subtask.bid_for, subtask.bid_for),
     )
 
 

@@ -1,5 +1,6 @@
 """Serve a role as a member of the mesh."""
 
+from archon.agent.bid_request import BidRequest
 from archon.agent.plan_request import PlanRequest, PlanTarget
 from archon.agent.question import GivenAnswer, Question
 from archon.agent.records import CallRecord
@@ -23,6 +24,7 @@ __all__ = [
     "AgentServer",
     "AgentSettings",
     "Answer",
+    "BidRequest",
     "CallRecord",
     "ContextItem",
     "Delegated",

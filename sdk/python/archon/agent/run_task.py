@@ -48,7 +48,8 @@ async def run_task(agent: Agent, task: agent_pb2.AssignTask) -> AsyncGenerator[a
     attempt = Attempt(agent.attempts, common_pb2.TaskRef(task_id=task_id, run_id=task_id, attempt=1), sink)
     agent.attempts.add(attempt)
     try:
-        attempt.start(agent.handler, _within_the_call(task), agent.role)
+        handler = agent.bid_handler if task.HasField("bid_request") else agent.handler
+        attempt.start(handler, _within_the_call(task), agent.role)
         while message := await sink.queue.batch():
             for frame in agent_service_pb2.SessionResponse.FromString(message).frames:
                 if frame.HasField("progress"):

@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
+from archon.agent.bids import OnBid, bid_handler
 from archon.agent.message_handler import OnMessage, with_messages
 from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced, short_of_memory
 from archon.agent.servicer import SERVICE, AgentServicer
@@ -57,6 +58,7 @@ MAX_UNOPENED: Final = 64
 
 H = TypeVar("H", bound=Handler)
 M = TypeVar("M", bound=OnMessage)
+B = TypeVar("B", bound=OnBid)
 
 
 def _check_names(registration: Registration) -> None:
@@ -135,6 +137,7 @@ class AgentServer:
         )
         _check_names(self.registration)
         self._on_message: tuple[OnMessage, tuple[str, ...]] | None = None
+        self._on_bid: OnBid | None = None
         self._handler = self._typed(handler)
         self.tool_health = tool_health
         self._max_waiting = max_waiting
@@ -167,6 +170,18 @@ class AgentServer:
             return handler
 
         return decorate
+
+    def bid(self, handler: B) -> B:
+        """Decorator for the function that bids for a step of a plan which others could execute too. `handler(task)`
+        returns a Bid for `task.bid_request`, or None if the agent does not bid. Without one, the bid has the
+        estimates of the profile."""
+        self._on_bid = handler
+        return handler
+
+    @property
+    def bid_handler(self) -> Handler:
+        """The handler of tasks that ask for a bid."""
+        return bid_handler(self._on_bid, self.registration.profile)
 
     def _typed(self, handler: Handler | None) -> Handler | None:
         return handler if handler is None or self._output is None else typed_handler(handler, self._output)

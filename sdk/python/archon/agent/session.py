@@ -83,6 +83,9 @@ class Agent(Protocol):
     def handler(self) -> Handler: ...
 
     @property
+    def bid_handler(self) -> Handler: ...
+
+    @property
     def waiting_share(self) -> int: ...
 
     @property
@@ -354,7 +357,9 @@ class AgentSession:
         attempt = Attempt(self._attempts, frame.task, self)
         attempt.channel.take(frame.sequence)
         self._attempts.add(attempt)
-        attempt.start(self._agent.handler, frame.assign_task, self._agent.role, self._agent.registration.stateful)
+        is_bid = frame.assign_task.HasField("bid_request")
+        handler = self._agent.bid_handler if is_bid else self._agent.handler
+        attempt.start(handler, frame.assign_task, self._agent.role, self._agent.registration.stateful)
 
     def _reject(self, ref: common_pb2.TaskRef, error: ArchonError, ack: int) -> None:
         reject = session_pb2.Reject(failure=status.to_failure(error))

@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from archon import context
+from archon.agent.bid_request import BidRequest
 from archon.agent.budget import UNLIMITED, AttemptBudget
 from archon.agent.history import history_from_proto
 from archon.agent.link import Link
@@ -236,6 +237,12 @@ class TaskContext:
         if it says `synthesise`, the answer of the run."""
         assigned = self._assigned
         return PlanRequest(assigned.plan_request) if assigned.HasField("plan_request") else None
+
+    @property
+    def bid_request(self) -> BidRequest | None:
+        """The step that a bid is asked for, which is not executed yet; None for any other task."""
+        assigned = self._assigned
+        return BidRequest.from_proto(assigned.bid_request) if assigned.HasField("bid_request") else None
 
     @property
     def trace(self) -> TraceContext:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from archon.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from archon.types.bid import Bid
     from archon.types.budget import Budget
     from archon.types.edge import Edge
     from archon.types.failure import Failure
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from archon.types.usage import Usage
 
 __all__ = [
+    "Bid",
     "Budget",
     "ContextRequest",
     "Edge",
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "Bid": "archon.types.bid",
     "Budget": "archon.types.budget",
     "ContextRequest": "archon.types.message_content",
     "Edge": "archon.types.edge",

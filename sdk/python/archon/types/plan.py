@@ -29,7 +29,9 @@ class PlanStep:
     A step with a `quorum` starts as soon as that many of its dependencies have completed (0: all); the others are
     cancelled, unless another step needs them. It starts `delay_seconds` after that. The result of a step with a
     `decision` is chosen from the results of its dependencies, by this rule with the arguments in `tool_args_json`; if
-    the rule does not decide, the `role` does.
+    the rule does not decide, the `role` does. A step fails `timeout_seconds` after it may start (0: no limit). The
+    dependency `assigned_by` is one with a decision: who made the chosen result executes the step. The result of a step
+    with `bid_for` is a bid for the step with this id.
 
     `confidence` is the planner's, from 0 to 1: a step with a low one is planned anew. Estimates are 0 if unknown. The
     step's outcome is in `task_id`, `state` (UNSPECIFIED before there is a task), `result` and `failure`.
@@ -53,6 +55,9 @@ class PlanStep:
     quorum: int = 0
     delay_seconds: float = 0.0
     decision: str = ""
+    timeout_seconds: float = 0.0
+    assigned_by: str = ""
+    bid_for: str = ""
     confidence: float = 1.0
     estimated_seconds: float = 0.0
     estimated_cost_micro_usd: int = 0
@@ -90,6 +95,9 @@ class PlanStep:
             quorum=self.quorum,
             delay_seconds=self.delay_seconds,
             decision=self.decision,
+            timeout_seconds=self.timeout_seconds,
+            assigned_by=self.assigned_by,
+            bid_for=self.bid_for,
         )
 
     @classmethod
@@ -114,6 +122,9 @@ class PlanStep:
             quorum=message.quorum,
             delay_seconds=message.delay_seconds,
             decision=message.decision,
+            timeout_seconds=message.timeout_seconds,
+            assigned_by=message.assigned_by,
+            bid_for=message.bid_for,
             confidence=message.confidence,
             estimated_seconds=message.estimated_seconds,
             estimated_cost_micro_usd=message.estimated_cost_micro_usd,
@@ -145,6 +156,9 @@ class PlanStep:
             "quorum": self.quorum,
             "delay_seconds": self.delay_seconds,
             "decision": self.decision,
+            "timeout_seconds": self.timeout_seconds,
+            "assigned_by": self.assigned_by,
+            "bid_for": self.bid_for,
             "output_schema": json.loads(self.output_schema_json or "{}"),
             "estimated_seconds": self.estimated_seconds,
             "estimated_cost_micro_usd": self.estimated_cost_micro_usd,

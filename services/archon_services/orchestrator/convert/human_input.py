@@ -101,6 +101,7 @@ def read_approval_requested(event: run_pb2.RunEvent) -> ev.Event:
         planned.changes if planned is not None else (),
         text_of(source.prompt),
         source.reason,
+        result.winner,
     )
 
 

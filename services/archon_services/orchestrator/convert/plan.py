@@ -76,6 +76,9 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         quorum=source.quorum,
         delay_seconds=source.delay_seconds,
         decision=source.decision,
+        timeout_seconds=source.timeout_seconds,
+        assigned_by=source.assigned_by,
+        bid_for=source.bid_for,
     )
 
 
@@ -88,6 +91,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.expand, target.expand_on_failure = step.expand, step.expand_on_failure
     target.exact = step.exact
     target.quorum, target.delay_seconds, target.decision = step.quorum, step.delay_seconds, step.decision
+    target.timeout_seconds, target.assigned_by, target.bid_for = step.timeout_seconds, step.assigned_by, step.bid_for
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd
     target.checkpoint = step.checkpoint

@@ -14,7 +14,7 @@ from archon.telemetry.trace_parent import TraceParent
 from archon.types.usage import COUNTS
 from archon.wire import set_seconds
 from archon_mesh.engine import RunState, Task
-from archon_mesh.engine.effects import want_of
+from archon_mesh.engine.effects import place_of
 from archon_mesh.engine.events import ApprovalRequested, Planned
 from archon_mesh.engine.question import ClosedQuestion
 from archon_mesh.engine.types import Requirement, TaskState
@@ -181,7 +181,7 @@ def _waiting_for(run: RunState, task: Task, standing: Standing | None) -> str:
         if run.tasks[name].state is not TaskState.COMPLETED:
             return f"the answer of {run.tasks[name].label}"
     assert run.submission is not None
-    want = want_of(run.submission, task)
+    want = place_of(run, task).want
     capability = f" that has {want.capability}" if want.capability else ""
     version = f" {want.version}" if want.version else ""
     reason = f" ({_why_none(*standing(want))})" if standing is not None else ""

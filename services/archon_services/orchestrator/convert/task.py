@@ -122,6 +122,7 @@ def read_result(event: run_pb2.RunEvent) -> ev.ResultReceived:
         not source.no_publish,
         amount_from_usage(source.usage),
         source.remembered,
+        winner=source.resolution.winner_step_id,
     )
 
 

@@ -26,19 +26,25 @@ def decision_of(run: RunState, task: Task) -> inp.DecisionIn | None:
     resolution = resolve(step.decision, step.tool_args, candidates, absent)
     result = agent_pb2.TaskResult(resolution=resolution_to_proto(resolution), no_publish=True)
     if resolution.winner:
-        result.state = common_pb2.TASK_STATE_COMPLETED
         result.output.extend(output_of(completed[resolution.winner]))
-    else:
-        result.state = common_pb2.TASK_STATE_FAILED
-    return inp.DecisionIn(task.task_id, bool(resolution.winner), resolution.reason, result)
+    elif resolution.is_decided:
+        result.output.add(text=resolution.reason)
+    is_decided = resolution.is_decided
+    result.state = common_pb2.TASK_STATE_COMPLETED if is_decided else common_pb2.TASK_STATE_FAILED
+    return inp.DecisionIn(task.task_id, is_decided, resolution.reason, result, resolution.winner)
 
 
 def resolution_to_proto(resolution: Resolution) -> plan_pb2.Resolution:
     """Converts a resolution."""
-    votes = [
-        plan_pb2.Vote(step_id=each.step_id, role=each.role, weight=each.weight, support=each.support)
-        for each in resolution.votes
-    ]
-    return plan_pb2.Resolution(
-        rule=resolution.rule, winner_step_id=resolution.winner, reason=resolution.reason, votes=votes
+    made = plan_pb2.Resolution(
+        rule=resolution.rule,
+        winner_step_id=resolution.winner,
+        reason=resolution.reason,
+        conflict=resolution.conflict,
     )
+    for vote in resolution.votes:
+        out = made.votes.add(step_id=vote.step_id, role=vote.role, weight=vote.weight, support=vote.support)
+        if vote.bid is not None:
+            out.bid.cost_micro_usd, out.bid.seconds = vote.bid.cost_micro_usd, vote.bid.seconds
+            out.bid.quality = vote.bid.quality
+    return made

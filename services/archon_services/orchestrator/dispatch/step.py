@@ -31,6 +31,10 @@ def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> Non
         assigned.output_schema_json = json.dumps(step.output_schema, ensure_ascii=False, separators=(",", ":"))
     assigned.refusal = "; ".join(task.faults)
     assigned.input.add(text=step.description or f"Call the tool {step.tool_name}.")
+    if (wanted := run.plan.steps.get(step.bid_for)) is not None:
+        request = assigned.bid_request
+        request.description = wanted.description or f"Call the tool {wanted.tool_name}."
+        request.expected_output, request.capability = wanted.expected_output, wanted.capability
     if step.decision:
         assigned.input.add(text=_choice(run, task))
         return

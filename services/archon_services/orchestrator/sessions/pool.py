@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -223,8 +223,8 @@ class SessionPool:
     def message_types(self, role: str) -> Mapping[str, str]:
         return self._roles.message_types(role)
 
-    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
-        best = self._roles.best(want, avoid)
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
+        best = self._roles.best(want, avoid, prefer)
         if best is None:
             return None
         best.reserved += 1

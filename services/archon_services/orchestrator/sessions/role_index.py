@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -123,13 +123,16 @@ class RoleIndex:
         session = next(iter(known.sessions.values()), None) if known is not None else None
         return session.instance.profile.message_types if session is not None and session.instance.profile else {}
 
-    def best(self, requirement: Requirement, avoid: str = "") -> Session | None:
-        """Returns a session with a free slot whose instance can take a task with this requirement: the least loaded, or
-        of many, the least loaded of the next MAX_COMPARED; the instance `avoid` only if no other is among them. None if
-        no slot is free."""
+    def best(self, requirement: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Session | None:
+        """Returns a session with a free slot whose instance can take a task with this requirement: the instance
+        `prefer` if it has one, else the least loaded, or of many, the least loaded of the next MAX_COMPARED; an
+        instance of `avoid` only if no other is among them. None if no slot is free."""
         role = self._roles.get(requirement.role)
         if role is None:
             return None
+        preferred = role.sessions.get(prefer) if prefer else None
+        if preferred is not None and preferred.room > 0 and fits(preferred.instance, requirement):
+            return preferred
         best: Session | None = None
         compared = 0
         is_plain = not requirement.capability and not requirement.version
@@ -171,8 +174,8 @@ def fits(instance: Registration, requirement: Requirement) -> bool:
     )
 
 
-def _preference(session: Session, avoid: str) -> tuple[bool, bool, float, str]:
-    return session.instance_id == avoid, not session.registered, session.load, session.instance_id
+def _preference(session: Session, avoid: Collection[str]) -> tuple[bool, bool, float, str]:
+    return session.instance_id in avoid, not session.registered, session.load, session.instance_id
 
 
 def _capability_ids(instance: Registration) -> set[str]:

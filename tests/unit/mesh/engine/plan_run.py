@@ -73,7 +73,9 @@ class PlanRun:
             self.begin("r.1")
             self.reply(*steps)
 
-    def feed(self, given: inp.Input) -> list[ev.Event]:
+    def feed(self, given: inp.Input, *, at: float | None = None) -> list[ev.Event]:
+        """Decides an input, at a later time (wall seconds) if one is given."""
+        self.now = self.now if at is None else at
         events = checked_step(self.state, given, self.now)
         self.log += [(event, self.now) for event in events]
         assert fold(self.log) == self.state

@@ -57,6 +57,8 @@ EVENTS: list[ev.Event] = [
     ev.MessageSent("r.1", 1, "a", 9, "m", "b", "error", "c", 1.25, 100, VALUE),
     ev.MessageSent("r.1", 1, "a", 9, "m", "b", "error", failure=GONE, first_seq=7),
     ev.Subscribed("r.1", 1, 10, ("broadcast", "type:error")),
+    ev.ResultReceived("r.1", 0, "decision", TaskState.COMPLETED, "360", winner="a"),
+    ev.ApprovalRequested("r.1", 0, "decision", "q", TERMS, VALUE, winner="a"),
 ]
 
 

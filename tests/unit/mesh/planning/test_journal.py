@@ -619,7 +619,7 @@ async def test_a_planner_is_asked_again_after_a_crash_in_a_replan() -> None:
     replanning = next(
         number
         for number, each in enumerate(journal.appends)
-        if number > 3 and b'"ResultReceived"' in b"".join(each) and b'"TaskCreated"' in b"".join(each)
+        if number > 3 and b'"ResultReceived' in b"".join(each) and b'"TaskCreated"' in b"".join(each)
     )
     again, asked = planner_of(reply(subtask("b")))
     executor = PlanExecutor(FunctionWorker(think=work), planner=again, sleep=no_sleep)

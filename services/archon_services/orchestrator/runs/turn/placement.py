@@ -31,7 +31,7 @@ class Placement:
         """Returns an instance with a slot reserved for the task, or None: then the task waits for one."""
         if self._woken:
             self._woken.pop(place.task_id, None)
-        instance_id = self._transport.reserve(place.want, place.avoid)
+        instance_id = self._transport.reserve(place.want, place.avoid, place.prefer)
         if instance_id is None:
             if place.task_id not in self._waiting:
                 self._waiting[place.task_id] = self._transport.when_free(place.want, self._run_id, self._freed(place))

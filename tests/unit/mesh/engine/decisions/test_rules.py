@@ -83,7 +83,7 @@ def test_nothing_is_decided_without_a_result(rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "arguments", "problem"),
     [
-        ("toss", {}, "there is no decision 'toss', but first, vote, best"),
+        ("toss", {}, "there is no decision 'toss', but first, vote, best, settle, award"),
         ("first", {"by": "x"}, "'by' is no argument of first, which has none"),
         ("vote", {"most": 1}, "'most' is no argument of vote, which has by, weight, weights, least"),
         ("vote", {"by": 1}, "'by' must be a text"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from itertools import count
 from typing import Any
 
@@ -32,7 +32,7 @@ class NoInstances:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Any) -> Any:

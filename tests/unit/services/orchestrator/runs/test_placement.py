@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import cast
 
@@ -27,7 +27,7 @@ class OneSlot:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
         if not self.free:
             return None
         self.free -= 1

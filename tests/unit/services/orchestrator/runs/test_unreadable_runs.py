@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 
 import pytest
 
@@ -33,7 +33,7 @@ class NoInstances:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:

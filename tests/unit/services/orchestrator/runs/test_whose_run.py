@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 import pytest
@@ -42,7 +42,7 @@ class Instances:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
@@ -65,7 +65,7 @@ class OneInstance(Instances):
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
         return "a-1"
 
     def __getattr__(self, name: str) -> Callable[..., None]:
