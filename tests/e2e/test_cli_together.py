@@ -41,10 +41,50 @@ def test_the_first_of_two_copies_counts(terminal: Terminal) -> None:
     assert result.out.startswith("Offline model")
 
 
+async def test_an_auction_shows_its_bids_and_the_award(terminal: Terminal, tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        registry = terminal.state().registry
+        for quality in ("0.5", "0.9", "0.7"):
+            process = ServiceProcess(
+                "tests.fixtures.bidding_agent", tmp_path, BID_QUALITY=quality, ARCHON_REGISTRY=registry, ARCHON_TTL="2"
+            )
+            await process.start()
+            stack.push_async_callback(process.stop)
+        async with RegistryClient(registry) as client:
+
+            async def listed() -> bool:
+                return [each.role for each in await client.list_instances()].count("bidder") == 3
+
+            await eventually(listed, PATIENCE)
+        arguments = "run", GOAL, "--pattern", "auction:3", "--role", "bidder"
+        result = await asyncio.to_thread(terminal.archon, *arguments)
+        assert result.code == 0, result.err
+        assert result.out.startswith("done with quality 0.9\n")
+        shown = (await asyncio.to_thread(terminal.archon, "show", "last", "--no-answer")).out
+    for text in (result.err, shown):
+        assert "of bidder has the best of 3 bids: 1.00" in text
+        assert text.count("quality 0.9  score 1.00  awarded") == 1
+        assert "quality 0.5  score 0.85" in text
+    assert "of a bid of $0.0001, 10.0 s, quality 0.9" in shown
+
+
+def test_a_debate_is_decided_by_its_judge(terminal: Terminal) -> None:
+    arguments = "--pattern", "debate:2", "--role", "coder", "--arbiter", "requirements"
+    result = terminal.archon("run", GOAL, *arguments)
+    assert result.code == 0, result.err
+    for step in ("debate-1-a", "debate-1-b", "debate-2-a", "debate-2-b"):
+        assert f"coder ({step}) completed" in result.err
+    assert "requirements (debate) completed" in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--pattern", "auction:3", "--role", "coder"), "error: there is no pattern 'auction'\nhint: Use committee:"),
+        (("--pattern", "lottery:3", "--role", "coder"), "error: there is no pattern 'lottery'\nhint: Use committee:"),
+        (("--pattern", "auction:1", "--role", "coder"), "error: --pattern auction:1: there must be 2 to 19 bidders"),
+        (("--pattern", "auction", "--role", "coder", "--arbiter", "coder"), "error: --pattern auction takes no --arb"),
+        (("--pattern", "debate", "--role", "coder"), "error: --pattern debate: give one or two --role, and the --arb"),
+        (("--pattern", "debate:0", "--role", "coder", "--arbiter", "coder"), "error: --pattern debate:0: a debate has"),
         (
             ("--pattern", "committee:1", "--role", "coder"),
             "error: --pattern committee:1: there must be 2 to 19 members",
@@ -56,7 +96,7 @@ def test_the_first_of_two_copies_counts(terminal: Terminal) -> None:
             "error: --pattern hedged:-1: a second attempt starts after more",
         ),
         (("--pattern", "hedged:nan", "--role", "coder"), "error: --pattern hedged:nan: a second attempt starts after"),
-        (("--pattern", "redundant", "--role", "coder", "--arbiter", "coder"), "error: --pattern redundant takes one"),
+        (("--pattern", "redundant", "--role", "coder", "--arbiter", "coder"), "error: --pattern redundant takes no"),
         (("--pattern", "committee", "--strategy", "plan", "--planner", "coder"), "error: --pattern excludes --planner"),
         (("--arbiter", "coder"), "error: --arbiter needs --pattern committee"),
     ],

@@ -15,8 +15,9 @@ from archon.agent.values import Answer, Item
 from archon.api.agent.v1 import session_pb2
 from archon.errors import ArchonError, BudgetExhausted, InvalidArgument
 from archon.propagation import PropagationPolicy
-from archon.types import Usage
+from archon.types import Bid, Usage
 from archon_services.orchestrator.ownership.lease import LEASE
+from tests.simulation.auctions import bid_at_random
 from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
 from tests.simulation.loop import Process
@@ -53,6 +54,7 @@ class SimAgent:
             coordinator=bool(others),
             stateful=world.stateful,
         )
+        self.server.bid(self._bid)
         self.server.instance_id = name
         self.server.registration = replace(self.server.registration, instance_id=name, address=name)
         self.process.start(self.server._sweep())
@@ -139,10 +141,15 @@ class SimAgent:
             raise InvalidArgument("the step cannot be done")
         task.write("And ends.")
         if task.plan_request is not None:
-            return Answer(reply_of(task, dice, joins=self._world.joins))
+            return Answer(reply_of(task, dice, joins=self._world.joins, auctions=self._world.auctions))
         text = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
         items = [Item(f"{policy} of {task.task_id}", policy) for policy in task.publish_policies]
         return Answer(output_of(task, dice, text), new_history=turn_of(task) if task.remembers else None, items=items)
+
+    async def _bid(self, task: TaskContext) -> Bid | None:
+        await asyncio.sleep(self._dice.delay(0.05, "slow work"))
+        self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))
+        return await bid_at_random(task, self._dice)
 
     async def _spend(self, task: TaskContext) -> None:
         """Reserves before it spends."""

@@ -20,6 +20,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import encode_inputs
 from archon_mesh.engine.decide import approval, engine, join, plan_edit, plan_reply, results
+from archon_mesh.engine.decide import attempts as decide_attempts
 from archon_mesh.engine.decide import human_input as decide_human_input
 from archon_mesh.engine.decide import messages as decide_messages
 from archon_mesh.engine.decide import plan as decide_plan
@@ -333,6 +334,26 @@ def _one_result_is_enough(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _awards_ignored(patch: pytest.MonkeyPatch) -> None:
+    def own_role(run: RunState, task: Task) -> tuple[str, str]:
+        return task.role, ""
+
+    patch.setattr(effects, "assignee", own_role)
+    patch.setattr(decide_attempts, "assignee", own_role)
+
+
+def _results_after_their_time(patch: pytest.MonkeyPatch) -> None:
+    real = results.result
+
+    def late(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
+        task = run.tasks.get(given.task_id)
+        if task is not None and task.failure is not None and task.failure.reason == "STEP_TIMEOUT":
+            return [ev.ResultReceived(task.task_id, given.attempt, task.role, TaskState.COMPLETED, given.payload)]
+        return real(run, given, now)
+
+    patch.setitem(engine._DECIDE, inp.ResultIn, late)
+
+
 def _messages_left_out(patch: pytest.MonkeyPatch) -> None:
     real = SentMessage.is_for
     patch.setattr(SentMessage, "is_for", lambda message, *task: message.seq % 3 > 0 and real(message, *task))
@@ -407,6 +428,8 @@ BUGS: Final[dict[str, Bug]] = {
     "a message that comes again is read again": Bug("V32", _messages_read_again, "agents with messages", "twice"),
     "a later attempt sends its messages anew": Bug("V33", _messages_sent_anew, "agents with messages"),
     "a refused message is confirmed": Bug("V34", _refused_messages_confirmed, "agents with messages"),
+    "the winner of an award is not assigned": Bug("V35", _awards_ignored, "auctions"),
+    "a result after the time of its step counts": Bug("V36", _results_after_their_time, "auctions"),
     "a process acts before its journal is written": Bug("V5", _acts_before_durability, "plans in processes"),
     "a tool that may have acted is called again": Bug("V4", _tools_called_again, "plans in processes", "acted again"),
     "attempts of a dead process are awaited": Bug("V7", _attempts_of_the_dead_awaited, "plans in processes"),

@@ -49,6 +49,7 @@ def run_seed(
     alignment: bool = False,
     joins: bool = False,
     messages: bool = False,
+    auctions: bool = False,
     forks: int = 0,
     stops: int = 0,
     local: bool = False,
@@ -56,12 +57,15 @@ def run_seed(
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
     rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `joins`: steps
-    have quorums, delays and decisions. `messages`: agents exchange messages. `local`: there is no mesh; plans are
+    have quorums, delays and decisions. `messages`: agents exchange messages. `auctions`: agents bid for steps,
+    and steps have times. `local`: there is no mesh; plans are
     executed in processes with journals of their own. Raises Violation, or the error of a component that failed."""
     if local:
         return cast(Outcome, run_virtual(_local(seed)))
     options = {"stateful": stateful, "plans": plans, "people": people, "alignment": alignment, "joins": joins}
-    return cast(Outcome, run_virtual(_course(seed, forks, stops, {**options, "messages": messages})))
+    return cast(
+        Outcome, run_virtual(_course(seed, forks, stops, {**options, "messages": messages, "auctions": auctions}))
+    )
 
 
 async def _course(seed: int, forks: int, stops: int, options: dict[str, bool]) -> Outcome:

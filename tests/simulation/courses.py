@@ -14,6 +14,7 @@ COURSES: Final[dict[str, dict[str, Any]]] = {
     "plans in processes": {"local": True},
     "plans with quorums": {"plans": True, "joins": True, "forks": 2},
     "agents with messages": {"messages": True, "stops": 2},
+    "auctions": {"plans": True, "auctions": True, "forks": 2},
 }
 """The arguments of `run_seed` by the name of the course."""
 
@@ -137,6 +138,16 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "request delegated",
         "request without an answer",
     ),
+    "auctions": (
+        "agent does not bid",
+        "bid fails",
+        "plan edited",
+        "plan expanded",
+        "plan made anew",
+        "step awarded",
+        "step awarded without a bid",
+        "time of a step over",
+    ),
 }
 """Faults, and consequences of faults, each of which occurs in some seed of the course."""
 
@@ -208,6 +219,7 @@ SEEDS: Final[dict[str, tuple[int, ...]]] = {
     "plans in processes": (*range(24), 38),
     "plans with quorums": tuple(range(25)),
     "agents with messages": tuple(range(25)),
+    "auctions": tuple(range(25)),
 }
 """The seeds that `make test` plays: `python -m tests.simulation.run --faults` finds them."""
 

@@ -108,8 +108,9 @@ class _Joins:
             len(done) >= min(step.quorum or len(names), len(names)) or step.partial_input,
             f"{task_id} was decided before its quorum was there",
         )
-        winner = resolve(step.decision, step.tool_args, done, absent).winner
-        chosen = {each.step_id: each.text for each in done}.get(winner)
+        made = resolve(step.decision, step.tool_args, done, absent)
+        without = made.reason if made.is_decided else None
+        chosen = {each.step_id: each.text for each in done}.get(made.winner, without)
         must("V29", text == chosen, f"{task_id} was decided for {text!r}, not {chosen!r}")
 
     def _unneeded(self, event: ev.TaskStopping | ev.TaskEnded) -> None:

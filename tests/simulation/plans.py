@@ -18,6 +18,7 @@ from archon_mesh.engine.plan import MAX_ALIGNMENT_CHECKS, SubTask
 from archon_mesh.engine.plan_state import keeps_task
 from archon_mesh.engine.types import PlanTarget, Submission, TaskState
 from archon_services.orchestrator.convert.plan import target_from_proto
+from tests.simulation.auctions import add_auctions, validate_auctions
 from tests.simulation.check import Book, must
 from tests.simulation.faults import Dice
 from tests.simulation.joins import add_joins, validate_joins
@@ -40,7 +41,7 @@ def planned_submission(number: int, roles: Sequence[str], timeout: float) -> Sub
     return Submission("", "default", f"q{number}", "", "plan", ("planner",), (), timeout, goal, targets=targets)
 
 
-def reply_of(task: TaskContext, dice: Dice, *, joins: bool = False) -> str:
+def reply_of(task: TaskContext, dice: Dice, *, joins: bool = False, auctions: bool = False) -> str:
     """Returns the reply of a planner: a random plan, at times a wrong one; that the plan is aligned; or the
     synthesis."""
     request = task.plan_request
@@ -61,6 +62,8 @@ def reply_of(task: TaskContext, dice: Dice, *, joins: bool = False) -> str:
     steps = _random_steps(dice.random, request, most_dependencies=4 if joins else 2)
     if joins:
         add_joins(dice.random, steps)
+    if auctions:
+        add_auctions(dice.random, steps, [target.role for target in request.targets])
     if len(steps) > 1 and dice.fault("planner's reply has a cycle", 0.05):
         steps[0]["dependencies"].append(steps[-1]["id"])
         steps[-1]["dependencies"].append(steps[0]["id"])
@@ -118,6 +121,9 @@ def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest |
             "quorum": step.quorum,
             "delay_seconds": step.delay_seconds,
             "decision": step.decision,
+            "timeout_seconds": step.timeout_seconds,
+            "assigned_by": step.assigned_by,
+            "bid_for": step.bid_for,
         }
         for step in plan.steps.values()
     ]
@@ -140,12 +146,13 @@ def random_edit(random: Random, book: Book, run_id: str) -> pb.EditPlanRequest |
 
 
 def validate_plans(world: World) -> None:
-    """Checks lines 18 to 20 and 25 to 31 on the journals of all runs with a plan."""
+    """Checks lines 18 to 20, 25 to 31, 35 and 36 on the journals of all runs with a plan."""
     for book in world.check.books.values():
         if book.state.plan is not None:
             validate_steps(book, world.dice)
             validate_checks(book, world.dice)
             validate_joins(book, world.dice)
+            validate_auctions(book, world.dice)
 
 
 def validate_checks(book: Book, dice: Dice) -> None:

@@ -20,6 +20,7 @@ SEEDS = {
     "plans in processes": 60,
     "plans with quorums": 30,
     "agents with messages": 30,
+    "auctions": 30,
 }
 """The number of seeds by course."""
 

@@ -33,6 +33,7 @@ class World:
         alignment: bool = False,
         joins: bool = False,
         messages: bool = False,
+        auctions: bool = False,
     ) -> None:
         self.dice = dice
         self.stateful = stateful
@@ -41,6 +42,7 @@ class World:
         self.alignment = alignment
         self.joins = joins
         self.messages = messages
+        self.auctions = auctions
         self.exchanges = Exchanges()
         self.loop = loop
         self.check = Check(loop)

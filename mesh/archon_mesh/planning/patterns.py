@@ -26,6 +26,16 @@ BID_REQUEST: Final = (
 )
 """The request to a candidate that has neither a function for bids nor a profile."""
 
+MAX_ROUNDS: Final = (MAX_SUBTASKS - 1) // 2
+"""Rounds of a debate."""
+
+OPENING: Final = "Answer with your reasons. Another agent answers the same question."
+REPLY: Final = (
+    "You have both answered. Reply to the other answer: say what is right in it, what is wrong, and give your answer "
+    "again, changed or not."
+)
+JUDGE: Final = "Two agents have discussed this. Decide which answer is right, and reply with it alone."
+
 MAJORITY: Final = 0.5
 """The part of the votes that an answer of a committee needs."""
 
@@ -141,6 +151,37 @@ def auction(
     )
     executed = replace(subtask, dependencies=(*subtask.dependencies, awarded.id), assigned_by=awarded.id)
     return (*bids, _checked(awarded), executed)
+
+
+def debate(
+    question: str,
+    *,
+    roles: tuple[str, str],
+    judge: str,
+    rounds: int = 2,
+    id: str = "debate",
+    dependencies: Sequence[str] = (),
+) -> tuple[SubTask, ...]:
+    """Returns subtasks by which two roles answer a question, each then replies to the other's last answer, and a third
+    role decides. There are `rounds` of answers, the first one included; both sides of a round work at the same time.
+
+    Raises InvalidArgument if there are no rounds or more than MAX_ROUNDS, or a role is missing.
+    """
+    if len(roles) != 2 or not all((*roles, judge)):
+        raise InvalidArgument("a debate needs two roles and a judge")
+    if not 1 <= rounds <= MAX_ROUNDS:
+        raise InvalidArgument(f"a debate has 1 to {MAX_ROUNDS} rounds, not {rounds:,}")
+    steps: list[SubTask] = []
+    before: tuple[str, ...] = tuple(dependencies)
+    for number in range(1, rounds + 1):
+        request = OPENING if number == 1 else REPLY
+        names = tuple(f"{id}-{number}-{side}" for side in ("a", "b"))
+        steps += [
+            SubTask(name, f"{question}\n\n{request}", dependencies=before, role=role)
+            for name, role in zip(names, roles, strict=True)
+        ]
+        before = names
+    return (*steps, SubTask(id, f"{question}\n\n{JUDGE}", dependencies=before, role=judge, critical=True))
 
 
 def redundant(subtask: SubTask, copies: int = 2) -> tuple[SubTask, ...]:

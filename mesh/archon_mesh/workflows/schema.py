@@ -98,6 +98,12 @@ class StepPart(Part):
     hedge_after: float | None = Field(
         default=None, gt=0, le=86_400, description="seconds after which the task is done once more, if it has no result"
     )
+    bidders: list[Text] | None = Field(
+        default=None, description="roles that bid for the task; the one with the best bid does it", min_length=2
+    )
+    bid_seconds: float | None = Field(
+        default=None, gt=0, le=86_400, description="how long bids are waited for; by default 10"
+    )
     workflow: Annotated[str, Field(pattern=REFERENCE_PATTERN)] | None = Field(
         default=None, description="another workflow, as NAME or NAME@VERSION, with `args` as its parameters"
     )
@@ -147,8 +153,10 @@ class StepPart(Part):
                 raise ValueError(f"a step with {kind} needs {key}")
         for key in sorted(given - {kind, *_ALWAYS, *_ALLOWED[kind]}):
             raise ValueError(f"{key} does not belong to a step with {kind}")
-        if {"copies", "hedge_after"} <= given:
-            raise ValueError("has copies or hedge_after, not both")
+        if len(several := [key for key in _SEVERAL if key in given]) > 1:
+            raise ValueError(f"has {' and '.join(several)}: a step has one of them")
+        if "bid_seconds" in given and "bidders" not in given:
+            raise ValueError("a step with bid_seconds needs bidders")
         return self
 
     def _given(self) -> set[str]:
@@ -187,12 +195,12 @@ TERMS: Final = ("approvers", "timeout", "on_timeout", "default")
 
 _ALWAYS: Final = ("id", "save_as")
 _WORK: Final = ("task", "expected_output", "output", "on_error")
-_SEVERAL: Final = ("copies", "hedge_after")
+_SEVERAL: Final = ("copies", "hedge_after", "bidders")
 _ALLOWED: Final = {
     "tool": ("args", *_WORK),
-    "role": (*_WORK, *_SEVERAL),
-    "capability": (*_WORK, *_SEVERAL),
-    "task": (*_WORK, *_SEVERAL),
+    "role": (*_WORK, *_SEVERAL, "bid_seconds"),
+    "capability": (*_WORK, *_SEVERAL, "bid_seconds"),
+    "task": (*_WORK, *_SEVERAL, "bid_seconds"),
     "committee": ("members", "roles", "arbiter", "by", "weight", "least", "output", "on_error"),
     "workflow": ("args",),
     "approve": (*TERMS, "on_error"),

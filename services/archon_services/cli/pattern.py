@@ -1,4 +1,4 @@
-"""Patterns of work among agents on the command line: `committee:3`, `redundant:2`, `hedged:10`."""
+"""Patterns of work among agents on the command line: `committee:3`, `auction:3`, `debate:2` and so on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from archon_services.cli.errors import USAGE, CliError
 if TYPE_CHECKING:
     from archon_mesh.planning import SubTask
 
-FORMS: Final = "committee:MEMBERS, redundant:COPIES or hedged:SECONDS"
+FORMS: Final = "committee:MEMBERS, auction:BIDDERS, debate:ROUNDS, redundant:COPIES or hedged:SECONDS"
+_WITH_ARBITER: Final = ("committee", "debate")
+_OF_SEVERAL_ROLES: Final = (*_WITH_ARBITER, "auction")
 
 
 def plan_of(pattern: str, goal: str, roles: Sequence[str], arbiter: str) -> str:
@@ -26,8 +28,10 @@ def plan_of(pattern: str, goal: str, roles: Sequence[str], arbiter: str) -> str:
         raise CliError(f"there is no pattern {name!r}", hint=f"Use {FORMS}.", code=USAGE)
     if not roles:
         raise CliError(f"--pattern {name} needs a --role", code=USAGE)
-    if name != "committee" and (arbiter or len(roles) > 1):
-        raise CliError(f"--pattern {name} takes one --role, and no --arbiter", code=USAGE)
+    if arbiter and name not in _WITH_ARBITER:
+        raise CliError(f"--pattern {name} takes no --arbiter", code=USAGE)
+    if len(roles) > 1 and name not in _OF_SEVERAL_ROLES:
+        raise CliError(f"--pattern {name} takes one --role", code=USAGE)
     try:
         steps = _MAKE[name](number, goal, roles, arbiter)
     except InvalidArgument as error:
@@ -41,6 +45,22 @@ def _committee(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tu
     from archon_mesh.planning import committee
 
     return committee(goal, members=int(number or 3), roles=roles, arbiter=arbiter)
+
+
+def _auction(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
+    from archon_mesh.planning import SubTask, auction
+
+    count = int(number or max(len(roles), 2))
+    return auction(SubTask("auction", goal, role=roles[0], critical=True), roles=roles, bidders=count)
+
+
+def _debate(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
+    from archon.errors import InvalidArgument
+    from archon_mesh.planning import debate
+
+    if len(roles) > 2 or not arbiter:
+        raise InvalidArgument("give one or two --role, and the --arbiter that decides")
+    return debate(goal, roles=(roles[0], roles[-1]), judge=arbiter, rounds=int(number or 2))
 
 
 def _redundant(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
@@ -57,6 +77,8 @@ def _hedged(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple
 
 _MAKE: Final[dict[str, Callable[[str, str, Sequence[str], str], tuple[SubTask, ...]]]] = {
     "committee": _committee,
+    "auction": _auction,
+    "debate": _debate,
     "redundant": _redundant,
     "hedged": _hedged,
 }

@@ -10,6 +10,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView, TaskState, Usage, convert
 from archon.wire import to_seconds
+from archon_services.cli.render.decision_text import bid_text, winning_bid
 from archon_services.cli.render.incidents import incident_text
 from archon_services.cli.render.output import cost_text, counted, duration, local_time, one_line
 from archon_services.cli.render.plan_document import estimate_of
@@ -197,6 +198,8 @@ def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView
         yield f"attempt {task.attempt}"
     if (step := _step_of(task, run.plan)) is not None and not needs_input:
         yield from took_pieces(step, task, now)
+        if (bid := winning_bid(run, step)) is not None:
+            yield f"of a bid of {bid_text(bid)}"
     elif task.HasField("start_time") and not needs_input:
         end = to_seconds(task.end_time) if task.HasField("end_time") else now
         yield duration(max(0.0, end - to_seconds(task.start_time)))

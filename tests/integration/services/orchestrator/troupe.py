@@ -26,12 +26,22 @@ class Troupe:
         self._stack = stack
 
     async def __call__(
-        self, role: str, handler: Any, *, max_tasks: int = 0, on_message: Any = None, **more: Any
+        self,
+        role: str,
+        handler: Any,
+        *,
+        max_tasks: int = 0,
+        on_message: Any = None,
+        on_bid: Any = None,
+        kind: type[AgentServer] = AgentServer,
+        **more: Any,
     ) -> AgentServer:
         settings = AgentSettings(registry=self._mesh.registry.address, max_tasks=max_tasks)
-        agent = AgentServer(role, handler=handler, settings=settings, **more)
+        agent = kind(role, handler=handler, settings=settings, **more)
         if on_message is not None:
             agent.on_message()(on_message)
+        if on_bid is not None:
+            agent.bid(on_bid)
         await agent.start()
         self._stack.push_async_callback(agent.stop, 0.0)
 

@@ -64,6 +64,9 @@ PLAN = Plan(
         SubTask("a", "does", "a list", "tool", {"x": [1, {"y": "{b}"}]}, ("b",), role="r", critical=True),
         SubTask("b", "does", role="r", capability="able", partial_input=True, confidence=0.5, estimated_seconds=2.5),
         SubTask("c", "does", output_schema={"type": "array", "items": {"enum": [1, "ü"]}}),
+        SubTask("d", "bids", role="r", bid_for="f", timeout_seconds=2.5),
+        SubTask("e", "awards", dependencies=("d",), decision="award", quorum=1, delay_seconds=0.5),
+        SubTask("f", "does", dependencies=("e",), assigned_by="e"),
     ),
     {"key": "value"},
 )
@@ -180,6 +183,20 @@ def test_the_amount_of_a_result_is_read_from_its_usage() -> None:
     assert again.payload == agent_pb2.TaskResult(
         state=common_pb2.TASK_STATE_COMPLETED, usage=usage, output=payload.output, metadata=payload.metadata
     )
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_the_winner_of_an_award_is_in_the_journal(is_held: bool) -> None:
+    """Of a result, and of one that waits for the approval of a person."""
+    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED)
+    payload.resolution.rule, payload.resolution.winner_step_id = "award", "d"
+    event: ev.Event = ev.ResultReceived("r.1", 0, "decision", TaskState.COMPLETED, payload, winner="d")
+    if is_held:
+        event = ev.ApprovalRequested("r.1", 0, "decision", "r.1/approval-1", TERMS, payload, winner="d")
+    again = event_from_proto(written(event))
+    assert again == event
+    assert isinstance(again, (ev.ResultReceived, ev.ApprovalRequested))
+    assert again.winner == "d"
 
 
 @pytest.mark.parametrize("arm", ["text_delta", "tool_event", ""])
