@@ -8,7 +8,8 @@ import pytest
 
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon_mesh.tools import quota
-from archon_mesh.tools.quota import MINUTE, CallWindow, EngineQuota
+from archon.call_window import MINUTE, CallWindow
+from archon_mesh.tools.quota import EngineQuota
 from tests.fixtures.virtual_time import VirtualTime
 
 
