@@ -94,9 +94,9 @@ async def test_a_tool_is_leased_executed_and_released(own_mesh: Mesh, client: To
 
 
 async def test_an_expired_lease_is_renewed(own_mesh: Mesh, client: ToolClient) -> None:
-    async with lent(own_mesh.registry.address) as lender, client.lease("double") as tool:
+    async with lent(own_mesh.registry.address) as lender, client.lease("double", duration=20) as tool:
         await tool.execute({"n": 1})
-        await own_mesh.advance(601)
+        await own_mesh.advance(21)
         assert (await tool.execute({"n": 2})).content == 4
         (lease,) = lender.agent.shared_tools.leases()
         lender.agent.shared_tools.revoke_lease(lease.lease_id)
