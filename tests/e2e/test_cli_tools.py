@@ -125,9 +125,7 @@ async def test_shared_tools_are_listed_with_their_terms(registry: str) -> None:
 
 
 async def test_shared_tools_of_an_unreachable_registry_are_an_error() -> None:
-    result = await asyncio.to_thread(
-        Terminal(Path(os.devnull)).archon, "tools", "--mesh", "--registry", "127.0.0.1:1"
-    )
+    result = await asyncio.to_thread(Terminal(Path(os.devnull)).archon, "tools", "--mesh", "--registry", "127.0.0.1:1")
     assert result.code != 0 and "registry" in result.err and "Traceback" not in result.err
 
 

@@ -28,10 +28,10 @@ __all__ = ["own_mesh"]
 
 
 @pytest.fixture
-async def lender(own_mesh: Mesh, start_go: StartGo) -> AsyncIterator[GoAgent]:
+async def lender(own_mesh: Mesh, start_go: StartGo) -> GoAgent:
     agent = await start_go(own_mesh.registry.address)
     await own_mesh.seen(agent.address)
-    yield agent
+    return agent
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ async def test_an_agent_in_python_uses_a_tool_in_go(own_mesh: Mesh, lender: GoAg
 
     registry = own_mesh.registry.address
     remote = RemoteTool("count_words", "designer", registry=registry)
-    async with Agent("writer", model=ScriptedModel(reply), tools=[remote]) as agent:
-        async with agent_server(Role("writer", "You count."), agent, AgentSettings(registry=registry)):
-            run = (await own_mesh.client.submit("Count.", roles=["writer"], wait=20)).run
+    agent = Agent("writer", model=ScriptedModel(reply), tools=[remote])
+    async with agent, agent_server(Role("writer", "You count."), agent, AgentSettings(registry=registry)):
+        run = (await own_mesh.client.submit("Count.", roles=["writer"], wait=20)).run
     assert run.state == TaskState.COMPLETED, run.failure
     assert answer_text(run) == "3 words"
     task_id = run.tasks[0].task_id

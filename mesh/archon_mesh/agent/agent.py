@@ -221,7 +221,9 @@ class Agent(SubAgentMetadata, Generic[Out]):
             tool = self.tools.get_tool(name)
             if tool is None and name.partition(SEPARATOR)[0] not in names:
                 raise InvalidArgument(f"agent {self.name}: cannot share {name!r}: the agent has no such tool")
-            tool = tool or next((each for each in self.tool_sources if isinstance(each, Tool) and each.name == name), None)
+            tool = tool or next(
+                (each for each in self.tool_sources if isinstance(each, Tool) and each.name == name), None
+            )
             if tool is not None and (why := share_refusal(tool)):
                 raise InvalidArgument(f"agent {self.name}: cannot share {name!r}: {why}")
 

@@ -64,13 +64,19 @@ async def _execute(
     engine: ToolExecutionEngine, name: str, arguments: Mapping[str, Any], call: SharedToolCall
 ) -> SharedToolResult:
     loop = asyncio.get_running_loop()
-    with bind_progress(partial(loop.call_soon_threadsafe, call.report)):
+
+    def report(text: str) -> None:
+        loop.call_soon_threadsafe(call.report, text)  # a plain function reports from its thread
+
+    with bind_progress(report):
         result = await engine.execute_tool_call(name, arguments, max(MARGIN, call.remaining - MARGIN))
     return _as_shared_result(result)
 
 
 def _as_shared_result(result: ToolResult) -> SharedToolResult:
-    metadata = {key: str(result.metadata[key]) for key in ("code", "reason", "kind", "attempts") if key in result.metadata}
+    metadata = {
+        key: str(result.metadata[key]) for key in ("code", "reason", "kind", "attempts") if key in result.metadata
+    }
     if result.status is ToolResultStatus.TIMEOUT:
         return SharedToolResult(None, SharedToolStatus.TIMEOUT, result.error_message, metadata=metadata)
     if not result.ok:

@@ -68,8 +68,8 @@ class ToolRegistry:
         return registered
 
     def replace_tool(self, tool: Tool, namespace: str = "") -> None:
-        """Registers a tool, or registers it anew if its description has changed. Raises DuplicateTool if another tool has
-        its name."""
+        """Registers a tool, or registers it anew if its description has changed. Raises DuplicateTool if another tool
+        has its name."""
         name = f"{namespace}{SEPARATOR}{tool.name}" if namespace else tool.name
         spec = ToolSpec(name, tool.description, tool.parameters_schema)
         with self._lock:

@@ -73,8 +73,8 @@ async def remote_calls() -> AsyncIterator[None]:
 
 def call_key(tool_name: str, arguments: Mapping[str, Any]) -> str:
     """Returns the idempotency key of a call that is made now. Within a task of the mesh it is the same in each attempt
-    that takes the same course: it follows from the position of the call, its tool and its arguments, and from the number
-    of equal calls before it. Elsewhere no two keys are equal."""
+    that takes the same course: it follows from the position of the call, its tool and its arguments, and from the
+    number of equal calls before it. Elsewhere no two keys are equal."""
     calls, position = current_calls(), current_position()
     if calls is None or not context.current().task_id:
         return uuid.uuid4().hex

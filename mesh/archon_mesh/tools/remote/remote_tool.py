@@ -59,17 +59,16 @@ class _Offer:
 
 
 class RemoteTool(SourcedTool):
-    """The tool `name` that the role `role` shares, for the `tools` of an agent; without a role, the only one that shares
-    a tool of this name.
+    """The tool `name` that the role `role` shares, for the `tools` of an agent; without a role, the only one that
+    shares a tool of this name.
 
     Schema, description and hints come from the owner, at the start of each run; while no live instance shares the tool,
     a warning says so, and the agent works without it. A call within a task of the mesh is leased for that task, and has
     an idempotency key unless the tool is idempotent, so that a retried attempt does not act twice.
 
-    `registry` is host:port, by default ARCHON_REGISTRY. `timeout` limits a call, in seconds. A tool whose owner says that
-    it may destroy is dangerous, unless `trusted`. With a `namespace` its name here is `namespace.name`. `on_progress` is
-    called with texts of its progress.
-    """
+    `registry` is host:port, by default ARCHON_REGISTRY. `timeout` limits a call, in seconds. A tool whose owner says
+    that it may destroy is dangerous, unless `trusted`. With a `namespace` its name here is `namespace.name`.
+    `on_progress` is called with texts of its progress."""
 
     shareable = False
 
@@ -146,8 +145,8 @@ class RemoteTool(SourcedTool):
         return self._client
 
     def _take(self, found: list[FoundTool]) -> None:
-        """Takes over what the best owner says about the tool. Raises NotFound and FailedPrecondition if there is none, or
-        if several roles share one of this name, and InvalidArgument if its schema cannot be used."""
+        """Takes over what the best owner says about the tool. Raises NotFound and FailedPrecondition if there is none,
+        or if several roles share one of this name, and InvalidArgument if its schema cannot be used."""
         roles = sorted({each.role for each in found})
         if not roles:
             whose = f" of role {self._role}" if self._role else ""

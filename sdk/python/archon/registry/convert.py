@@ -154,9 +154,7 @@ def tool_from_proto(message: capability_pb2.Tool) -> Tool:
         destructive=hints.destructive,
         idempotent=hints.idempotent,
         open_world=hints.open_world,
-        share=ToolShare(
-            share.max_calls_per_minute, share.calls, share.success_rate, to_seconds(share.mean_latency)
-        )
+        share=ToolShare(share.max_calls_per_minute, share.calls, share.success_rate, to_seconds(share.mean_latency))
         if message.HasField("share")
         else None,
     )

@@ -45,8 +45,8 @@ _MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class SharedToolResult:
-    """The result of a call: a JSON value as `content`, or an `error_message` in one sentence. `seconds` is the time that
-    the tool itself took. `metadata` of a failed call may have `code`, `reason` and `kind` of the failure."""
+    """The result of a call: a JSON value as `content`, or an `error_message` in one sentence. `seconds` is the time
+    that the tool itself took. `metadata` of a failed call may have `code`, `reason` and `kind` of the failure."""
 
     content: Any = None
     status: SharedToolStatus = SharedToolStatus.SUCCESS
@@ -61,7 +61,8 @@ class SharedToolResult:
 
     @property
     def proto(self) -> tool_pb2.ToolResult:
-        """The result as a message. Raises TypeError, ValueError or RecursionError if the content is not a JSON value."""
+        """The result as a message. Raises TypeError, ValueError or RecursionError if the content is not a JSON
+        value."""
         content = json.dumps(self.content, ensure_ascii=False, allow_nan=False) if self.ok else ""
         metadata = list(self.metadata.items())[:MAX_METADATA]
         return tool_pb2.ToolResult(

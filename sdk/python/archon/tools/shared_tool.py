@@ -135,8 +135,8 @@ class ArgumentCheck:
         self._validator: Any = None
 
     def read(self, text: str) -> dict[str, Any]:
-        """Returns the arguments of a call. Raises InvalidArgument with each invalid field, also if the text is too large
-        or no JSON object."""
+        """Returns the arguments of a call. Raises InvalidArgument with each invalid field, also if the text is too
+        large or no JSON object."""
         if len(text) > MAX_ARGUMENTS_BYTES or len(text.encode()) > MAX_ARGUMENTS_BYTES:
             raise self._refused("arguments_json", f"must have at most {MAX_ARGUMENTS_BYTES:,} bytes")
         try:
@@ -173,5 +173,3 @@ class ArgumentCheck:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-

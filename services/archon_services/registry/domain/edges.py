@@ -238,8 +238,9 @@ def _refused(state: State, pairs: set[Pair]) -> list[RefusedEdge]:
 
 
 def keeps_graph(update: Update, old: State, new: State) -> bool:
-    """Whether an update between two states leaves the graph as it is, apart from its revision: it changes only instances
-    without dependencies, or whose role, version and dependencies stay, and neither the roles nor their dependencies."""
+    """Whether an update between two states leaves the graph as it is, apart from its revision: it changes only
+    instances without dependencies, or whose role, version and dependencies stay, and neither the roles nor their
+    dependencies."""
     for key in update:
         if key.startswith("hosts/"):
             continue

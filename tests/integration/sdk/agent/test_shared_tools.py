@@ -29,7 +29,9 @@ from archon.tools import SharedTool, SharedToolCall, SharedToolResult, SharedToo
 from archon.wire import duration, to_seconds
 from tests.fixtures.waiting import until
 
-SCHEMA = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false}'
+SCHEMA = (
+    '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false}'
+)
 SUCCESS, ERROR, TIMEOUT = tool_pb2.TOOL_STATUS_SUCCESS, tool_pb2.TOOL_STATUS_ERROR, tool_pb2.TOOL_STATUS_TIMEOUT
 
 
@@ -57,7 +59,8 @@ class Lender:
         request = pb.ExecuteToolRequest(lease_id=lease_id, arguments_json=arguments, idempotency_key=key)
         if timeout is not None:
             request.timeout.CopyFrom(duration(timeout))
-        progress, results = [], []
+        progress: list[Any] = []
+        results: list[Any] = []
         async for event in translated(self.stub.ExecuteTool(request, timeout=10)):
             assert not results, "the result is the last message"
             (results if event.HasField("result") else progress).append(event)
@@ -138,7 +141,9 @@ async def lender(tools: Tools) -> AsyncIterator[Lender]:
             SharedTool(Tool("again", input_schema_json=SCHEMA, idempotent=True), tools.wait),
             SharedTool(Tool("fail"), tools.fail),
             SharedTool(Tool("chatter"), tools.chatter),
-            SharedTool(Tool("rare", input_schema_json=SCHEMA), tools.double, max_calls_per_minute=2, total_per_minute=3),
+            SharedTool(
+                Tool("rare", input_schema_json=SCHEMA), tools.double, max_calls_per_minute=2, total_per_minute=3
+            ),
         ],
         settings=AgentSettings(),
     )
@@ -183,7 +188,9 @@ async def test_tools_are_listed_in_pages(lender: Lender) -> None:
             await lender.stub.ListTools(request, timeout=5)
 
 
-@pytest.mark.parametrize("arguments", ['{"n": "x"}', "{}", "[]", "nothing", '{"n": NaN}', "[" * 100_000, '{"n":1,"m":2}'])
+@pytest.mark.parametrize(
+    "arguments", ['{"n": "x"}', "{}", "[]", "nothing", '{"n": NaN}', "[" * 100_000, '{"n":1,"m":2}']
+)
 async def test_arguments_that_do_not_match_are_refused(lender: Lender, tools: Tools, arguments: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         await lender.execute(await lender.lease("double"), arguments)
@@ -399,5 +406,4 @@ def test_a_tool_that_cannot_be_shared_is_refused(tools: Tools) -> None:
             SharedTool(tool, tools.double)
     for limits in ({"timeout": 0}, {"timeout": 7200}, {"max_concurrent": 0}, {"max_calls_per_minute": -1}):
         with pytest.raises(InvalidArgument):
-            SharedTool(Tool("t"), tools.double, **limits)  # type: ignore[arg-type]
-
+            SharedTool(Tool("t"), tools.double, **limits)

@@ -262,8 +262,8 @@ async def endless(request: pb.ExecuteToolRequest, context: Any) -> AsyncIterator
 
 
 async def nothing(request: pb.ExecuteToolRequest, context: Any) -> AsyncIterator[pb.ExecuteToolResponse]:
-    return
-    yield result("1")
+    for response in ():
+        yield response
 
 
 async def huge(request: pb.ExecuteToolRequest, context: Any) -> AsyncIterator[pb.ExecuteToolResponse]:
@@ -279,7 +279,8 @@ async def no_status(request: pb.ExecuteToolRequest, context: Any) -> AsyncIterat
 
 
 async def expired_for_ever(request: pb.ExecuteToolRequest, context: Any) -> AsyncIterator[pb.ExecuteToolResponse]:
-    raise LeaseExpired("again")
+    for error in (LeaseExpired("again"),):
+        raise error
     yield result("1")
 
 
@@ -319,5 +320,3 @@ async def test_an_owner_without_the_service_is_passed_over(own_mesh: Mesh, clien
     async with lent(own_mesh.registry.address) as lender, client.lease("double") as tool:
         assert (await tool.execute({"n": 1})).content == 2
         assert lender.ledger == [1]
-
-

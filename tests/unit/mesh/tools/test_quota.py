@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from archon.call_window import MINUTE, CallWindow
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon_mesh.tools import quota
-from archon.call_window import MINUTE, CallWindow
 from archon_mesh.tools.quota import EngineQuota
 from tests.fixtures.virtual_time import VirtualTime
 

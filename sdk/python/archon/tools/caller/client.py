@@ -23,13 +23,11 @@ FRESH_SECONDS: Final = 5.0
 """Seconds for which a list of the registry answers further questions."""
 
 
-
 class ToolClient:
     """Finds, leases and executes the tools that instances of the mesh share, within one event loop.
 
-    `registry` is host:port, or a RegistryClient, which the caller closes. `instance_id` names this process in the logs of
-    owners. Close it, or use it as an async context manager.
-    """
+    `registry` is host:port, or a RegistryClient, which the caller closes. `instance_id` names this process in the logs
+    of owners. Close it, or use it as an async context manager."""
 
     def __init__(
         self,
@@ -71,8 +69,8 @@ class ToolClient:
         fresh: bool = False,
         timeout: float = FIND_SECONDS,
     ) -> list[FoundTool]:
-        """Returns shared tools as `find_tools` does, from a list that is at most FRESH_SECONDS old, or with `fresh` from
-        a new one. Raises Unavailable and DeadlineExceeded if the registry is not reachable."""
+        """Returns shared tools as `find_tools` does, from a list that is at most FRESH_SECONDS old, or with `fresh`
+        from a new one. Raises Unavailable and DeadlineExceeded if the registry is not reachable."""
         instances = await self._instances(role, fresh, timeout)
         return shared_by(instances, name=name, role=role, capability=capability, words=words)
 
@@ -120,5 +118,3 @@ class ToolClient:
                 self._listed.clear()
             self._listed[role] = self._clock(), instances
             return instances
-
-

@@ -59,9 +59,7 @@ async def find_tools(
     DeadlineExceeded if the registry is not reachable within `timeout` seconds."""
     if isinstance(registry, str):
         async with RegistryClient(registry) as client:
-            return await find_tools(
-                client, name=name, role=role, capability=capability, words=words, timeout=timeout
-            )
+            return await find_tools(client, name=name, role=role, capability=capability, words=words, timeout=timeout)
     instances = await registry.list_instances(role, timeout=timeout)
     return shared_by(instances, name=name, capability=capability, words=words)
 

@@ -166,9 +166,7 @@ class LeasedTool:
             if left <= 0:
                 raise self._late()
             try:
-                return await self._mesh.peer(held.found.address).execute(
-                    held.lease_id, text, left, key, on_progress
-                )
+                return await self._mesh.peer(held.found.address).execute(held.lease_id, text, left, key, on_progress)
             except ArchonError as error:
                 if isinstance(error, LeaseExpired) and was_not_begun(error):
                     self._drop(held)
@@ -248,8 +246,13 @@ class LeasedTool:
         owner = self._held.found if self._held is not None else None
         seconds = self._clock() - began
         fields = {
-            **{"event": "call", "tool": self.name, "seconds": round(seconds, 6), "outcome": outcome, "reason": reason},
-            **{"owner": owner.instance_id if owner is not None else "", **task_fields(self.task)},
+            "event": "call",
+            "tool": self.name,
+            "seconds": round(seconds, 6),
+            "outcome": outcome,
+            "reason": reason,
+            "owner": owner.instance_id if owner is not None else "",
+            **task_fields(self.task),
         }
         shown = f"{outcome} ({reason})" if reason else outcome
         at = f" at {owner.instance_id}" if owner is not None else ""

@@ -37,9 +37,7 @@ def log_lease(lease: Lease, seconds: float) -> None:
 
 def log_revoked(lease: Lease, by: str) -> None:
     """Logs that a lease was ended before its time: by its `holder`, or by the `owner` of the tool."""
-    _log.info(
-        "lease %s of tool %s revoked by the %s", lease.shown, lease.tool_name, by, extra=_fields("revoke", lease)
-    )
+    _log.info("lease %s of tool %s revoked by the %s", lease.shown, lease.tool_name, by, extra=_fields("revoke", lease))
 
 
 def log_execution(lease: Lease, execution: Execution) -> None:

@@ -28,8 +28,8 @@ SHOWN: Final = 8
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """The right to execute one tool until `expires_at` (monotonic clock). `task` and `instance_id` are the claims of its
-    holder, for the log."""
+    """The right to execute one tool until `expires_at` (monotonic clock). `task` and `instance_id` are the claims of
+    its holder, for the log."""
 
     lease_id: str
     tool_name: str

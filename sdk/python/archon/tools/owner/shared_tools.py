@@ -30,7 +30,7 @@ from archon.telemetry import names, spans
 from archon.tools.owner.audit import log_execution, log_lease, log_refused, log_revoked
 from archon.tools.owner.execution import Execution, failed
 from archon.tools.owner.figures import ToolFigures
-from archon.tools.owner.kept_results import Key, KeptResults
+from archon.tools.owner.kept_results import KeptResults, Key
 from archon.tools.owner.leases import MAX_LEASE_SECONDS, Lease, LeaseTable
 from archon.tools.shared_tool import MAX_SECONDS, ArgumentCheck, SharedTool, SharedToolCall
 from archon.types.task_ref import TaskRef
@@ -115,8 +115,8 @@ class SharedTools:
         self.changed.set()
 
     def revoke(self, tool_name: str) -> int:
-        """Takes a tool back at once: it is no longer shared, its leases end, and so do its calls in progress. Returns the
-        number of leases that ended. A tool that is not shared is not an error."""
+        """Takes a tool back at once: it is no longer shared, its leases end, and so do its calls in progress. Returns
+        the number of leases that ended. A tool that is not shared is not an error."""
         self._tools.pop(tool_name, None)
         self.changed.set()
         leases = self._leases.of_tool(tool_name)

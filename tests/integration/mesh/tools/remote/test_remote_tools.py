@@ -145,7 +145,9 @@ async def test_the_owner_keeps_its_permissions_and_limits(world: World) -> None:
 
 async def test_a_failure_of_the_owner_has_its_kind_and_no_secret(world: World) -> None:
     await world.owner()
-    agent = Agent("caller", model=calling("send", '{"text": "fail"}'), tools=[RemoteTool("send", registry=world.registry)])
+    agent = Agent(
+        "caller", model=calling("send", '{"text": "fail"}'), tools=[RemoteTool("send", registry=world.registry)]
+    )
     text = answer_text(await world.ask(agent))
     assert "no route with ***" in text and "k-1234" not in text and "Traceback" not in text
 
@@ -224,7 +226,9 @@ async def test_equal_calls_at_other_places_are_calls_of_their_own(world: World) 
 async def test_a_cancelled_run_ends_the_call_at_the_owner(own_mesh: Mesh, world: World) -> None:
     async with lent(world.registry) as lender:
         lender.open.clear()
-        agent = Agent("caller", model=calling("double", '{"n": 1}'), tools=[RemoteTool("double", registry=world.registry)])
+        agent = Agent(
+            "caller", model=calling("double", '{"n": 1}'), tools=[RemoteTool("double", registry=world.registry)]
+        )
         await world.serve("caller", agent)
         handle = await own_mesh.client.submit("go", roles=["caller"])
         async with asyncio.timeout(10):
@@ -309,10 +313,10 @@ def _wants_state(agent_state: Any) -> str:
 
 async def test_a_tool_of_the_sdk_sees_the_task(world: World) -> None:
     async with lent(world.registry) as lender:
-        agent = Agent("caller", model=calling("double", '{"n": 1}'), tools=[RemoteTool("double", registry=world.registry)])
+        agent = Agent(
+            "caller", model=calling("double", '{"n": 1}'), tools=[RemoteTool("double", registry=world.registry)]
+        )
         run = await world.ask(agent)
         task: Any = lender.calls[0].task
         assert (task.run_id, task.attempt) == (run.run_id, 1)
         assert task.task_id == run.tasks[0].task_id
-
-
