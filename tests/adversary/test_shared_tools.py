@@ -18,7 +18,7 @@ from archon.channel import agent_options
 from archon.errors import Unavailable
 from archon.tools import ToolClient
 from archon.tools.owner.leases import MAX_LEASES
-from archon.tools.owner.shared_tools import MAX_CALLS_OF_LEASE
+from archon.tools.owner.tool_owner import MAX_CALLS_OF_LEASE
 from archon.wire import duration
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.services import ServiceProcess

@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema
 from archon.identifiers import CAPABILITY, ROLE, VERSION
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
-from archon.tools.owner.shared_tools import CALL_SECONDS as REMOTE_SECONDS
+from archon.tools.owner.tool_owner import CALL_SECONDS as REMOTE_SECONDS
 from archon.tools.shared_tool import MAX_NAME
 from archon_mesh.agent.config import SUBAGENT_SECONDS
 from archon_mesh.core.people.rule import MAX_RULES

@@ -13,7 +13,7 @@ from archon.errors import FailedPrecondition
 @dataclass(frozen=True, slots=True)
 class CallPosition:
     """Position of a tool call in its run, both numbers counted from 1. `path` has the positions of the calls that it is
-    nested in, such as those of sub-agents, outermost first, and its own.
+    nested in, such as calls of sub-agents, outermost first, and its own.
 
     The position is the same in every attempt that takes the same course.
     """

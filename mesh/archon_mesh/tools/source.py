@@ -40,11 +40,11 @@ class SourcedTool(Tool):
 
     @abstractmethod
     async def connect(self) -> None:
-        """Learns what the tool is, if it can be found."""
+        """Gets the description of the tool, if it can be found."""
 
     @abstractmethod
     def register(self, registry: ToolRegistry) -> None:
-        """Registers the tool, if it is known what it is."""
+        """Registers the tool, if its description is known."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from archon.failure_kinds import INVALID_PARAMETERS
 from archon.identifiers import check_role
 from archon.json_text import json_object
 from archon.tools import FoundTool, LeasedTool, SharedToolResult, SharedToolStatus, ToolClient
-from archon.tools.owner.shared_tools import CALL_SECONDS
+from archon.tools.owner.tool_owner import CALL_SECONDS
 from archon.types import TaskRef
 from archon_mesh.tools.mcp.listing import (
     MAX_DESCRIPTION,
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What the owner says about the tool, as far as it is used here."""
+    """The description of the tool by its owner, as far as it is used here."""
 
     role: str
     description: str
@@ -145,8 +145,8 @@ class RemoteTool(SourcedTool):
         return self._client
 
     def _take(self, found: list[FoundTool]) -> None:
-        """Takes over what the best owner says about the tool. Raises NotFound and FailedPrecondition if there is none,
-        or if several roles share one of this name, and InvalidArgument if its schema cannot be used."""
+        """Takes over the description of the tool by its best owner. Raises NotFound and FailedPrecondition if there is
+        none, or if several roles share one of this name, and InvalidArgument if its schema cannot be used."""
         roles = sorted({each.role for each in found})
         if not roles:
             whose = f" of role {self._role}" if self._role else ""
@@ -236,7 +236,7 @@ def _current_task() -> TaskRef | None:
 
 
 def _offer(found: FoundTool) -> _Offer:
-    """Returns what an owner says about a tool. Raises InvalidArgument if its schema cannot be used."""
+    """Returns the description of a tool by an owner. Raises InvalidArgument if its schema cannot be used."""
     tool = found.tool
     schema = json_object(tool.input_schema_json or "{}")
     if schema is None:

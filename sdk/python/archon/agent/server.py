@@ -48,6 +48,7 @@ from archon.tools import SharedTool, SharedTools
 from archon.tools.owner.advertising import Advertising, with_shared
 from archon.tools.owner.servicer import SERVICE as TOOL_SERVICE
 from archon.tools.owner.servicer import ToolServicer
+from archon.tools.owner.tool_owner import ToolOwner
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ class AgentServer:
         chosen = depends_on if self.settings.depends_on is None else self.settings.depends_on
         self.role = role
         self._output = OutputType.of(output)
-        self._shared = SharedTools(shared_tools)
+        self._shared = ToolOwner(shared_tools)
         self._advertising: Advertising | None = None
         self.instance_id = f"{role}-{uuid.uuid4().hex[:12]}"
         self.registration = Registration(
@@ -190,7 +191,7 @@ class AgentServer:
     @property
     def shared_tools(self) -> SharedTools:
         """The tools that other agents may lease and execute here."""
-        return self._shared
+        return SharedTools(self._shared)
 
     def _registered(self, registration: Registration) -> None:
         self.registration = registration

@@ -74,7 +74,7 @@ Execute = Callable[[Mapping[str, Any], SharedToolCall], Awaitable[Any]]
 class SharedTool:
     """A tool that other agents may lease and execute here.
 
-    `execute(arguments, call)` is a coroutine function; `call` is a SharedToolCall. What it raises becomes an error
+    `execute(arguments, call)` is a coroutine function; `call` is a SharedToolCall. An exception becomes an error
     result: the text of an ArchonError, an incident number for any other exception. Callers may make
     `max_calls_per_minute` calls with one lease and `total_per_minute` with all leases together (0: any number),
     `max_concurrent` of them at a time; a call takes at most `timeout` seconds.
@@ -110,7 +110,8 @@ class SharedTool:
 
 
 def schema_of(tool: Tool) -> dict[str, Any]:
-    """Returns the JSON Schema of a tool's arguments, which may be empty. Raises InvalidArgument if it is none."""
+    """Returns the JSON Schema of a tool's arguments, which may be empty. Raises InvalidArgument if
+    it is invalid."""
     if not tool.input_schema_json:
         return {}
     from jsonschema import Draft202012Validator, SchemaError  # slow to import

@@ -47,8 +47,8 @@ def tools(
     A tool is `slow` for a minute after a call timed out, `off` while its circuit breaker refuses calls because too many
     have failed, and `probing` while one call finds out whether it works again.
 
-    With --mesh, success and latency are those of the calls of other agents, as the owners advertise them once a
-    minute; the terms are for one lease.
+    With --mesh, success and latency count the calls of other agents, as the owners advertise them once a minute; the
+    terms are for one lease.
     """
     from archon_services.cli.render.output import console, is_terminal, print_json, print_table
     from archon_services.cli.watching import repeat

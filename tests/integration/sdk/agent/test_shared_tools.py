@@ -315,6 +315,16 @@ async def test_a_revoked_tool_ends_its_calls_at_once(lender: Lender, tools: Tool
         await lender.lease("wait")
 
 
+async def test_a_revoked_tool_ends_calls_whose_lease_has_expired(lender: Lender, tools: Tools) -> None:
+    call = asyncio.create_task(lender.execute(await lender.lease("wait", 0.1)))
+    await tools.began.wait()
+    await until(lambda: not lender.agent.shared_tools.leases())
+    assert lender.agent.shared_tools.running == 1, "a call that has begun may outlive its lease"
+    lender.agent.shared_tools.revoke("wait")
+    with pytest.raises(LeaseExpired):
+        await call
+
+
 async def test_a_revoked_lease_leaves_others_alone(lender: Lender, tools: Tools) -> None:
     first, second = await lender.lease("wait"), await lender.lease("wait")
     calls = [asyncio.create_task(lender.execute(each)) for each in (first, second)]

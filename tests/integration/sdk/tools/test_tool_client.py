@@ -262,7 +262,8 @@ async def endless(request: pb.ExecuteToolRequest, context: Any) -> AsyncIterator
 
 
 async def nothing(request: pb.ExecuteToolRequest, context: Any) -> AsyncIterator[pb.ExecuteToolResponse]:
-    for response in ():
+    empty: list[pb.ExecuteToolResponse] = []
+    for response in empty:
         yield response
 
 

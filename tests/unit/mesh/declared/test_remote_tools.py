@@ -34,7 +34,7 @@ def test_shared_tools_are_shared_when_the_file_is_served(tmp_path: Path) -> None
     text = 'shared_tools: [calculator]\ntools:\n  - {import: "archon_mesh.tools.builtin:Calculator", params: {}}\n'
     declared = load_agent(write(tmp_path, text), environment={})
     server = agent_server(declared.role, declared.agent)
-    assert [tool.name for tool in server.shared_tools.advertised] == ["calculator"]
+    assert [tool.name for tool in server.shared_tools.tools] == ["calculator"]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ class FoundTool:
 
     @property
     def expected_success(self) -> float:
-        """The success rate, 0 to 1; with few calls nearer to that of most tools."""
+        """The success rate, 0 to 1; with few calls it is nearer to PRIOR_RATE."""
         share = self.share
         calls = max(0, share.calls)
         rate = min(1.0, max(0.0, share.success_rate))  # NaN becomes 0
@@ -54,9 +54,9 @@ async def find_tools(
     timeout: float = FIND_SECONDS,
 ) -> list[FoundTool]:
     """Returns the shared tools of all live instances, one for each instance, best first: by success rate, then by
-    latency. `registry` is a client, or host:port. `name` is a tool's name; `role` and `capability` are those of its
-    owner; `words` all occur in its name, title or description, or in the owner's role. Raises Unavailable and
-    DeadlineExceeded if the registry is not reachable within `timeout` seconds."""
+    latency. `registry` is a client, or host:port. `name` is a tool's name; `role` and `capability` are its owner's;
+    `words` all occur in its name, title or description, or in the owner's role. Raises Unavailable and DeadlineExceeded
+    if the registry is not reachable within `timeout` seconds."""
     if isinstance(registry, str):
         async with RegistryClient(registry) as client:
             return await find_tools(client, name=name, role=role, capability=capability, words=words, timeout=timeout)

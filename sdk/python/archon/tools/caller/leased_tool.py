@@ -28,7 +28,7 @@ from archon.tools.caller.find import FoundTool
 from archon.tools.caller.peer import REVOKE_SECONDS, ToolPeer, encode_arguments, was_not_begun
 from archon.tools.owner.audit import LOGGER, task_fields
 from archon.tools.owner.leases import LEASE_SECONDS
-from archon.tools.owner.shared_tools import CALL_SECONDS
+from archon.tools.owner.tool_owner import CALL_SECONDS
 from archon.tools.result import SharedToolResult
 from archon.types.task_ref import TaskRef
 
@@ -210,7 +210,7 @@ class LeasedTool:
             raise error or self._missing(avoided)
 
     async def _owners(self, deadline: float, avoided: set[str], held: _Held | None) -> list[FoundTool]:
-        """Returns the instances to ask for a lease. Those of the first role that has the tool, if none is named."""
+        """Returns the instances to ask for a lease: of the first role that has the tool, unless a role is named."""
         left = max(0.1, deadline - self._clock())
         found = await self._mesh.find(name=self.name, role=self.role, fresh=bool(avoided), timeout=left)
         if not found and not avoided:

@@ -26,7 +26,7 @@ from archon.errors import (
 from archon.failure_kinds import TOOL_CRASH
 from archon.interceptors import translated
 from archon.surrogates import without_surrogates
-from archon.tools.owner.shared_tools import BEGUN
+from archon.tools.owner.tool_owner import BEGUN
 from archon.tools.result import SharedToolResult
 from archon.tools.shared_tool import MAX_ARGUMENTS_BYTES
 from archon.types.task_ref import TaskRef

@@ -14,7 +14,7 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError
 from archon.registry import Registration, RegistrationHandle, Tool
 from archon.tools.owner.figures import differs_notably
-from archon.tools.owner.shared_tools import SharedTools
+from archon.tools.owner.tool_owner import ToolOwner
 
 INTERVAL: Final = 60.0
 """Seconds between two updates of the figures at least; a random part of up to a tenth comes on top."""
@@ -33,7 +33,7 @@ class Advertising:
 
     def __init__(
         self,
-        shared: SharedTools,
+        shared: ToolOwner,
         handle: RegistrationHandle,
         registered: Callable[[Registration], None],
         *,
@@ -64,7 +64,7 @@ class Advertising:
             await self._sleep(1.0)
 
     async def _update(self) -> None:
-        """Registers the tools anew if they differ from what is registered."""
+        """Registers the tools anew if they differ from the registered ones."""
         registered = {tool.name: tool for tool in self._handle.registration.tools if tool.share is not None}
         current = {tool.name: tool for tool in self._shared.advertised}
         if registered.keys() == current.keys() and not any(

@@ -16,7 +16,7 @@ from archon.api.tool.v1 import tool_service_pb2 as pb
 from archon.errors import FieldViolation, InvalidArgument
 from archon.registry.convert import tool_to_proto
 from archon.tools.owner.leases import LEASE_SECONDS
-from archon.tools.owner.shared_tools import SharedTools
+from archon.tools.owner.tool_owner import ToolOwner
 from archon.types.task_ref import TaskRef
 from archon.wire import timestamp, to_seconds
 
@@ -31,7 +31,7 @@ MAX_ID: Final = 128
 class ToolServicer(tool_service_pb2_grpc.ToolServiceServicer):
     """Serves the tools that an agent shares. The proto documents the errors of each call."""
 
-    def __init__(self, tools: SharedTools) -> None:
+    def __init__(self, tools: ToolOwner) -> None:
         self._tools = tools
 
     async def ListTools(self, request: pb.ListToolsRequest, _: Any) -> pb.ListToolsResponse:
