@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from archon import context
 from archon.agent import AgentServer, AgentSettings, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.api.tool.v1 import tool_pb2, tool_service_pb2_grpc
@@ -172,6 +173,22 @@ async def test_the_registration_has_each_tool_once(lender: Lender) -> None:
     assert len(tools) == len(lender.agent.registration.tools)
     assert tools["own"].share is None and tools["double"].share is not None
     assert tools["double"].description == "Doubles a number."
+
+
+async def test_an_execution_belongs_to_the_trace_and_task_of_its_caller(lender: Lender) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def look(arguments: Mapping[str, Any], call: SharedToolCall) -> None:
+        seen.append((context.trace()[0], context.current().task_id))
+
+    lender.agent.shared_tools.share(SharedTool(Tool("look"), look))
+    trace = common_pb2.TraceContext(traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    lease_id = await lender.lease("look", task="t1")
+    request = pb.ExecuteToolRequest(lease_id=lease_id, trace=trace)
+    async for _ in translated(lender.stub.ExecuteTool(request, timeout=10)):
+        pass
+    ((traceparent, task_id),) = seen
+    assert "0af7651916cd43dd8448eb211c80319c" in traceparent and task_id == "t1"
 
 
 async def test_tools_are_listed_in_pages(lender: Lender) -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final
 
 from archon.clock import monotonic
+from archon.errors import ArchonError
 from archon.registry import Registration, RegistryClient
 from archon.tools.caller.find import FIND_SECONDS, FoundTool, shared_by
 from archon.tools.caller.leased_tool import LeasedTool
@@ -43,6 +44,8 @@ class ToolClient:
         self._peers: OrderedDict[str, ToolPeer] = OrderedDict()
         self._listed: dict[str, tuple[float, list[Registration]]] = {}
         self._listing = asyncio.Lock()
+        self._failure: tuple[float, ArchonError] | None = None
+        """When the registry failed to answer, and how, since its last answer."""
 
     async def __aenter__(self) -> ToolClient:
         return self
@@ -113,7 +116,15 @@ class ToolClient:
                 # A list that was made while this call waited is new enough.
                 if listed[0] >= began or (not fresh and listed[0] + FRESH_SECONDS > self._clock()):
                     return listed[1]
-            instances = await self._registry.list_instances(role, timeout=timeout)
+            # Several tools are looked for one after the other: an unreachable registry is waited for once.
+            if not fresh and self._failure is not None and self._failure[0] + FRESH_SECONDS > self._clock():
+                raise self._failure[1]
+            try:
+                instances = await self._registry.list_instances(role, timeout=timeout)
+            except ArchonError as error:
+                self._failure = self._clock(), error
+                raise
+            self._failure = None
             if len(self._listed) >= MAX_PEERS:
                 self._listed.clear()
             self._listed[role] = self._clock(), instances

@@ -191,7 +191,8 @@ async def test_a_missing_owner_is_a_warning_until_it_comes(world: World, caplog:
 
 
 async def test_an_unreachable_registry_leaves_the_agent_working(caplog: pytest.LogCaptureFixture) -> None:
-    agent = Agent("caller", model=ScriptedModel(["fine"]), tools=[RemoteTool("send", registry="127.0.0.1:1")])
+    tools = [RemoteTool(name, registry="127.0.0.1:1") for name in ("send", "wipe")]
+    agent = Agent("caller", model=ScriptedModel(["fine"]), tools=tools)
     async with agent:
         assert await agent.run_async("go") == "fine"
     assert "remote tool send is not available" in caplog.text
