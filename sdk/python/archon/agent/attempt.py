@@ -170,18 +170,21 @@ class Attempt:
         self._work.add_done_callback(self._cancelled_early)
         self._start_timer(task)
 
-    def cancel(self) -> None:
-        """Stops the handler. The result is CANCELED, or the handler's own if it is earlier."""
+    def cancel(self, *, over: bool = False) -> None:
+        """Stops the handler. The result is CANCELED, or the handler's own if it is earlier. `over`: no other attempt
+        goes on with the task."""
         if self.working:
-            self._halt(OperationCancelled("the task was cancelled"))
+            self._halt(OperationCancelled("the task was cancelled"), over=over)
 
     def _time_out(self) -> None:
-        self._halt(DeadlineExceeded("the task's time is over"))
+        self._halt(DeadlineExceeded("the task's time is over"), over=True)
 
-    def _halt(self, cause: ArchonError) -> None:
+    def _halt(self, cause: ArchonError, *, over: bool) -> None:
         if self._work is None or self._halted is not None or not self.working:
             return
         self._halted = cause
+        if self._task is not None and over:
+            self._task.end()
         self._work.cancel()
         if self._timer is not None:
             self._timer.cancel()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Final
 
 from archon import context
@@ -18,13 +19,24 @@ _TENANT_KEY: Final = "archon-tenant"
 _IDENTITY_KEY: Final = "archon-identity"
 
 
+_presented: ContextVar[str | None] = ContextVar("archon_presented_secret", default=None)
+"""The secret of calls to another mesh; None for calls within this one."""
+
+
 def _secret() -> str:
     return os.environ.get("ARCHON_MESH_SECRET", "")
 
 
+def call_another_mesh(secret: str) -> None:
+    """Makes the calls of the current asyncio task go to another mesh: they present its secret, or none, and never the
+    secret of this mesh."""
+    _presented.set(secret)
+
+
 def outgoing() -> tuple[tuple[str, str], ...]:
     """Metadata that carries tenant and identity of the call being served to the next service."""
-    secret = _secret()
+    presented = _presented.get()
+    secret = _secret() if presented is None else presented
     if not secret:
         return ()
     call = context.current()
