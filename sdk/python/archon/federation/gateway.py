@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from archon import context, mesh_id
 from archon.agent import Answer, TaskContext, TaskRejected
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError
 from archon.failure_kinds import RetryAdvice
 from archon.federation.child_run import ChildRun
 from archon.federation.content import answer_of, failure_of
 from archon.federation.lineage import crossing, lineage_of
+from archon.federation.orphans import INTERVAL, OrphanSearch
 from archon.federation.other_mesh import Address, OtherMesh, RunChoice
 from archon.federation.reach import reach
 from archon.federation.submission import Submission, request_id_of, run_of
@@ -43,11 +45,12 @@ class MeshGateway:
     A task is one run there, which a later attempt at the task, on any instance, finds again and goes on with. Deadline,
     budget, trace and questions to people cross, and so does a cancellation; a process that stops or is lost cancels
     nothing. `choice` says how the other mesh executes the runs. `metadata` are patterns of the keys that cross.
-    `mesh_id` is the id of this mesh, by default ARCHON_MESH. `secret` is the secret of the other mesh, if it has one, with
+    `mesh_id` is the id of this mesh, by default ARCHON_MESH. With the address of its `orchestrator`, runs are found and
+    cancelled whose task ended while no gateway could cancel them. `secret` is the secret of the other mesh, if it has one, with
     which the identities of people who answer cross. `patience` is how many seconds an attempt waits for the other mesh
     while that does not answer.
 
-    Close it after its server has stopped. Use one in a single event loop.
+    Use it as an async context manager around its server, in a single event loop.
     """
 
     def __init__(
@@ -58,12 +61,16 @@ class MeshGateway:
         choice: RunChoice | None = None,
         metadata: Sequence[str] = ("*",),
         mesh_id: str = "",
+        orchestrator: str | Address = "",
         secret: str = "",
         patience: float = PATIENCE,
     ) -> None:
         self.name = name
         self.mesh_id = mesh_id or _own_id()
         self._other = OtherMesh(name, address if callable(address) else lambda: address)
+        self._own = OtherMesh("this", orchestrator if callable(orchestrator) else lambda: orchestrator)
+        self._search = OrphanSearch(self._own, self._other, self.mesh_id, secret) if orchestrator else None
+        self._searching: BackgroundLoop | None = None
         self._choice = choice or RunChoice()
         self._metadata = tuple(metadata)
         self._secret = secret
@@ -75,9 +82,12 @@ class MeshGateway:
         if that waits for this task already, and DelegationTooDeep."""
         if task.plan_request is not None or task.exact:
             raise TaskRejected(f"the mesh {self.name} makes no plans, and executes no tools, for other meshes")
-        identity.call_another_mesh(self._secret)
-        # The attempt has a timer of its own, which questions to people stop.
-        context.enter(replace(context.current(), deadline=None))
+        with identity.presenting(self._secret):
+            # The attempt has a timer of its own, which questions to people stop.
+            context.enter(replace(context.current(), deadline=None))
+            return await self._execute(task)
+
+    async def _execute(self, task: TaskContext) -> Answer:
         starting = asyncio.create_task(self._start(task), name=f"submit-{task.task_id}")
         try:
             run_id = await asyncio.shield(starting)
@@ -97,8 +107,20 @@ class MeshGateway:
             raise failure_of(run, self.name)
         return answer_of(run, self.name)
 
+    async def __aenter__(self) -> MeshGateway:
+        if self._search is not None:
+            self._searching = BackgroundLoop("gateway: orphans", self._search.repeat, backoff_max=INTERVAL)
+            self._searching.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
-        """Waits a moment for cancellations that are under way, and closes the connection. Idempotent."""
+        """Waits a moment for cancellations that are under way, and closes the connections. Idempotent."""
+        searching, self._searching = self._searching, None
+        if searching is not None:
+            await searching.close()
         if self._background:
             _, late = await asyncio.wait(self._background, timeout=CLOSE_TIMEOUT)
             for task in late:
@@ -106,6 +128,7 @@ class MeshGateway:
             if late:
                 await asyncio.wait(late)
         await self._other.close()
+        await self._own.close()
 
     async def _start(self, task: TaskContext) -> str:
         lineage = lineage_of(task, self.mesh_id, await self._other.id())

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -120,7 +119,7 @@ class QuestionRelay:
 
 
 def _terms(question: RunQuestion) -> QuestionTerms | None:
-    """The same approvers, and the time that all of them have in the other mesh, with a margin. Without an answer the
+    """The same approvers, and at least the time that all of them have in the other mesh. Without an answer the
     question here ends, and nothing else follows from it: the policy of the other mesh counts."""
     terms = question.terms
     if terms is None:
@@ -128,7 +127,8 @@ def _terms(question: RunQuestion) -> QuestionTerms | None:
     timeout = 0.0
     if question.expire_time:
         turns = max(0, len(terms.approvers) - len(question.approvers)) if terms.on_timeout == "escalate" else 0
-        timeout = max(MARGIN, question.expire_time - time.time() + turns * terms.timeout) + MARGIN
+        # Both times are of the clock there, which may differ from the clock here.
+        timeout = question.expire_time - question.create_time + turns * terms.timeout + MARGIN
     default = terms.default_answer or ("reject" if question.is_approval else "no answer")
     return QuestionTerms(
         approvers=terms.approvers,

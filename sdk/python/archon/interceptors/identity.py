@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -27,10 +28,15 @@ def _secret() -> str:
     return os.environ.get("ARCHON_MESH_SECRET", "")
 
 
-def call_another_mesh(secret: str) -> None:
-    """Makes the calls of the current asyncio task go to another mesh: they present its secret, or none, and never the
-    secret of this mesh."""
-    _presented.set(secret)
+@contextmanager
+def presenting(secret: str) -> Iterator[None]:
+    """Calls within the block, and within asyncio tasks that are created there, go to another mesh: they present its
+    secret, or none if it is empty, and never the secret of this mesh."""
+    token = _presented.set(secret)
+    try:
+        yield
+    finally:
+        _presented.reset(token)
 
 
 def outgoing() -> tuple[tuple[str, str], ...]:

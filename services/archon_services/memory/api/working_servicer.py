@@ -7,6 +7,7 @@ from typing import Any, Final
 from archon import context
 from archon.api.memory.v1 import memory_pb2
 from archon.api.memory.v1 import working_memory_service_pb2 as pb
+from archon.api.memory.v1 import working_memory_service_pb2_grpc
 from archon.errors import NotFound
 from archon.wire import timestamp
 from archon_services.common.paging import make_token, page_size, read_token
@@ -17,7 +18,7 @@ from archon_services.memory.store.port import WorkingStore
 _LIST: Final = "working values"
 
 
-class WorkingMemoryServicer:
+class WorkingMemoryServicer(working_memory_service_pb2_grpc.WorkingMemoryServiceServicer):
     """Implements WorkingMemoryService over a store. The proto documents the errors of each call."""
 
     def __init__(self, store: WorkingStore) -> None:
