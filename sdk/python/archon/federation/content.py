@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from archon.agent import Answer, TaskContext
 from archon.errors import ArchonError, OperationCancelled, UnknownFailure
 from archon.failure_kinds import RetryAdvice
-from archon.federation.lineage import CHILD_MESH_KEY, CHILD_RUN_KEY
 from archon.status import from_failure
+from archon.types.child_run import ChildRun
 from archon.types.part import Part
 from archon.types.run import Run
 from archon.types.run_answer import RunAnswer
@@ -25,7 +25,9 @@ def goal_of(task: TaskContext) -> list[Part]:
     if task.expected_output:
         parts.append(Part(text=f"Expected output: {task.expected_output}"))
     if task.output_schema_json:
-        parts.append(Part(text=f"The answer must be one JSON value that matches this schema: {task.output_schema_json}"))
+        parts.append(
+            Part(text=f"The answer must be one JSON value that matches this schema: {task.output_schema_json}")
+        )
     if task.refusal:
         parts.append(Part(text=f"An earlier answer was refused: {task.refusal}"))
     return parts
@@ -33,7 +35,7 @@ def goal_of(task: TaskContext) -> list[Part]:
 
 def answer_of(run: Run, mesh: str) -> Answer:
     """Returns the answer of a completed run: its parts; of several answers each below the name of its author."""
-    metadata = {CHILD_RUN_KEY: run.run_id, CHILD_MESH_KEY: mesh}
+    metadata = ChildRun(mesh, run.run_id).metadata
     if len(run.answers) == 1:
         return Answer(parts=run.answers[0].parts, metadata=metadata)
     return Answer(parts=[part for answer in run.answers for part in _signed(answer)], metadata=metadata)
@@ -60,7 +62,7 @@ def failure_of(run: Run, mesh: str) -> ArchonError:
     return type(cause)(
         f"run {run.run_id} of the mesh {mesh} {verb}: {cause}",
         reason=cause.reason,
-        metadata={**cause.metadata, CHILD_RUN_KEY: run.run_id, CHILD_MESH_KEY: mesh},
+        metadata={**cause.metadata, **ChildRun(mesh, run.run_id).metadata},
         field_violations=cause.field_violations,
         kind=cause.kind,
         failure_class=cause.failure_class,

@@ -15,8 +15,8 @@ from archon.agent import Answer, TaskContext, TaskRejected
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError
 from archon.failure_kinds import RetryAdvice
-from archon.federation.child_run import ChildRun
 from archon.federation.content import answer_of, failure_of
+from archon.federation.follow import FollowedRun
 from archon.federation.lineage import crossing, lineage_of
 from archon.federation.orphans import INTERVAL, OrphanSearch
 from archon.federation.other_mesh import Address, OtherMesh, RunChoice
@@ -91,7 +91,7 @@ class MeshGateway:
         starting = asyncio.create_task(self._start(task), name=f"submit-{task.task_id}")
         try:
             run_id = await asyncio.shield(starting)
-            run = await ChildRun(task, self._other, run_id, self._patience).ended()
+            run = await FollowedRun(task, self._other, run_id, self._patience).ended()
         except asyncio.CancelledError:
             if task.is_over:
                 self._cancel_later(starting)
@@ -135,7 +135,9 @@ class MeshGateway:
         metadata = {**crossing(task.metadata, self._metadata), **lineage}
         submission = Submission(self._choice, metadata, request_id_of(task, self.mesh_id))
         left = task.remaining()
-        return await run_of(task, self._other, submission, min(self._patience, self._patience if left is None else left))
+        return await run_of(
+            task, self._other, submission, min(self._patience, self._patience if left is None else left)
+        )
 
     def _cancel_later(self, starting: asyncio.Task[str]) -> None:
         """Cancels the run of a task that nothing needs any more, once its submission has an answer."""

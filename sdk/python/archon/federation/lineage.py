@@ -23,12 +23,6 @@ PARENT_RUN_KEY: Final = "dev.archon/parent-run"
 PARENT_TASK_KEY: Final = "dev.archon/parent-task"
 """The task that the run is."""
 
-CHILD_RUN_KEY: Final = "dev.archon/child-run"
-"""The key of the metadata of an answer or a failure with the id of the run in the other mesh."""
-
-CHILD_MESH_KEY: Final = "dev.archon/child-mesh"
-"""The key of the metadata of an answer or a failure with the name of the other mesh."""
-
 MAX_MESHES: Final = 8
 """Meshes above a run."""
 

@@ -94,9 +94,7 @@ async def mesh_id_of(target: str) -> str:
     channel = connect(target)
     stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
     try:
-        await stub.GetRun(
-            pb.GetRunRequest(run_id=_NO_MESH), timeout=PROBE_TIMEOUT, metadata=((mesh_id.KEY, _NO_MESH),)
-        )
+        await stub.GetRun(pb.GetRunRequest(run_id=_NO_MESH), timeout=PROBE_TIMEOUT, metadata=((mesh_id.KEY, _NO_MESH),))
     except FailedPrecondition as error:
         return error.metadata.get("mesh", "")
     except Unavailable:
@@ -121,7 +119,9 @@ async def description_of(name: str, registry: str, roles: Sequence[str] = ()) ->
         return text
     finally:
         await client.close()
-    known = {each.role: each.description for each in instances if not each.planner and (not roles or each.role in roles)}
+    known = {
+        each.role: each.description for each in instances if not each.planner and (not roles or each.role in roles)
+    }
     if not known:
         return text
     listed = "; ".join(f"{role}: {about}" if about else role for role, about in sorted(known.items()))

@@ -10,8 +10,8 @@ from typing import TypeVar
 from archon.client import Client
 from archon.errors import Aborted, ArchonError, DeadlineExceeded, Unavailable
 from archon.failure_kinds import RetryAdvice
-from archon.federation.lineage import CHILD_MESH_KEY
 from archon.federation.other_mesh import OtherMesh
+from archon.types.child_run import CHILD_MESH_KEY
 
 T = TypeVar("T")
 

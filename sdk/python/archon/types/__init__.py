@@ -11,6 +11,7 @@ from archon.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from archon.types.budget import Budget
+    from archon.types.child_run import ChildRun
     from archon.types.edge import Edge
     from archon.types.failure import Failure
     from archon.types.memory_ref import MemoryRef
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget",
+    "ChildRun",
     "ContextRequest",
     "Edge",
     "ErrorReport",
@@ -76,6 +78,7 @@ __all__ = [
 
 _MODULES: Final = {
     "Budget": "archon.types.budget",
+    "ChildRun": "archon.types.child_run",
     "ContextRequest": "archon.types.message_content",
     "Edge": "archon.types.edge",
     "ErrorReport": "archon.types.message_content",

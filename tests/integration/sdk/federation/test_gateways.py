@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from archon import context
 from archon.agent import Answer, TaskContext
 from archon.client import answer_text
 from archon.errors import InvalidArgument
@@ -298,3 +299,21 @@ async def test_an_answer_reaches_the_run_after_the_attempt_is_lost(two_meshes: T
     child = await two_meshes.child_of(handle)
     events = [event.type async for event in two_meshes.far.client.watch(child.run_id)]
     assert events.count("input_given") == 1
+
+
+async def test_a_task_and_its_run_are_one_trace(two_meshes: TwoMeshes) -> None:
+    role, far = unique("research"), unique("far")
+    traces: list[str] = []
+
+    async def look(task: TaskContext) -> str:
+        traces.append(task.trace.traceparent)
+        return "seen"
+
+    await two_meshes.agent(two_meshes.far, far, look)
+    await two_meshes.gateway(role, far)
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    with context.serving(context.CallContext(traceparent=f"00-{trace_id}-b7ad6b7169203331-01")):
+        handle = await two_meshes.near.client.submit("x", roles=[role], wait=10)
+    child = await two_meshes.child_of(handle)
+    assert (handle.run.trace_id, child.trace_id) == (trace_id, trace_id)
+    assert [trace.split("-")[1] for trace in traces] == [trace_id]

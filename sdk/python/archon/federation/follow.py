@@ -20,7 +20,7 @@ from archon.types.usage import COUNTS, Usage
 _WITH_USAGE: Final = ("result", "retry", "input_requested", "approval_requested", "discarded")
 
 
-class ChildRun:
+class FollowedRun:
     """Follows a run by its events, by sequence: what happened while the other mesh was unreachable comes later. Counts
     the usage of the run as the task's, shows its progress, and has its questions asked."""
 
