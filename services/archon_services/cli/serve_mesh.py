@@ -18,7 +18,7 @@ STRATEGIES: Final = ("agent", "pipeline", "plan")
 
 
 @dataclass(frozen=True, slots=True)
-class MeshRole:
+class GatewayRole:
     """The role for another mesh, as the options of the command say."""
 
     context: str
@@ -31,7 +31,7 @@ class MeshRole:
     metadata: Sequence[str] = ()
 
 
-def serve_mesh(role: MeshRole, host: str, port: int, advertise: str, registry: str, *, check: bool) -> int:
+def serve_mesh(role: GatewayRole, host: str, port: int, advertise: str, registry: str, *, check: bool) -> int:
     """Serves the role until a signal, or only checks its options, and returns the exit code. Raises CliError if an
     option is invalid."""
     from archon.errors import InvalidArgument

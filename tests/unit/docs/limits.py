@@ -69,6 +69,21 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Meshes above a run; tasks of a gateway at a time; runs whose cancellation it tries at a time",
+            "{archon.federation.lineage:MAX_MESHES}; {archon.federation.server:MAX_TASKS}; "
+            "{archon.federation.gateway:MAX_CANCELLING}",
+            "`DELEGATION_TOO_DEEP`; the tasks wait for an instance with a free slot; the run is left to its time limit.",
+            ["test_a_chain_of_too_many_meshes_is_refused"],
+        ),
+        Limit(
+            "Runs of another mesh in progress that a search for orphans looks at; those whose parents it remembers; "
+            "attempts there that are shown at once, and per second",
+            "{archon.federation.orphans:MAX_LISTED}; {archon.federation.orphans:MAX_KNOWN}; "
+            "{archon.federation.narration:BURST}, {archon.federation.narration:RATE}",
+            "Older ones end with their time limit; it asks for them again; they are not shown.",
+            ["test_orphans_of_ended_tasks_are_found_and_cancelled", "test_progress_of_a_busy_run_is_bounded"],
+        ),
+        Limit(
             "Notices that wait for a channel to people; tries of one, seconds of a try; characters of its text",
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED}, "
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED_BYTES|bytes}; "

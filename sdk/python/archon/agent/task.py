@@ -351,7 +351,7 @@ class TaskContext:
     def is_over(self) -> bool:
         """Whether no attempt needs the result any more: the task was cancelled, or its time is over. A handler that is
         cancelled while this is False was stopped because another attempt goes on with the task, for example when its
-        process drains: what it has begun in other systems must go on."""
+        process drains: work that it has begun in other systems must go on."""
         return self._over
 
     def end(self) -> None:

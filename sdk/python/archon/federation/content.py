@@ -16,7 +16,7 @@ from archon.types.task_state import TaskState
 
 
 def goal_of(task: TaskContext) -> list[Part]:
-    """Returns the goal of the run of a task: its input, the answers that it depends on, and what its answer must be."""
+    """Returns the goal of the run of a task: its input, the answers that it depends on, and the terms of its answer."""
     parts = list(task.parts)
     for item in task.context:
         texts = [part for part in item.parts if part.text is not None or part.data_json is not None]

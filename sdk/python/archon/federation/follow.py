@@ -21,8 +21,8 @@ _WITH_USAGE: Final = ("result", "retry", "input_requested", "approval_requested"
 
 
 class FollowedRun:
-    """Follows a run by its events, by sequence: what happened while the other mesh was unreachable comes later. Counts
-    the usage of the run as the task's, shows its progress, and has its questions asked."""
+    """Follows a run by its events, by sequence: events from the time of an outage come after it. Counts the usage of
+    the run as the task's, shows its progress, and has its questions asked."""
 
     def __init__(self, task: TaskContext, mesh: OtherMesh, run_id: str, patience: float) -> None:
         self.run_id = run_id

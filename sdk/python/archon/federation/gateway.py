@@ -40,15 +40,16 @@ CLOSE_TIMEOUT: Final = 5.0
 
 
 class MeshGateway:
-    """Hands each task to the mesh `name`, whose orchestrator is at `address` (host:port, or a function that returns it).
+    """Hands each task to the mesh `name`, whose orchestrator is at `address` (host:port, or a function that returns
+    it).
 
     A task is one run there, which a later attempt at the task, on any instance, finds again and goes on with. Deadline,
     budget, trace and questions to people cross, and so does a cancellation; a process that stops or is lost cancels
     nothing. `choice` says how the other mesh executes the runs. `metadata` are patterns of the keys that cross.
     `mesh_id` is the id of this mesh, by default ARCHON_MESH. With the address of its `orchestrator`, runs are found and
-    cancelled whose task ended while no gateway could cancel them. `secret` is the secret of the other mesh, if it has one, with
-    which the identities of people who answer cross. `patience` is how many seconds an attempt waits for the other mesh
-    while that does not answer.
+    cancelled whose task ended while no gateway could cancel them. `secret` is the secret of the other mesh, if it has
+    one, with which the identities of people who answer cross. `patience` is how many seconds an attempt waits for the
+    other mesh while that does not answer.
 
     Use it as an async context manager around its server, in a single event loop.
     """

@@ -27,7 +27,7 @@ MAX_MESHES: Final = 8
 """Meshes above a run."""
 
 MAX_KEYS: Final = 60
-"""Keys of a run's metadata that cross to another mesh: with those of the lineage at most 64."""
+"""Keys of a run's metadata that cross to another mesh: with the keys of the lineage at most 64."""
 
 
 def lineage_of(task: TaskContext, own: str, other: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from archon.agent import TaskContext
 from archon.run_view import RunView, TaskView
 from archon.types.run_event import RunEvent
 
-RATE: Final = 10.0
+RATE: Final = 10
 """Calls shown per second in the long run; further ones are left out."""
 
 BURST: Final = 20

@@ -7,7 +7,7 @@ import logging
 from collections import OrderedDict
 from typing import Final
 
-from archon.errors import ArchonError, UnknownRun
+from archon.errors import UnknownRun
 from archon.federation.lineage import PARENT_MESH_KEY, PARENT_RUN_KEY, PARENT_TASK_KEY
 from archon.federation.other_mesh import OtherMesh
 from archon.interceptors import identity

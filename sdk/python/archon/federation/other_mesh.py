@@ -30,8 +30,8 @@ MAX_DESCRIPTION: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RunChoice:
-    """How the other mesh executes the runs: strategy, roles and planner, as in `Client.submit`. Without a `strategy` the
-    other mesh chooses it, among `roles` if there are any, by the text of each goal."""
+    """How the other mesh executes the runs: strategy, roles and planner, as in `Client.submit`. Without a `strategy`
+    the other mesh chooses it, among `roles` if there are any, by the text of each goal."""
 
     strategy: str = ""
     roles: Sequence[str] = ()

@@ -20,8 +20,8 @@ PASSING = (Unavailable, DeadlineExceeded, Aborted)
 
 
 async def reach(mesh: OtherMesh, call: Callable[[Client], Awaitable[T]], patience: float) -> T:
-    """Makes an idempotent call until the other mesh answers it. Raises Unavailable if it has not for `patience` seconds,
-    and the errors with which it answers."""
+    """Makes an idempotent call until the other mesh answers it. Raises Unavailable if it has not for `patience`
+    seconds, and the errors with which it answers."""
     loop = asyncio.get_running_loop()
     end = loop.time() + patience
     while True:

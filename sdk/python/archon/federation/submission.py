@@ -42,8 +42,8 @@ class Submission:
 
 
 def request_id_of(task: TaskContext, own: str) -> str:
-    """Returns the id of the request for the run of a task of the mesh `own`: the same for all attempts, unless an answer
-    was refused, which needs another run."""
+    """Returns the id of the request for the run of a task of the mesh `own`: the same for all attempts, unless an
+    answer was refused, which needs another run."""
     key = task.idempotency_key or f"{task.run_id}/{task.task_id}"
     refused = f"/{hashlib.sha256(task.refusal.encode()).hexdigest()[:16]}" if task.refusal else ""
     text = f"mesh:{own}/{key}{refused}"

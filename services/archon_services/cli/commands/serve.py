@@ -102,14 +102,14 @@ def serve(
     """
     host = host or loopback_host()
     if mesh:
-        from archon_services.cli.serve_mesh import MeshRole, serve_mesh
+        from archon_services.cli.serve_mesh import GatewayRole, serve_mesh
 
         if file is not None or reload or model:
             raise CliError("--mesh takes neither a FILE nor --model nor --reload", code=USAGE)
         if not check:
             _join_mesh(registry)
         given = (capability or (), strategy, role or (), planner, pass_metadata or ())
-        other = MeshRole(mesh, name, description, *given)
+        other = GatewayRole(mesh, name, description, *given)
         raise typer.Exit(serve_mesh(other, host, port, advertise, registry, check=check))
     if name or description or capability or strategy or planner or pass_metadata:
         need_mesh = "--name, --description, --capability, --strategy, --planner and --pass-metadata need --mesh"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from archon import context
 from archon.api.memory.v1 import memory_pb2
 from archon.api.memory.v1 import working_memory_service_pb2 as pb
-from archon.api.memory.v1 import working_memory_service_pb2_grpc
-from archon.errors import NotFound
+from archon.errors import NotFound, Unimplemented
 from archon.wire import timestamp
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.memory.api import working_validation as validation
@@ -18,7 +18,7 @@ from archon_services.memory.store.port import WorkingStore
 _LIST: Final = "working values"
 
 
-class WorkingMemoryServicer(working_memory_service_pb2_grpc.WorkingMemoryServiceServicer):
+class WorkingMemoryServicer:
     """Implements WorkingMemoryService over a store. The proto documents the errors of each call."""
 
     def __init__(self, store: WorkingStore) -> None:
@@ -56,6 +56,10 @@ class WorkingMemoryServicer(working_memory_service_pb2_grpc.WorkingMemoryService
         """Deletes a value, durable on return."""
         deleted = await self._store.write(validation.delete_value(request, _tenant()))
         return pb.DeleteValueResponse(deleted=deleted is not None)
+
+    def WatchValues(self, request: pb.WatchValuesRequest, _: Any) -> AsyncIterator[pb.WatchValuesResponse]:
+        """Is not served yet."""
+        raise Unimplemented("WatchValues is in the contract, but not served here")
 
 
 def _tenant() -> str:

@@ -1,5 +1,5 @@
 """What goes wrong between two meshes: loops, meshes that are unreachable or restart, answers that come twice or never,
-runs whose task nobody can cancel."""
+runs whose task no gateway can cancel."""
 
 from __future__ import annotations
 
