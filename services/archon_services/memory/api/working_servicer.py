@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, Final
 
 from archon import context
 from archon.api.memory.v1 import memory_pb2
 from archon.api.memory.v1 import working_memory_service_pb2 as pb
-from archon.errors import NotFound, Unimplemented
+from archon.errors import NotFound
 from archon.wire import timestamp
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.memory.api import working_validation as validation
@@ -57,9 +58,14 @@ class WorkingMemoryServicer:
         deleted = await self._store.write(validation.delete_value(request, _tenant()))
         return pb.DeleteValueResponse(deleted=deleted is not None)
 
-    def WatchValues(self, request: pb.WatchValuesRequest, _: Any) -> AsyncIterator[pb.WatchValuesResponse]:
-        """Is not served yet."""
-        raise Unimplemented("WatchValues is in the contract, but not served here")
+    async def WatchValues(self, request: pb.WatchValuesRequest, _: Any) -> AsyncIterator[pb.WatchValuesResponse]:
+        """Streams the values of a scope, and their changes."""
+        validation.watch_values(request)
+        async with aclosing(self._store.watch(_tenant(), request.scope, request.prefix)) as batches:
+            async for batch in batches:
+                yield pb.WatchValuesResponse(
+                    values=map(_message, batch.values), deleted_keys=batch.deleted, is_current=batch.is_current
+                )
 
 
 def _tenant() -> str:
