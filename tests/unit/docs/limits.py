@@ -722,6 +722,20 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Watches of working memory, of one memory service; bytes of a message of one",
+            "{archon_services.memory.store.value_watches:MAX_WATCHES}; "
+            "{archon_services.memory.store.value_watches:MAX_BATCH_BYTES|bytes}",
+            "`RESOURCE_EXHAUSTED` with a delay; the next message has the rest. For a reader that is slow only the keys "
+            "of changes are kept.",
+            ["test_watches_are_bounded_and_end_with_the_service", "test_large_values_are_divided_into_batches"],
+        ),
+        Limit(
+            "Tries of `TaskContext.shared.update`; bytes of a value that is announced with its key",
+            "{archon.agent.shared:MAX_UPDATES}; {archon.agent.shared:MAX_ANNOUNCED|bytes}",
+            "`ABORTED` / `CONFLICT`; the key alone is announced.",
+            ["test_concurrent_updates_lose_no_write", "test_a_value_is_announced_to_those_who_subscribed"],
+        ),
+        Limit(
             "A page of working memory",
             "{archon_services.common.paging:MAX_PAGE} values, no further one above {archon_services.memory.domain.working:MAX_PAGE_BYTES|bytes}",
             "The next page has the rest.",

@@ -16,6 +16,7 @@ from archon import context, status
 from archon.agent.pending_calls import PendingCalls
 from archon.agent.records import without_payload
 from archon.agent.result import to_result
+from archon.agent.shared import SharedConnection
 from archon.agent.task import TaskContext
 from archon.agent.task_span import end_task_span, start_task_span
 from archon.agent.values import TaskRejected
@@ -77,6 +78,7 @@ class AttemptOwner(Protocol):
 
     running: set[Attempt]
     abandoned: set[Attempt]
+    shared: SharedConnection
 
     def handler_ended(self, attempt: Attempt) -> None: ...
 
@@ -165,6 +167,7 @@ class Attempt:
     def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str, stateful: bool = False) -> None:
         """Runs the handler in an asyncio task of its own; the read loop does not wait for it."""
         task = self._task = TaskContext.from_proto(self.ref, assigned, _AttemptLink(self), role=role, stateful=stateful)
+        task.share_by(self._table.shared)
         self._work = asyncio.create_task(self._run(handler, task), name=f"task-{self.ref.task_id}")
         self._table.running.add(self)
         self._work.add_done_callback(self._cancelled_early)

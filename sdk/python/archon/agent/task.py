@@ -17,6 +17,7 @@ from archon.agent.plan_request import PlanRequest
 from archon.agent.question import GivenAnswer, Question, answer_from_proto, question_to_proto
 from archon.agent.records import CallRecord, call_record
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
+from archon.agent.shared import SharedConnection, SharedContext
 from archon.agent.values import (
     SESSION_KEY,
     ContextItem,
@@ -30,7 +31,7 @@ from archon.agent.values import (
 )
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument, NoReceiver
+from archon.errors import BudgetExhausted, FailedPrecondition, FieldViolation, InvalidArgument, NoReceiver
 from archon.propagation import PropagationPolicy
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
@@ -43,6 +44,7 @@ from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of
 if TYPE_CHECKING:
     from archon.agent.messenger import Messenger
     from archon.types.message import Message
+    from archon.types.message_content import InformationShare
     from archon.types.message_type import MessageType
 
 MAX_DELTA_CHARS = 16 * 1024
@@ -93,6 +95,7 @@ class TaskContext:
         self._questions = count(1)
         self._stopped_with: float | None = None
         self._over = False
+        self._shared_by: SharedConnection | None = None
         self._budget = AttemptBudget(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
         self._usage = common_pb2.Usage()
@@ -353,6 +356,23 @@ class TaskContext:
         cancelled while this is False was stopped because another attempt goes on with the task, for example when its
         process drains: work that it has begun in other systems must go on."""
         return self._over
+
+    @property
+    def shared(self) -> SharedContext:
+        """The values that the tasks of the run share, each with a version, by the memory service of the mesh.
+
+        Raises FailedPrecondition if the agent has no memory service (ARCHON_MEMORY), or the task belongs to no run.
+        """
+        if self._shared_by is None or not self.run_id or self.run_id == self.task_id:
+            raise FailedPrecondition("the task belongs to no run, and shares no values")
+        return SharedContext(self._shared_by.values(self.run_id), self._share)
+
+    async def _share(self, share: InformationShare, message_id: str) -> None:
+        await self.send(share, message_id=message_id)
+
+    def share_by(self, connection: SharedConnection) -> None:
+        """Sets the connection to the memory service. The server calls it."""
+        self._shared_by = connection
 
     def end(self) -> None:
         """Notes that no attempt needs the result any more. The server calls it."""

@@ -267,4 +267,3 @@ async def test_a_watch_of_values_goes_on_after_a_restart(fresh_mesh: Mesh) -> No
         await working.delete("job.a")
         seen = [await anext(changes), await anext(changes)]
         assert {change.key: change.value and change.value.value for change in seen} == {"job.a": None, "job.b": 2}
-

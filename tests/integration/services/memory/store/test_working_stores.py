@@ -293,4 +293,3 @@ async def test_large_values_are_divided_into_batches(store: WorkingStore) -> Non
             if batch.is_current:
                 break
         assert seen == [f"k{number}" for number in range(6)]
-
