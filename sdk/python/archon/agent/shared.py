@@ -126,7 +126,7 @@ class SharedContext:
         self, key: str, function: Callable[[Any], Any], default: Any = None, *, announce: bool = False
     ) -> Any:
         """Replaces the value of a key by `function` of it, of `default` if it has none, and returns the new value. The
-        function is called again if another task writes in between; it must not change what it is given.
+        function is called again if another task writes in between; it must not change its argument.
 
         Raises Aborted / CONFLICT after 100 tries, and the errors of `set`.
         """
