@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +20,9 @@ Address = Callable[[], str]
 
 PROBE_TIMEOUT: Final = 5.0
 """Seconds of a call that asks for the id of a mesh, or for its roles."""
+
+MAX_EARLIER: Final = 8
+"""Earlier addresses of a mesh whose connections are kept."""
 
 _NO_MESH: Final = "-"
 """An id that no mesh has."""
@@ -39,7 +42,8 @@ class RunChoice:
 
 
 class OtherMesh:
-    """The connection to the orchestrator of another mesh, made anew if its address has changed."""
+    """The connection to the orchestrator of another mesh, made anew if its address has changed: it has another one after
+    a restart of its mesh, at most."""
 
     def __init__(self, name: str, address: Address) -> None:
         self.name = name
@@ -47,13 +51,18 @@ class OtherMesh:
         self._target = ""
         self._client: Client | None = None
         self._ids: dict[str, str] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._earlier: deque[Client] = deque()
+        """Clients of earlier addresses: calls of other tasks may still be under way."""
+        self._closing: asyncio.Task[None] | None = None
 
     def client(self) -> Client:
         """Returns a client of the orchestrator at its present address. Raises Unavailable while that is unknown."""
         target = self.target()
         if self._client is None or target != self._target:
-            self._close_later(self._client)
+            if self._client is not None:
+                self._earlier.append(self._client)
+            if len(self._earlier) > MAX_EARLIER and (self._closing is None or self._closing.done()):
+                self._closing = asyncio.create_task(self._close_down_to(MAX_EARLIER), name="close earlier clients")
             self._client, self._target = Client(target), target
         return self._client
 
@@ -75,17 +84,17 @@ class OtherMesh:
             return ""
 
     async def close(self) -> None:
-        """Closes the connection."""
-        client, self._client = self._client, None
-        self._close_later(client)
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=2.0)
+        """Closes the connections. Idempotent."""
+        if self._client is not None:
+            self._earlier.append(self._client)
+            self._client = None
+        if self._closing is not None:
+            await self._closing
+        await self._close_down_to(0)
 
-    def _close_later(self, client: Client | None) -> None:
-        if client is not None:
-            task = asyncio.create_task(client.close(), name="close the client of another mesh")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+    async def _close_down_to(self, count: int) -> None:
+        while len(self._earlier) > count:
+            await self._earlier.popleft().close()
 
 
 async def mesh_id_of(target: str) -> str:

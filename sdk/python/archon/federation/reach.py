@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from archon.client import Client
-from archon.errors import Aborted, ArchonError, DeadlineExceeded, Unavailable
+from archon.errors import Aborted, ArchonError, DeadlineExceeded, OperationCancelled, Unavailable
 from archon.failure_kinds import RetryAdvice
 from archon.federation.other_mesh import OtherMesh
 from archon.types.child_run import CHILD_MESH_KEY
 
 T = TypeVar("T")
 
-PASSING = (Unavailable, DeadlineExceeded, Aborted)
-"""Errors of calls to an orchestrator that restarts or is taken over."""
+PASSING = (Unavailable, DeadlineExceeded, Aborted, OperationCancelled)
+"""Errors of calls to an orchestrator that stops, restarts or is taken over."""
 
 
 async def reach(mesh: OtherMesh, call: Callable[[Client], Awaitable[T]], patience: float) -> T:

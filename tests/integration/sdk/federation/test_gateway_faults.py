@@ -19,6 +19,8 @@ from archon.interceptors import identity
 from archon.secret_answers import seal
 from archon.testing import FakeAgent, FakeOrchestrator
 from archon.types import Failure, Run, TaskState
+from archon_services.testing.local_service import LocalService
+from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import eventually, until
 from tests.integration.sdk.federation.two_meshes import FAR, NEAR, TwoMeshes, ended, question_of, unique
 
@@ -120,6 +122,34 @@ async def test_a_restart_of_the_other_mesh_loses_no_event(own_meshes: TwoMeshes)
     assert (answer_text(run), run.tasks[0].attempt) == ("this, and so", 1)
     assert calls == [1], "the run was not executed again"
     assert [each.run_id for each in await own_meshes.children_of(handle)] == [child.run_id]
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["same port", "another port"])
+async def test_a_mesh_that_stops_and_returns_has_its_runs_followed(own_meshes: TwoMeshes, moved: bool) -> None:
+    """An orderly stop ends streams in another way than a crash; a mesh in a folder may have other ports afterwards."""
+    role, far = unique("research"), unique("far")
+    go_on, calls = asyncio.Event(), []
+
+    async def wait(task: TaskContext) -> str:
+        calls.append(task.attempt)
+        await go_on.wait()
+        return "once"
+
+    await own_meshes.agent(own_meshes.far, far, wait)
+    await own_meshes.gateway(role, far)
+    handles = [await own_meshes.near.client.submit("x", roles=[role]) for _ in range(3)]
+    await until(lambda: len(calls) == 3)
+    orchestrator = own_meshes.far.orchestrator
+    await orchestrator.stop()
+    if moved:
+        assert isinstance(orchestrator, LocalService)
+        orchestrator.settings["port"] = free_ports(1)[0]
+    await orchestrator.start()
+    go_on.set()
+    for handle in handles:
+        run = await handle.result(30)
+        assert (answer_text(run), run.tasks[0].attempt) == ("once", 1)
+    assert calls == [1, 1, 1]
 
 
 async def test_a_restart_of_this_mesh_does_not_touch_the_run(own_meshes: TwoMeshes) -> None:
