@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,8 +43,7 @@ class RunChoice:
 
 
 class OtherMesh:
-    """The connection to the orchestrator of another mesh, made anew if its address has changed: it has another one after
-    a restart of its mesh, at most."""
+    """The connection to the orchestrator of another mesh, made anew if the address of that has changed."""
 
     def __init__(self, name: str, address: Address) -> None:
         self.name = name

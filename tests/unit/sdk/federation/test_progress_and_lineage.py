@@ -14,10 +14,12 @@ from archon.errors import DelegationLoop, DelegationTooDeep, InvalidArgument
 from archon.federation.content import failure_of, goal_of
 from archon.federation.lineage import MAX_KEYS, MESHES_KEY, crossing, lineage_of
 from archon.federation.narration import BURST, Narrator
+from archon.federation.other_mesh import MAX_EARLIER, OtherMesh
 from archon.federation.submission import MAX_REQUEST_ID, request_id_of
 from archon.run_view import RunView
 from archon.types import Run, RunEvent
 from tests.fixtures.fake_link import FakeLink
+from tests.fixtures.waiting import run_ready_tasks
 
 WORKING = common_pb2.TASK_STATE_WORKING
 
@@ -118,3 +120,14 @@ def test_a_run_without_a_failure_of_its_own_fails_typed() -> None:
     run = Run(run_pb2.Run(run_id="c", state=common_pb2.TASK_STATE_CANCELED))
     error = failure_of(run, "far")
     assert (error.code, str(error)) == ("CANCELLED", "run c of the mesh far was cancelled: it was cancelled there")
+
+
+async def test_connections_to_earlier_addresses_are_bounded() -> None:
+    number = 0
+    mesh = OtherMesh("far", lambda: f"127.0.0.1:{number + 1}")
+    for number in range(2 * MAX_EARLIER):  # noqa: B007 - the address reads it
+        assert mesh.client() is mesh.client()
+        await run_ready_tasks()
+    assert len(mesh._earlier) <= MAX_EARLIER + 1
+    await mesh.close()
+    assert not mesh._earlier
