@@ -8,10 +8,12 @@ import json
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from archon.errors import Aborted, FailedPrecondition
-from archon.types.message_content import InformationShare
+
+if TYPE_CHECKING:
+    from archon.types.message_content import InformationShare
 
 MAX_UPDATES: Final = 100
 """How often an update is tried while other tasks write the same key."""
@@ -60,7 +62,7 @@ class _Values(Protocol):
     def watch(self, prefix: str = "") -> AsyncGenerator[Any, None]: ...
 
 
-Announce = Callable[[InformationShare, str], Awaitable[object]]
+Announce = Callable[["InformationShare", str], Awaitable[object]]
 """Sends a message, with its id, to the subscribers of its type."""
 
 
@@ -157,6 +159,8 @@ class SharedContext:
         return self._values.watch(prefix)
 
     async def _tell(self, key: str, value: Any, version: int) -> None:
+        from archon.types.message_content import InformationShare  # most tasks announce nothing
+
         is_small = len(json.dumps(value, ensure_ascii=False).encode()) <= MAX_ANNOUNCED
         digest = hashlib.sha256(key.encode()).hexdigest()[:32]
         await self._announce(InformationShare(key, value if is_small else None), f"shared-{digest}-{version}")
