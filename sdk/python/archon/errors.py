@@ -189,6 +189,12 @@ class DelegationTimeout(DeadlineExceeded):
     default_reason = "DELEGATION_TIMEOUT"
 
 
+class StepTimeout(DeadlineExceeded):
+    """A step of a plan did not end within its time."""
+
+    default_reason = "STEP_TIMEOUT"
+
+
 class NotFound(ArchonError, LookupError):
     """NOT_FOUND: the named object does not exist."""
 

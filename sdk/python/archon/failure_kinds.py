@@ -171,6 +171,7 @@ _REASONS: Final = {
         "PAUSE_EXPIRED",
         "QUESTION_TIMED_OUT",
         "DELEGATION_TIMEOUT",
+        "STEP_TIMEOUT",
     ),
     "input.budget": (
         "BUDGET_EXHAUSTED",

@@ -17,6 +17,7 @@ REASONS: Final = {
     "DATA_LOSS": "Restore the database from a backup; everything else is still served.",
     "DEADLINE_EXCEEDED": "Repeat the call with a longer deadline; `archon doctor` finds services that do not answer.",
     "DELEGATION_LOOP": "Change the prompts or `depends_on` so that no role asks for the work of one that waits for it.",
+    "STEP_TIMEOUT": "Give the step more time in the plan, or start more instances of its role.",
     "DELEGATION_TIMEOUT": "Allow the delegation more time, or start more instances of its role.",
     "DELEGATION_TOO_DEEP": "Raise `max_depth` of the budget, or let fewer roles delegate.",
     "DRAINING": "Nothing: the task goes to another instance; start one if there is none.",

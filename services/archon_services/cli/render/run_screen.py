@@ -13,6 +13,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView, TaskState, TaskView
 from archon.types import RunEvent
 from archon.wire import to_seconds
+from archon_services.cli.render.decision_text import decision_lines
 from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
 from archon_services.cli.render.questions import asked_question, pending_question
 from archon_services.cli.render.run_text import (
@@ -126,6 +127,9 @@ class LineScreen(_NotesScreen):
             depth = next(depth for depth, node in in_order(view.tasks.values()) if node is task)
             width = _STEP_WIDTH if view.strategy == "plan" else _ROLE_WIDTH
             print_stderr(f"{seconds}  {'  ' * depth + task.label:<{width}} {strip_controls(text)}")
+            if event.WhichOneof("event") in ("result", "retry") and task.resolution is not None:
+                for line in decision_lines(task.resolution):
+                    print_stderr(f"{'':26}{strip_controls(line)}")
             if (question := asked_question(view, event)) is not None:
                 for line in filter(None, (question.schema_line, f"To answer: {question.command(self._flag)}")):
                     print_stderr(f"{'':26}{strip_controls(line)}")

@@ -86,7 +86,7 @@ def test_a_failed_committee_may_be_asked_again_or_left_out(tmp_path: Path) -> No
         ("{committee: Why so, roles: []}", "roles"),
         ("{committee: 'why {{ x }}'}", "x is neither a parameter nor"),
         ("{tool: t, copies: 2}", "copies does not belong to a step with tool"),
-        ("{role: r, task: t, copies: 2, hedge_after: 3}", "has copies or hedge_after, not both"),
+        ("{role: r, task: t, copies: 2, hedge_after: 3}", "has copies and hedge_after: a step has one of them"),
         ("{role: r, task: t, hedge_after: 0}", "hedge_after"),
         ("{task: t, members: 2}", "members does not belong to a step with task"),
     ],
