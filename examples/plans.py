@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from archon import AgentServer, TaskContext
+from archon.agent import AgentSettings
 from archon.errors import OperationCancelled
+from archon.registry import Profile
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.planning import (
@@ -24,12 +28,14 @@ from archon_mesh.planning import (
     SubTask,
     Task,
     TaskMode,
+    auction,
     committee,
     create_plan,
     find_faults,
     repair,
     to_mermaid,
 )
+from archon_mesh.testing import InProcessMesh
 from archon_mesh.tools import ToolResult, tool
 from archon_mesh.tools.builtin import Calculator
 
@@ -142,6 +148,29 @@ async def journal(path: Path) -> tuple[str, list[str]]:
     return await second.run_task(query, journal=path, on_event=on_event), reports
 
 
+def coder(quality: float, settings: AgentSettings) -> AgentServer:
+    agent = AgentServer("coder", profile=Profile(expected_quality=quality), settings=settings)
+
+    @agent.task
+    async def code(task: TaskContext) -> str:
+        return f"code of quality {quality}"
+
+    return agent
+
+
+async def auction_of_three(home: Path) -> str:
+    return await coded(home, auction(SubTask("code", "Write the parser.", role="coder"), roles=["coder"], bidders=3))
+
+
+async def coded(home: Path, subtasks: Sequence[SubTask]) -> str:
+    plan = json.dumps({"goal": "a parser", "subtasks": [asdict(subtask) for subtask in subtasks]})
+    async with InProcessMesh(home) as mesh, AsyncExitStack() as stack:
+        for quality in (0.5, 0.9, 0.7):
+            await stack.enter_async_context(coder(quality, mesh.agent_settings()))
+        handle = await mesh.client.submit("Write the parser.", strategy="plan", plan=plan, roles=["coder"])
+        return (await handle.result(30)).answers[0].text
+
+
 async def planner() -> list[str]:
     tools = [Calculator(), book_hotel]
     offline = await create_plan("Calculate 15 * 24 and then book a hotel", tools)
@@ -192,6 +221,7 @@ async def main() -> None:
         print(result)  # noqa: T201
     with tempfile.TemporaryDirectory() as folder:
         print(await journal(Path(folder, "trip.journal")))  # noqa: T201
+        print(await auction_of_three(Path(folder, "mesh")))  # noqa: T201
     print(drawing())  # noqa: T201
 
 

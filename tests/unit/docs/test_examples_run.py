@@ -143,6 +143,10 @@ async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(PLANS, name)())
 
 
+async def test_the_example_of_an_auction_gives_its_answer(tmp_path: Path) -> None:
+    assert await PLANS.auction_of_three(tmp_path) == "code of quality 0.9"
+
+
 async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> None:
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
@@ -226,7 +230,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("composite-tools", 1),
         ("shared-tools", 4),
         ("agent-memory", 2),
-        ("plans", 6),
+        ("plans", 7),
         ("people", 3),
         ("messages", 2),
         ("federation", 1),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from archon.errors import InvalidArgument
 from archon_mesh.engine.plan import InvalidPlan, SubTask, SubTaskStatus, Task, find_faults
-from archon_mesh.planning import PlanEventKind, PlanFailed, committee, hedged, redundant
+from archon_mesh.planning import PlanEventKind, PlanFailed, auction, committee, debate, hedged, redundant
 from tests.unit.mesh.planning.workers import FunctionWorker, executor_of
 
 
@@ -163,3 +164,96 @@ def test_a_tool_that_may_act_twice_is_not_hedged() -> None:
 def test_wrong_options_of_a_committee_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         committee("How?", **options)
+
+
+def bidding(**bids: Any) -> FunctionWorker:
+    """A worker whose roles reply with these bids, or raise them, and do the work with their names."""
+
+    def role(name: str, bid: Any) -> Any:
+        def reply(message: str) -> Any:
+            if "Do not do the following yet" not in message:
+                return name
+            if isinstance(bid, Exception):
+                raise bid
+            return bid
+
+        return reply
+
+    return FunctionWorker(roles={name: role(name, bid) for name, bid in bids.items()})
+
+
+def bid(seconds: float) -> str:
+    return json.dumps({"cost_micro_usd": 100, "seconds": seconds, "quality": 0.5})
+
+
+async def test_the_role_with_the_best_bid_does_the_work() -> None:
+    worker = bidding(slow=bid(100), quick=bid(10))
+    done = await executor_of(worker).execute(plan(*auction(SubTask("x", "Do it."), roles=["slow", "quick"])))
+    assert result(done) == "quick"
+    assert done.subtasks[-1].id == "x"
+
+
+async def test_without_a_bid_the_work_is_done_by_its_own_role() -> None:
+    worker = bidding(slow="I would need an hour.", broken=RuntimeError("no"))
+    steps = auction(SubTask("x", "Do it.", role="slow"), roles=["slow", "broken"])
+    assert result(await executor_of(worker).execute(plan(*steps))) == "slow"
+
+
+async def test_a_bid_that_does_not_come_in_time_does_not_count() -> None:
+    async def wait(message: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    worker = FunctionWorker(roles={"silent": wait, "slow": lambda message: bid(100) if "yet" in message else "slow"})
+    steps = auction(SubTask("x", "Do it."), roles=["silent", "slow"], seconds=0.05)
+    assert result(await executor_of(worker).execute(plan(*steps))) == "slow"
+
+
+def test_an_auction_keeps_the_dependencies_of_its_subtask() -> None:
+    steps = auction(SubTask("x", "Do it.", dependencies=("before",)), roles=["a", "b"])
+    assert [step.dependencies for step in steps] == [
+        ("before",),
+        ("before",),
+        ("x-bid-1", "x-bid-2"),
+        ("before", "x-award"),
+    ]
+    assert find_faults(plan(SubTask("before", "Begin."), *steps), tools=(), roles=("a", "b"), capabilities=()) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"roles": ["a"]}, "2 to 19 bidders"),
+        ({"roles": ["a", ""]}, "candidates of an auction are roles"),
+        ({"roles": ["a", "b"], "seconds": 0}, "more than 0 s"),
+        ({"roles": ["a", "b"], "cost": -1}, "'cost' must be a number"),
+        ({"roles": ["a", "b"], "least_quality": 2}, "'least_quality' must be a number"),
+    ],
+)
+def test_a_wrong_auction_is_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        auction(SubTask("x", "Do it."), **options)
+
+
+async def test_a_debate_shows_each_side_the_last_answer_of_the_other() -> None:
+    worker = answering("It is 12.", "It is 10.")
+    steps = debate("How many?", roles=("m1", "m2"), judge="judge", rounds=2)
+    assert result(await executor_of(worker).execute(plan(*steps))) == "judged"
+    assert len(worker.messages) == 5
+    replies = [message for message in worker.messages[:-1] if "Reply to the other answer" in message]
+    assert len(replies) == 2
+    assert all("It is 12." in message and "It is 10." in message for message in replies)
+    assert "It is 12." in worker.messages[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"roles": ("a",), "judge": "c"}, "needs two roles and a judge"),
+        ({"roles": ("a", "b"), "judge": ""}, "needs two roles and a judge"),
+        ({"roles": ("a", "b"), "judge": "c", "rounds": 0}, "has 1 to 9 rounds, not 0"),
+    ],
+)
+def test_a_wrong_debate_is_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        debate("How many?", **options)
