@@ -21,8 +21,8 @@ BID_SECONDS: Final = 10.0
 """How long bids are waited for, unless an auction says otherwise."""
 
 BID_REQUEST: Final = (
-    "Do not do the following yet. Reply only with what you expect of doing it, as one JSON object: cost_micro_usd "
-    "(millionths of a US dollar, a whole number), seconds, and quality of your result (0 to 1)."
+    "Do not do this yet. Reply only with what you expect of doing it, as one JSON object: cost_micro_usd (millionths "
+    "of a US dollar, a whole number), seconds, and quality of your result (0 to 1)."
 )
 """The request to a candidate that has neither a function for bids nor a profile."""
 
@@ -127,7 +127,7 @@ def auction(
     bids = [
         SubTask(
             name,
-            f"{BID_REQUEST}\n\n{subtask.description}",
+            f"Bid for: {subtask.description}\n\n{BID_REQUEST}",
             dependencies=subtask.dependencies,
             role=roles[number % len(roles)],
             capability=subtask.capability,

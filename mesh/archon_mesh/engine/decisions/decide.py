@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final
 
 from archon_mesh.engine.decisions.answers import (
@@ -162,7 +163,13 @@ def _conflict(arguments: Mapping[str, Any], candidates: Sequence[Candidate]) -> 
             groups.append((answer, [each.step_id]))
     if len(groups) < 2:
         return ""
-    parts = [f"{_listed(names)} {'say' if len(names) > 1 else 'says'} {_quoted(answer)}" for answer, names in groups]
+    texts = [" ".join(answer.split()) for answer, _ in groups]
+    alike = takewhile(lambda characters: len(set(characters)) == 1, zip(*texts, strict=False))
+    start = max(0, sum(1 for _ in alike) - MAX_QUOTED // 2)
+    parts = [
+        f"{_listed(names)} {'say' if len(names) > 1 else 'says'} {_quoted(text, start)}"
+        for text, (_, names) in zip(texts, groups, strict=True)
+    ]
     return "; ".join(parts)
 
 
@@ -171,9 +178,9 @@ def _listed(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _quoted(answer: str) -> str:
-    text = " ".join(answer.split())
-    return f'"{text[:MAX_QUOTED]}..."' if len(text) > MAX_QUOTED else f'"{text}"'
+def _quoted(text: str, start: int) -> str:
+    shown = text[start : start + MAX_QUOTED]
+    return f'"{"..." if start else ""}{shown}{"..." if len(text) > start + MAX_QUOTED else ""}"'
 
 
 def _weights(arguments: Mapping[str, Any], candidates: Sequence[Candidate], by_confidence: bool) -> list[float]:

@@ -127,7 +127,8 @@ class LineScreen(_NotesScreen):
             depth = next(depth for depth, node in in_order(view.tasks.values()) if node is task)
             width = _STEP_WIDTH if view.strategy == "plan" else _ROLE_WIDTH
             print_stderr(f"{seconds}  {'  ' * depth + task.label:<{width}} {strip_controls(text)}")
-            if event.WhichOneof("event") in ("result", "retry") and task.resolution is not None:
+            has_decision = event.result.HasField("resolution") or event.retry.HasField("resolution")
+            if has_decision and task.resolution is not None:
                 for line in decision_lines(task.resolution):
                     print_stderr(f"{'':26}{strip_controls(line)}")
             if (question := asked_question(view, event)) is not None:

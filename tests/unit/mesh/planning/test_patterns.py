@@ -171,7 +171,7 @@ def bidding(**bids: Any) -> FunctionWorker:
 
     def role(name: str, bid: Any) -> Any:
         def reply(message: str) -> Any:
-            if "Do not do the following yet" not in message:
+            if "Do not do this yet" not in message:
                 return name
             if isinstance(bid, Exception):
                 raise bid

@@ -93,3 +93,11 @@ def test_a_conflict_shows_the_compared_field_and_is_short() -> None:
     assert len(conflict) < 500
     same = [Candidate(f"s{n}", "x") for n in range(30)] + [Candidate("other", "y")]
     assert resolve("vote", {}, same).conflict == 's0, s1, s2, s3, s4 and 25 more say "x"; other says "y"'
+
+
+def test_a_conflict_shows_where_answers_that_begin_alike_differ() -> None:
+    begin = "The bridge over the river was built a long time ago, by order of the king, in the year "
+    made = resolve("vote", {}, [Candidate("a", f"{begin}1665."), Candidate("b", f"{begin}1695.")])
+    assert (
+        made.conflict == 'a says "...er of the king, in the year 1665."; b says "...er of the king, in the year 1695."'
+    )
