@@ -92,13 +92,13 @@ def _reused(run: RunState, task: Task, answer: inp.ReusedAnswer) -> list[ev.Even
     result = ev.ResultReceived(
         task.task_id,
         REUSED_ATTEMPT,
-        task.role,
+        answer.role,  # another one than the step's if a decision had assigned it
         TaskState.COMPLETED,
         answer.payload,
         publish=answer.publish,
         winner=answer.winner,
     )
-    items = [ev.ItemPublished(task.task_id, REUSED_ATTEMPT, task.role, 0, item) for item in answer.items]
+    items = [ev.ItemPublished(task.task_id, REUSED_ATTEMPT, answer.role, 0, item) for item in answer.items]
     events = end_with_result(run, task, [result, *items], result, None)
     # The next step that is executed has the plan checked.
     return [event for event in events if not (isinstance(event, ev.TaskCreated) and event.align)]

@@ -34,6 +34,8 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
         run.remember(event.failure)
     _end_task(run, task, event.state, event.failure, time)
     task.result_seq, task.payload, task.winner = run.last_seq, event.payload, event.winner
+    if not event.attempt:
+        task.role = event.role  # of a result that was taken over
     run.answer_tasks[run.last_seq] = event.task_id
     if not was_held:
         settle(run, task, event.spent)

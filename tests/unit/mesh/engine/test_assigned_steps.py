@@ -146,3 +146,15 @@ def test_the_agents_own_timer_gives_the_same_failure() -> None:
     assert isinstance(result, ev.ResultReceived)
     assert result.failure is not None
     assert result.failure.reason == "STEP_TIMEOUT"
+
+
+def test_a_fork_takes_over_the_result_of_the_role_that_won() -> None:
+    run = auction()
+    bid(run, "bid-1", "w-1")
+    bid(run, "bid-2", "b-1")
+    award(run, "bid-2")
+    run.complete("work")
+    forked = PlanRun(fork_of=run.state)
+    assert forked.state.state is TaskState.COMPLETED
+    assert forked.task("work").role == "booker"
+    assert forked.task("award").winner == "bid-2"
