@@ -112,6 +112,13 @@ class _Auctions:
         self._dice.fired["step awarded" if event.winner else "step awarded without a bid"] += 1
         self._winners[event.task_id] = event.winner
 
+    def _chosen(self, award: str) -> str:
+        """The task that made the result which an award has chosen, maybe by way of other awards; empty if none did."""
+        chosen = award
+        while chosen in self._winners:
+            chosen = self._tasks.get(self._winners[chosen], "")
+        return chosen
+
     def _dispatched(self, event: ev.Dispatched) -> None:
         """V35: the winner of an award executes the step, and its own role if there is none."""
         created = self._created[event.task_id]
@@ -119,6 +126,6 @@ class _Auctions:
         if step is None or not step.assigned_by or self._tasks.get(step.id) != event.task_id:
             return
         award = self._tasks.get(step.assigned_by, "")
-        winner = self._tasks.get(self._winners.get(award, ""), "")
+        winner = self._chosen(award)
         role = self._roles.get(winner, self._created[winner].role) if winner else created.role
         must("V35", event.role == role, f"{event.task_id} went to {event.role}, and was awarded to {role}")

@@ -18,11 +18,14 @@ def assignee(run: RunState, task: Task) -> tuple[str, str]:
     assert plan is not None
     if not plan.in_force(task) or not (deciding := plan.steps[task.step_id].assigned_by):
         return task.role, ""
-    decided = run.tasks.get(plan.tasks.get(deciding, ""))
-    if decided is None or decided.state is not TaskState.COMPLETED:
+    chosen = run.tasks.get(plan.tasks.get(deciding, ""))
+    while chosen is not None and chosen.winner:  # its result may be that of another decision
+        chosen = run.tasks.get(plan.tasks.get(chosen.winner, ""))
+    if chosen is None or chosen.state is not TaskState.COMPLETED:
         return task.role, ""
-    chosen = run.tasks.get(plan.tasks.get(decided.winner, ""))
-    return (chosen.role, chosen.instance_id) if chosen is not None else (task.role, "")
+    if plan.steps[chosen.step_id].decision and not chosen.attempt:
+        return task.role, ""  # nothing was chosen
+    return chosen.role, chosen.instance_id
 
 
 def instances_beside(run: RunState, task: Task) -> tuple[str, ...]:

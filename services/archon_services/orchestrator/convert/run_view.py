@@ -185,7 +185,7 @@ def _waiting_for(run: RunState, task: Task, standing: Standing | None) -> str:
     capability = f" that has {want.capability}" if want.capability else ""
     version = f" {want.version}" if want.version else ""
     reason = f" ({_why_none(*standing(want))})" if standing is not None else ""
-    return f"an instance of {task.role}{version}{capability} with room{reason}"
+    return f"an instance of {want.role}{version}{capability} with room{reason}"
 
 
 def _why_none(registered: int, connected: int) -> str:

@@ -158,3 +158,32 @@ def test_a_fork_takes_over_the_result_of_the_role_that_won() -> None:
     assert forked.state.state is TaskState.COMPLETED
     assert forked.task("work").role == "booker"
     assert forked.task("award").winner == "bid-2"
+
+
+def test_an_award_to_the_result_of_another_award_goes_to_whom_that_was_made() -> None:
+    run = PlanRun(
+        step("bid-1", role="booker", bid_for="work"),
+        step("inner", "bid-1", decision="award"),
+        step("bid-2", role="writer", bid_for="work"),
+        step("outer", "inner", "bid-2", decision="award"),
+        step("work", "outer", role="writer", assigned_by="outer"),
+    )
+    bid(run, "bid-1", "b-1")
+    run.feed(inp.DecisionIn(run.task("inner").task_id, True, "", "{}", "bid-1"))
+    bid(run, "bid-2", "w-1")
+    run.feed(inp.DecisionIn(run.task("outer").task_id, True, "", "{}", "inner"))
+    place = place_of(run.state, run.task("work"))
+    assert (place.want.role, place.prefer) == ("booker", "b-1")
+
+
+def test_a_decision_that_its_own_role_has_made_assigns_that_role() -> None:
+    run = PlanRun(
+        step("a"),
+        step("b"),
+        step("vote", "a", "b", decision="vote", role="booker"),
+        step("work", "vote", role="writer", assigned_by="vote"),
+    )
+    run.complete("a", "b")
+    run.feed(inp.DecisionIn(run.task("vote").task_id, False, "a tie"))
+    run.complete("vote")
+    assert place_of(run.state, run.task("work")).want.role == "booker"
