@@ -17,13 +17,14 @@ from archon_mesh.agent.hooks.limits import BudgetMiddleware, PermissionMiddlewar
 from archon_mesh.agent.hooks.middleware import Middleware, StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent, Outcome, fail, go_on, retry, stop
 from archon_mesh.agent.hooks.recovery import RecoveryMiddleware
-from archon_mesh.agent.state.agent_state import AgentState, CallPosition, get_call_position, get_context
+from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.agent.subagents import call_sub_agent, subagent
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.people import Condition, InterceptionRule, TimeoutPolicy, Trigger
+from archon_mesh.tools.call_position import CallPosition, get_call_position
 
 if TYPE_CHECKING:
     from archon_mesh.agent.hooks.tracing import TracingMiddleware

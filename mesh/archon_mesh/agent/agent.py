@@ -35,7 +35,10 @@ from archon_mesh.core.people import Trigger, check_rules
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.tools.engine import ToolExecutionEngine
-from archon_mesh.tools.registry import ToolRegistry
+from archon_mesh.tools.errors import DuplicateTool
+from archon_mesh.tools.registry import SEPARATOR, ToolRegistry
+from archon_mesh.tools.source import SourcedTool, ToolSource
+from archon_mesh.tools.tool import Tool, share_refusal
 
 if TYPE_CHECKING:
     from archon_mesh.agent.planned_run import PlannedRun
@@ -120,8 +123,13 @@ class Agent(SubAgentMetadata, Generic[Out]):
         self.user_id = user_id
         self.session_id = session_id
         self.global_storage = global_storage
-        self.tools = ToolRegistry(self.config.tools)
-        self.tool_sources = tuple(self.config.tool_sources)
+        own_tools = list(self.config.tools)
+        sourced = [tool for tool in own_tools if isinstance(tool, SourcedTool)]
+        self.tools = ToolRegistry(tool for tool in own_tools if not isinstance(tool, SourcedTool))
+        self.tool_sources: tuple[ToolSource, ...] = (*self.config.tool_sources, *sourced)
+        self.shared_tools = frozenset(self.config.shared_tools)
+        _check_names(self.name, self.tools, sourced)
+        self._check_shared()
         self.engine = ToolExecutionEngine(
             self.tools,
             timeout=self.config.tool_timeout,
@@ -205,6 +213,19 @@ class Agent(SubAgentMetadata, Generic[Out]):
         return self._typed(
             await run_query(self, query, context or {}, emitter, loop=planned_run.answer, output=self.output)
         )
+
+    def _check_shared(self) -> None:
+        """Raises InvalidArgument if one of the `shared_tools` cannot be shared, or is no tool of this agent."""
+        names = {source.name for source in self.tool_sources}
+        for name in sorted(self.shared_tools):
+            tool = self.tools.get_tool(name)
+            if tool is None and name.partition(SEPARATOR)[0] not in names:
+                raise InvalidArgument(f"agent {self.name}: cannot share {name!r}: the agent has no such tool")
+            tool = tool or next(
+                (each for each in self.tool_sources if isinstance(each, Tool) and each.name == name), None
+            )
+            if tool is not None and (why := share_refusal(tool)):
+                raise InvalidArgument(f"agent {self.name}: cannot share {name!r}: {why}")
 
     def _typed(self, answer: str) -> Out:
         """Returns an answer, checked as JSON before, as an object of the agent's output."""
@@ -372,3 +393,14 @@ class Agent(SubAgentMetadata, Generic[Out]):
 
 def _with_keys(agents: Mapping[str, Any] | Iterable[Any]) -> Iterable[tuple[str, Any]]:
     return agents.items() if isinstance(agents, Mapping) else (("", agent) for agent in agents)
+
+
+def _check_names(agent_name: str, tools: ToolRegistry, sourced: Sequence[SourcedTool]) -> None:
+    """Raises DuplicateTool if a tool that is connected later has the name of another one."""
+    taken = set(tools.names)
+    for tool in sourced:
+        if tool.full_name in taken:
+            raise DuplicateTool(
+                f"agent {agent_name}: two tools have the name {tool.full_name!r}: give the remote one a namespace"
+            )
+        taken.add(tool.full_name)

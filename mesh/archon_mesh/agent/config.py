@@ -34,6 +34,7 @@ class AgentFields(TypedDict, total=False):
     model: ModelClient | ModelSpec | str
     tools: Iterable[Tool | Callable[..., Any]]
     tool_sources: Iterable[ToolSource]
+    shared_tools: Iterable[str]
     sub_agents: Mapping[str, Any] | Iterable[Any]
     max_iterations: int
     max_repeats: int
@@ -77,15 +78,15 @@ class AgentConfig:
     """The fields that an agent is built from. An agent copies them: later changes do not affect it.
 
     `model` is a client, or a spec for `create_model`, such as `openai/NAME` or `anthropic/NAME`. `tools` are Tools or
-    functions; `tool_sources` provide further ones, and are connected when a run starts. `sub_agents` are agents,
-    optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without a chunk of its reply,
-    `first_token_timeout` the silence before its first token (None: four times `idle_timeout`), `tool_timeout` one call
-    of a tool without a timeout of its own, and `subagent_timeout` one call of a sub-agent with all its waits, all in
-    seconds. `retries` is how often a model call
-    is made again after an error of the provider that may pass, within a minute; then `fallback_model` answers, if
-    there is one. `temperature` and `max_tokens` are the model's defaults if None. `tool_quota` limits the calls of all
-    tools per minute. `credentials` are values that tools declare by name; `ask_credential` asks a person for a missing
-    one, with the names of the tool and of the credential.
+    functions; `tool_sources` provide further ones, and are connected when a run starts. `shared_tools` names tools that
+    other agents may lease once the agent is served as a role, besides those that are declared as `shared`. `sub_agents`
+    are agents, optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without a chunk of
+    its reply, `first_token_timeout` the silence before its first token (None: four times `idle_timeout`),
+    `tool_timeout` one call of a tool without a timeout of its own, and `subagent_timeout` one call of a sub-agent with
+    all its waits, all in seconds. `retries` is how often a model call is made again after an error of the provider that
+    may pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and `max_tokens` are the
+    model's defaults if None. `tool_quota` limits the calls of all tools per minute. `credentials` are values that tools
+    declare by name; `ask_credential` asks a person for a missing one, with the names of the tool and of the credential.
 
     A tool call with the same arguments and the same result in `max_repeats` iterations in a row is not made again: the
     model is asked for another one, and in the end for its final answer; 0 refuses no call. `goal_check` says whether
@@ -107,6 +108,7 @@ class AgentConfig:
     model: ModelClient | ModelSpec | str = "offline"
     tools: Iterable[Tool | Callable[..., Any]] = ()
     tool_sources: Iterable[ToolSource] = ()
+    shared_tools: Iterable[str] = ()
     sub_agents: Mapping[str, Any] | Iterable[Any] = ()
     max_iterations: int = 15
     max_repeats: int = 3

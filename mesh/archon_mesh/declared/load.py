@@ -33,6 +33,7 @@ from archon_mesh.declared.schema import (
     MemoryPart,
     ModelPart,
     ProfilePart,
+    RemoteToolPart,
     SubAgentPart,
 )
 from archon_mesh.llm.base import ModelClient
@@ -45,6 +46,7 @@ from archon_mesh.tools.credentials import Secret
 from archon_mesh.tools.function import FunctionTool
 from archon_mesh.tools.mcp import McpToolSource
 from archon_mesh.tools.registry import SEPARATOR
+from archon_mesh.tools.remote import RemoteTool
 from archon_mesh.tools.tool import Tool
 
 MAX_DEPTH = 8
@@ -141,6 +143,7 @@ class _Loader:
     def _agent(self, file: _File, key: Key, part: AgentPart, name: str) -> Agent:
         document, given = file.document, self._overrides
         tools = [_tool(file, (*key, "tools", index), item) for index, item in enumerate(part.tools)]
+        tools += [self._remote_tool(file, (*key, "remote_tools", i), each) for i, each in enumerate(part.remote_tools)]
         middlewares = [
             _middleware(file, (*key, "middlewares", index), item) for index, item in enumerate(part.middlewares)
         ]
@@ -152,6 +155,7 @@ class _Loader:
             model=given.model or _model_spec(part.model) or self._model,
             tools=tools,
             tool_sources=[_mcp(file, (*key, "mcp", name), name, server) for name, server in part.mcp.items()],
+            shared_tools=part.shared_tools,
             max_iterations=part.max_iterations,
             max_repeats=part.max_repeats,
             goal_check=file.imports.get((*key, "goal_check")),
@@ -179,7 +183,7 @@ class _Loader:
         try:
             agent = Agent(config)
         except Exception as error:  # noqa: BLE001 - a user's tool may raise anything
-            raise document.error((*key, "tools"), str(error)) from document.cause(error)
+            raise document.error((*key, _blamed(part, error)), str(error)) from document.cause(error)
         for sub_agent_name, sub_agent_part in part.sub_agents.items():
             sub_agent_key = (*key, "sub_agents", sub_agent_name)
             try:
@@ -194,9 +198,23 @@ class _Loader:
             except Exception as error:  # noqa: BLE001 - a user's class may raise anything
                 raise document.error(sub_agent_key, str(error)) from document.cause(error)
         ending = (each for each in part.exit_on_success if each.partition(SEPARATOR)[0] not in part.mcp)
-        if unknown := sorted({*ending} - {*agent.tools.names}):
+        known = {*agent.tools.names, *(tool.full_name for tool in tools if isinstance(tool, RemoteTool))}
+        if unknown := sorted({*ending} - known):
             raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
+
+    def _remote_tool(self, file: _File, key: Key, part: RemoteToolPart) -> Tool:
+        try:
+            return RemoteTool(
+                part.name,
+                part.role,
+                registry=self._environment.get("ARCHON_REGISTRY", ""),
+                namespace=part.namespace,
+                timeout=part.timeout,
+                trusted=part.trusted,
+            )
+        except ArchonError as error:
+            raise file.document.error(key, str(error)) from None
 
     def _memory(self, part: MemoryPart | None) -> list[Middleware]:
         """Returns the middlewares of a long-term memory, which is opened by the first run."""
@@ -239,6 +257,11 @@ class _Loader:
             )
         except InvalidArgument as error:
             raise document.error(("role",), str(error)) from None
+
+
+def _blamed(part: AgentPart, error: Exception) -> str:
+    """Returns the key of the tools that an error of creating an agent is about."""
+    return "shared_tools" if part.shared_tools and "cannot share" in str(error) else "tools"
 
 
 def _model_spec(part: ModelPart) -> ModelSpec | str | None:

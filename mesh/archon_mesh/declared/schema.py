@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
@@ -11,6 +12,8 @@ from pydantic_core import CoreSchema
 from archon.identifiers import CAPABILITY, ROLE, VERSION
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
+from archon.tools.owner.tool_owner import CALL_SECONDS as REMOTE_SECONDS
+from archon.tools.shared_tool import MAX_NAME
 from archon_mesh.agent.config import SUBAGENT_SECONDS
 from archon_mesh.core.people.rule import MAX_RULES
 from archon_mesh.declared.part import Part
@@ -29,6 +32,7 @@ ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import pa
 ROLE_PATTERN: Final = f"^{ROLE.pattern}$"
 CAPABILITY_PATTERN: Final = f"^{CAPABILITY.pattern}$"
 VERSION_PATTERN: Final = f"^{VERSION.pattern}$"
+NAMESPACE_PATTERN: Final = r"^([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?$"
 OPTIONAL_ROLE_PATTERN: Final = f"^({ROLE.pattern})?$"
 NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
 OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
@@ -130,6 +134,35 @@ class McpPart(Part):
             raise ValueError("an MCP server has either a command or a url")
         if (self.url and (self.args or self.env or self.cwd)) or (self.command and self.headers):
             raise ValueError("args, env and cwd belong to a command, headers to a url")
+        return self
+
+
+class RemoteToolPart(OrText):
+    """A tool that another role of the mesh shares; as a text, `TOOL` or `ROLE/TOOL`."""
+
+    short: ClassVar[str] = "name"
+
+    name: str = Field(min_length=1, max_length=MAX_NAME, description="its name, or its role, a slash and its name")
+    role: str = Field(
+        default="", pattern=OPTIONAL_ROLE_PATTERN, description="the role that shares it; by default the only one"
+    )
+    namespace: str = Field(
+        default="", pattern=NAMESPACE_PATTERN, description="the namespace of its name here; by default none"
+    )
+    timeout: float = Field(default=REMOTE_SECONDS, gt=0, description="seconds per call")
+    trusted: bool = Field(
+        default=False, description="a tool whose owner calls it destructive need not be allowed by its name"
+    )
+
+    @model_validator(mode="after")
+    def _check_role(self) -> RemoteToolPart:
+        if "/" in self.name:
+            if self.role:
+                raise ValueError("the role is named twice: by `role`, and before the slash")
+            role, _, name = self.name.partition("/")
+            if not re.match(ROLE_PATTERN, role) or not name:
+                raise ValueError(f"invalid name {self.name!r}: expected TOOL or ROLE/TOOL")
+            self.role, self.name = role, name
         return self
 
 
@@ -267,6 +300,12 @@ class AgentPart(Part):
     system_prompt: str = Field(default="", description="the system prompt of its model")
     model: ModelPart = Field(default_factory=ModelPart, description="by default the caller's choice")
     tools: list[Imported] = Field(default_factory=list, description="functions and tools that its model may call")
+    shared_tools: list[str] = Field(
+        default_factory=list, description="tools of this agent that other agents may execute here, by name"
+    )
+    remote_tools: list[RemoteToolPart] = Field(
+        default_factory=list, description="tools that other roles of the mesh share"
+    )
     mcp: dict[str, McpPart] = Field(
         default_factory=dict, description="MCP servers, by the name that is the namespace of their tools"
     )
@@ -365,6 +404,7 @@ KEYS: Final = tuple(
                 ModelPart,
                 ToolPolicyPart,
                 McpPart,
+                RemoteToolPart,
                 MemoryPart,
                 ToolRulePart,
                 Imported,

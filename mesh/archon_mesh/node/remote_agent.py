@@ -20,8 +20,9 @@ from archon.wire import described
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import THINKING, MessageEmitter, emit_tool_call, emit_tool_result
 from archon_mesh.agent.ids import new_id
-from archon_mesh.agent.state.agent_state import AgentState, get_call_position
+from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.node.task_hooks import TaskAttempt, current_attempt
+from archon_mesh.tools.call_position import get_call_position
 
 MAX_WRITTEN: Final = 100
 """Tool calls of a remote agent that are shown piece by piece at a time."""

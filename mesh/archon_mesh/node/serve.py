@@ -17,6 +17,7 @@ from archon.telemetry import logs
 from archon_mesh.agent.agent import Agent
 from archon_mesh.node.handler import agent_from_role, agent_handler
 from archon_mesh.node.role import Role
+from archon_mesh.node.shared_tools import shared_tools
 from archon_mesh.node.tools import tool_descriptions, tool_health
 
 _log = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ def agent_server(
     """Returns an AgentServer, not started, that serves the role with an agent. The caller closes the agent after it.
 
     `memory` (host:port) is the memory service through which the agents of a run share their storage, as in
-    `agent_handler`. `settings` None reads the environment. Raises InvalidArgument if a variable is invalid, and the
-    errors of creating the agent's model.
+    `agent_handler`. `settings` None reads the environment. Raises InvalidArgument if a variable is invalid or a tool
+    cannot be shared, and the errors of creating the agent's model.
     """
     model = agent.model  # reports an unusable model now, instead of with the first task
     return AgentServer(
@@ -49,6 +50,7 @@ def agent_server(
             Capability(capability) if isinstance(capability, str) else capability for capability in role.capabilities
         ],
         tools=tool_descriptions(agent.tools, agent.policy),
+        shared_tools=shared_tools(agent),
         depends_on=role.depends_on,
         all_ancestors=role.all_ancestors,
         coordinator=role.coordinator,

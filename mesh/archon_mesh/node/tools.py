@@ -8,23 +8,29 @@ from archon.agent import ToolHealth
 from archon.registry import Tool
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.permissions import ToolPermissions
-from archon_mesh.tools.registry import ToolRegistry
+from archon_mesh.tools.registry import Registration, ToolRegistry
 
 
 def tool_descriptions(registry: ToolRegistry, permissions: ToolPermissions | None = None) -> list[Tool]:
     """Returns the tools as an agent registers them: without those that its permissions allow in no session."""
     allowed = permissions or ToolPermissions(allowed=frozenset(registry.names))
     return [
-        Tool(
-            each.name,
-            each.tool.description,
-            json.dumps(dict(each.tool.parameters_schema)),
-            destructive=each.tool.dangerous,
-            idempotent=each.tool.idempotent,
-        )
+        tool_description(each)
         for each in registry.registrations
         if allowed.ever_allows(each.name, dangerous=each.tool.dangerous)
     ]
+
+
+def tool_description(registered: Registration) -> Tool:
+    """Returns a tool as an agent registers it."""
+    tool = registered.tool
+    return Tool(
+        registered.name,
+        tool.description,
+        json.dumps(dict(tool.parameters_schema)),
+        destructive=tool.dangerous,
+        idempotent=tool.idempotent,
+    )
 
 
 def tool_health(engine: ToolExecutionEngine) -> list[ToolHealth]:

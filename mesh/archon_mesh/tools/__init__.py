@@ -9,6 +9,7 @@ from archon_mesh.tools.health import ToolHealth
 from archon_mesh.tools.image import Image
 from archon_mesh.tools.people import HumanApprovalTool, HumanGuidanceTool, HumanInputTool, ask_person
 from archon_mesh.tools.permissions import ToolPermissions
+from archon_mesh.tools.progress import tell_progress
 from archon_mesh.tools.registry import ToolRegistry
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 from archon_mesh.tools.tool import Tool
@@ -34,5 +35,6 @@ __all__ = [
     "ToolResult",
     "ToolResultStatus",
     "ask_person",
+    "tell_progress",
     "tool",
 ]

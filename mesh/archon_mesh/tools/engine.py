@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from archon.call_window import CallWindow
 from archon.clock import monotonic
 from archon.errors import ArchonError
 from archon.failure_kinds import TOOL_CRASH, TOOL_TIMEOUT
@@ -36,7 +37,7 @@ from archon_mesh.tools.health import HealthRecord, ToolHealth
 from archon_mesh.tools.measuring import record_call, watch_breaker
 from archon_mesh.tools.media_types import check_input
 from archon_mesh.tools.permissions import ToolPermissions
-from archon_mesh.tools.quota import CallWindow, EngineQuota
+from archon_mesh.tools.quota import EngineQuota
 from archon_mesh.tools.registry import SEPARATOR, Registration, ToolRegistry
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 from archon_mesh.tools.retries import Retries, retries_of

@@ -50,15 +50,15 @@ class FunctionTool(Tool):
             raise TypeError(f"unknown field {', '.join(unknown)}; a tool has {', '.join(ToolFields.__annotations__)}")
         for field, value in declared.items():
             setattr(self, field, value)
-        check_declared(self)
         parameters = inspect.signature(function).parameters
+        self.wants_state = STATE in parameters
+        check_declared(self)
         if missing := [credential for credential in self.credentials if credential not in parameters]:
             raise InvalidArgument(f"tool {self.name}: the credential {missing[0]!r} is not a parameter of the function")
         self._threads = 0
         self._threads_lock = threading.Lock()
         self._is_method = False
         self._describe(())
-        self.wants_state = STATE in parameters
         self.result_schema = _result_schema(function)
         functools.update_wrapper(self, function)
 

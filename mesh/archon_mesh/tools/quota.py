@@ -1,51 +1,19 @@
-"""Calls per minute: of one tool, which refuses further calls, and of an engine, in which calls wait for their turn."""
+"""Calls per minute of an engine, in which calls wait for their turn."""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Final
 
+from archon.call_window import MINUTE, CallWindow
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon_mesh.tools.tool import MAX_RATE
 
-MINUTE: Final = 60.0
-
 MAX_WAITING: Final = 100
 """Calls that wait for the quota of an engine."""
-
-
-class CallWindow:
-    """Lets at most `rate` calls start within any minute."""
-
-    def __init__(self, rate: int, clock: Callable[[], float]) -> None:
-        self.rate = rate
-        self._clock = clock
-        self._starts: deque[float] = deque(maxlen=rate)
-
-    @property
-    def delay(self) -> float:
-        """Seconds until the next call may start."""
-        if len(self._starts) < self.rate:
-            return 0.0
-        return max(0.0, self._starts[0] + MINUTE - self._clock())
-
-    def take(self) -> bool:
-        """Counts a call, if it may start now."""
-        if self.delay > 0:
-            return False
-        self._starts.append(self._clock())
-        return True
-
-    def refusal(self, name: str) -> ResourceExhausted | None:
-        """Returns the error for a call of a tool that may not start now, with its delay, or None."""
-        if (delay := self.delay) <= 0:
-            return None
-        message = f"tool {name} may be called {self.rate} times per minute: the next call in {delay:.0f} s"
-        return ResourceExhausted(message, retry_delay=delay, metadata={"tool": name})
 
 
 class EngineQuota:

@@ -67,6 +67,20 @@ class ToolRegistry:
         self._watchers.tell()
         return registered
 
+    def replace_tool(self, tool: Tool, namespace: str = "") -> None:
+        """Registers a tool, or registers it anew if its description has changed. Raises DuplicateTool if another tool
+        has its name."""
+        name = f"{namespace}{SEPARATOR}{tool.name}" if namespace else tool.name
+        spec = ToolSpec(name, tool.description, tool.parameters_schema)
+        with self._lock:
+            known = self._snapshot.by_name.get(name)
+            if known is not None and known.tool is not tool:
+                raise DuplicateTool(f"tool {name!r} is already registered")
+            if known is not None and known.spec == spec:
+                return
+            self._snapshot = _Snapshot({**self._snapshot.by_name, name: Registration(name, tool, spec)})
+        self._watchers.tell()
+
     def set_namespace(self, namespace: str, tools: Iterable[Tool]) -> None:
         """Makes these the only tools of a namespace. A tool that is there already keeps its registration, and so its
         health."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Protocol
 
-from archon_mesh.tools.registry import ToolRegistry
+from archon_mesh.tools.registry import SEPARATOR, ToolRegistry
+from archon_mesh.tools.tool import Tool
 
 
 class ToolSource(Protocol):
@@ -23,3 +25,27 @@ class ToolSource(Protocol):
     async def close(self) -> None:
         """Ends the connection. It can be connected again. Idempotent."""
         ...
+
+
+class SourcedTool(Tool):
+    """A tool that is its own source: its description is known only once it is connected. An agent that has it among its
+    tools connects it at the start of each run, as a ToolSource."""
+
+    namespace: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """The name of the tool with its namespace."""
+        return f"{self.namespace}{SEPARATOR}{self.name}" if self.namespace else self.name
+
+    @abstractmethod
+    async def connect(self) -> None:
+        """Gets the description of the tool, if it can be found."""
+
+    @abstractmethod
+    def register(self, registry: ToolRegistry) -> None:
+        """Registers the tool, if its description is known."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends the connection. Idempotent."""

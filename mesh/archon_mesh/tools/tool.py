@@ -39,6 +39,7 @@ class ToolFields(TypedDict, total=False):
     max_input_bytes: int
     max_output_bytes: int | None
     credentials: Sequence[str]
+    shared: bool
 
 
 class Tool(ABC):
@@ -103,6 +104,12 @@ class Tool(ABC):
     credentials: Sequence[str] = ()
     """Names of credentials. `execute` gets each as an argument of this name, a `Secret`, which is not in the schema."""
 
+    shared: bool = False
+    """Other agents may lease the tool, and execute it here, within the permissions and limits of this agent."""
+
+    shareable: bool = True
+    """Whether a tool of this class can be shared: one that is another agent's, or asks a person, cannot."""
+
     _validator: Any = None
 
     @abstractmethod
@@ -145,6 +152,7 @@ def check_declared(tool: Tool) -> None:
         (tool.cache_seconds > 0 and tool.wants_state, "a result that depends on agent_state cannot be cached"),
         (tool.cache_seconds > 0 and tool.wants_engine, "a result that depends on other tools cannot be cached"),
         (bool(tool.alternative) and tool.alternative == tool.name, "a tool cannot be its own alternative"),
+        (tool.shared and bool(share_refusal(tool)), share_refusal(tool)),
         *((limit is not None and limit < 1, f"{name} must be at least 1") for name, limit in limits.items()),
         *(
             (isinstance(getattr(tool, name), str), f"{name} must be a list of texts")
@@ -154,6 +162,19 @@ def check_declared(tool: Tool) -> None:
     for is_wrong, message in problems:
         if is_wrong:
             raise InvalidArgument(f"tool {tool.name}: {message}")
+
+
+def share_refusal(tool: Tool) -> str:
+    """Returns why a tool cannot be shared with other agents; empty if it can."""
+    if not tool.shareable:
+        return "a tool of another agent cannot be shared further"
+    if tool.wants_state:
+        return "a tool that wants agent_state cannot be shared: its callers have no state here"
+    if tool.wants_engine:
+        return "a tool that calls other tools by the engine cannot be shared"
+    if tool.timeout is not None and math.isinf(tool.timeout):
+        return "a tool without a time limit, such as a sub-agent or a question to a person, cannot be shared"
+    return ""
 
 
 def invalid_arguments(tool_name: str, violations: Sequence[FieldViolation]) -> InvalidArgument:

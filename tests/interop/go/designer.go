@@ -21,6 +21,7 @@ import (
 	agentv1 "github.com/archon-mesh/archon/sdk/go/api/agent/v1"
 	commonv1 "github.com/archon-mesh/archon/sdk/go/api/common/v1"
 	registryv1 "github.com/archon-mesh/archon/sdk/go/api/registry/v1"
+	toolv1 "github.com/archon-mesh/archon/sdk/go/api/tool/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -216,8 +217,11 @@ func main() {
 		Ttl:       durationpb.New(leaseTime),
 	}}
 	a.news = sync.NewCond(&a.mu)
+	lender := newOwner()
+	a.registration.Tools = []*commonv1.Tool{lender.tool()}
 	server, healthy := grpc.NewServer(), health.NewServer()
 	agentv1.RegisterAgentServiceServer(server, a)
+	toolv1.RegisterToolServiceServer(server, lender)
 	healthv1.RegisterHealthServer(server, healthy)
 	reflection.Register(server)
 	go func() {

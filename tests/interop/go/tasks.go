@@ -29,10 +29,13 @@ func failure(code codes.Code, reason commonv1.ErrorReason) *commonv1.Failure {
 	return &commonv1.Failure{Code: int32(code), Reason: reason, Message: strings.ReplaceAll(text, "_", " ")}
 }
 
-// ending returns an error as the status that ends a stream.
-func ending(code codes.Code, reason commonv1.ErrorReason) error {
+// ending returns an error as the status that ends a call or a stream. `metadata` is a key and its value.
+func ending(code codes.Code, reason commonv1.ErrorReason, metadata ...string) error {
 	why := failure(code, reason)
 	info := &errdetails.ErrorInfo{Domain: "archon.dev", Reason: strings.TrimPrefix(reason.String(), reasonPrefix)}
+	if len(metadata) == 2 {
+		info.Metadata = map[string]string{metadata[0]: metadata[1]}
+	}
 	told, err := status.New(code, why.GetMessage()).WithDetails(info)
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ PARTS: Final[dict[str, type[Part]]] = {
     "The tool policy": schema.ToolPolicyPart,
     "A rule": ToolRulePart,
     "An MCP server": schema.McpPart,
+    "A remote tool": schema.RemoteToolPart,
     "A sub-agent": schema.SubAgentPart,
     "The role": schema.RolePart,
     "The profile": schema.ProfilePart,

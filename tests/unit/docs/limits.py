@@ -829,6 +829,60 @@ LIMITS: Final[dict[str, list[Limit]]] = {
     ],
     "Tools": [
         Limit(
+            "Leases of an owner's shared tools; seconds of a lease by default and at most; without use until it makes room",
+            "{archon.tools.owner.leases:MAX_LEASES}; {archon.tools.owner.leases:LEASE_SECONDS|seconds}, "
+            "{archon.tools.owner.leases:MAX_LEASE_SECONDS|seconds}; {archon.tools.owner.leases:IDLE_SECONDS|seconds}",
+            "`RESOURCE_EXHAUSTED` with a delay; a longer lease is granted for the maximum",
+            [
+                "test_leases_are_bounded_and_idle_ones_make_room",
+                "test_a_lease_lasts_an_hour_at_most",
+            ],
+        ),
+        Limit(
+            "Calls of shared tools per minute with one lease, and with all of a tool; in progress with one lease, of one "
+            "tool, of one owner",
+            "{archon.tools.shared_tool:CALLS_PER_MINUTE}, {archon.tools.shared_tool:TOTAL_PER_MINUTE}; "
+            "{archon.tools.owner.tool_owner:MAX_CALLS_OF_LEASE}, {archon.tools.shared_tool:MAX_CONCURRENT}, "
+            "{archon.tools.owner.tool_owner:MAX_CALLS}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            [
+                "test_calls_above_the_rate_of_a_lease_are_refused",
+                "test_calls_in_progress_are_bounded",
+                "test_a_lease_gives_a_bounded_number_of_calls_at_a_time",
+            ],
+        ),
+        Limit(
+            "Seconds of a call of a shared tool by default and at most; bytes of its arguments and of its result",
+            "{archon.tools.owner.tool_owner:CALL_SECONDS|seconds}, {archon.tools.shared_tool:MAX_SECONDS|seconds}; "
+            "{archon.tools.shared_tool:MAX_ARGUMENTS_BYTES|bytes}, {archon.tools.result:MAX_RESULT_BYTES|bytes}",
+            "A result with the status TIMEOUT; `INVALID_ARGUMENT`; an error result",
+            [
+                "test_a_call_above_its_time_is_a_timeout",
+                "test_arguments_are_bounded_and_checked",
+                "test_a_failure_of_a_tool_is_a_result",
+            ],
+        ),
+        Limit(
+            "Texts of progress that wait for a caller, characters of one; results that are kept by idempotency keys, their "
+            "bytes, and how long",
+            "{archon.tools.owner.execution:MAX_WAITING_PROGRESS}, {archon.tools.owner.execution:MAX_PROGRESS|characters}; "
+            "{archon.tools.owner.kept_results:MAX_KEPT}, {archon.tools.owner.kept_results:MAX_KEPT_BYTES|bytes}, "
+            "{archon.tools.owner.kept_results:KEPT_SECONDS|seconds}",
+            "Older texts are dropped, a longer one is cut; the oldest results are forgotten.",
+            [
+                "test_progress_without_end_is_bounded_and_ends",
+                "test_kept_results_are_bounded_in_count_bytes_and_time",
+            ],
+        ),
+        Limit(
+            "Answer of an owner of a shared tool, texts of progress that its caller hears; times that a call is sent; "
+            "leases that a run holds",
+            "{archon.tools.caller.peer:MAX_ANSWER_BYTES|bytes}, {archon.tools.caller.peer:MAX_PROGRESS}; "
+            "{archon.tools.caller.leased_tool:MAX_TRIES}; {archon_mesh.tools.remote_calls:MAX_LEASES}",
+            "The call fails typed; further texts are dropped; the last error counts; a call is leased for itself.",
+            ["test_an_owner_that_lies_fails_the_call_typed"],
+        ),
+        Limit(
             "Time of an attempt at a tool call; factor after a timeout",
             "{archon_mesh.tools.engine:TIMEOUT|seconds}, `tool_timeout` of the agent, `timeout` of the tool; {archon_mesh.tools.retries:TIMEOUT_FACTOR}",
             "The call is cancelled; the result says so.",

@@ -20,6 +20,7 @@ MODULES: Final = (
     "archon.registry",
     "archon.run_view",
     "archon.testing",
+    "archon.tools",
     "archon.types",
     "archon_mesh",
     "archon_mesh.agent",
@@ -40,6 +41,7 @@ MODULES: Final = (
     "archon_mesh.tools.builtin",
     "archon_mesh.tools.composite",
     "archon_mesh.tools.mcp",
+    "archon_mesh.tools.remote",
     "archon_mesh.workflows",
     "archon_services.testing",
 )

@@ -45,6 +45,7 @@ WORKFLOWS = load_example("workflows")
 OFFICE = load_example("office")
 TESTING = load_example("testing")
 MESSAGES = load_example("messages")
+SHARED_TOOLS = load_example("shared_tools")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,11 @@ async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
     assert await MESSAGES.in_one_process() == "360; The text is complete."
 
 
+async def test_the_examples_of_shared_tools_give_their_answers(tmp_path: Path) -> None:
+    assert await SHARED_TOOLS.by_a_model(tmp_path / "a") == "1233"
+    assert await SHARED_TOOLS.by_a_program(tmp_path / "b") == (["halve"], 2.5, "NotFound")
+
+
 async def test_the_example_of_a_journal_goes_on_after_a_stop(tmp_path: Path) -> None:
     answer, reports = await PLANS.journal(tmp_path / "trip.journal")
     assert answer == "a room at the Plaza"
@@ -213,6 +219,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("tools", 8),
         ("models", 5),
         ("composite-tools", 1),
+        ("shared-tools", 4),
         ("agent-memory", 2),
         ("plans", 6),
         ("people", 3),

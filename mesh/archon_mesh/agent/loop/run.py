@@ -25,6 +25,7 @@ from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.tools.people.ask import QuestionAsked
+from archon_mesh.tools.remote_calls import remote_calls
 
 MAX_DEPTH: Final = 10
 """Length of the longest chain of agents that call each other."""
@@ -73,6 +74,7 @@ async def run_query(
         )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(agent.run_lock.taken())
+        await stack.enter_async_context(remote_calls())
         history = await _open_history(agent, stack)
         state = _new_state(agent, history, parent, context, emitter)
         state.max_iterations, state.output = max_iterations or agent.max_iterations, output

@@ -14,6 +14,7 @@ from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.llm.structured import TypedOutput
+from archon_mesh.tools.call_position import bind_position
 
 
 @dataclass(slots=True)
@@ -92,34 +93,8 @@ def bind_state(state: AgentState) -> Iterator[None]:
         _current_state.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class CallPosition:
-    """Position of a tool call in its run, both numbers counted from 1.
-
-    The position is the same in every attempt that takes the same course.
-    """
-
-    iteration: int
-    number: int
-
-
-_call_position: ContextVar[CallPosition | None] = ContextVar("archon_call_position", default=None)
-
-
-def get_call_position() -> CallPosition:
-    """Returns the position of the current tool call. Raises FailedPrecondition outside a tool call."""
-    position = _call_position.get()
-    if position is None:
-        raise FailedPrecondition("no tool call is in progress here")
-    return position
-
-
 @contextmanager
 def bind_call(state: AgentState, number: int) -> Iterator[None]:
     """Makes `state` and its tool call `number` of the current iteration the current ones within the block."""
-    token = _call_position.set(CallPosition(state.current_iteration, number))
-    try:
-        with bind_state(state):
-            yield
-    finally:
-        _call_position.reset(token)
+    with bind_position(state.current_iteration, number), bind_state(state):
+        yield

@@ -35,6 +35,7 @@ from archon.agent.settings import DRAIN_GRACE, AgentSettings
 from archon.agent.tool_health import ToolHealth
 from archon.agent.typed_handler import typed_handler
 from archon.api.agent.v1 import agent_service_pb2_grpc
+from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
 from archon.identifiers import capability_fault, role_fault, version_fault
@@ -44,6 +45,11 @@ from archon.server import GrpcServer, Service, announce, run_loop, signalled, wi
 from archon.telemetry import export, logs, metrics, metrics_export
 from archon.telemetry.final_export import stop_exports
 from archon.telemetry.metrics import Labels
+from archon.tools import SharedTool, SharedTools
+from archon.tools.owner.advertising import Advertising, with_shared
+from archon.tools.owner.servicer import SERVICE as TOOL_SERVICE
+from archon.tools.owner.servicer import ToolServicer
+from archon.tools.owner.tool_owner import ToolOwner
 
 _log = logging.getLogger(__name__)
 
@@ -83,11 +89,12 @@ class AgentServer:
     planners about the role. `output` is the type of its answers, if they are JSON: a pydantic model, another type
     that pydantic knows, or a JSON Schema; the handler then returns objects of it.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
-    delegations. `tool_health` returns the tools' health for Describe. Use `run` for a process of its own; `start` and
+    delegations. `tool_health` returns the tools' health for Describe. Other agents may lease the `shared_tools` and
+    execute them here; the property of the same name revokes them. Use `run` for a process of its own; `start` and
     `stop`, or `async with`, inside an event loop.
 
     Raises InvalidArgument if a name is one that registries refuse: of the role, a dependency or a capability, or the
-    version.
+    version; AlreadyExists if two shared tools have the same name.
     """
 
     def __init__(
@@ -98,6 +105,7 @@ class AgentServer:
         description: str = "",
         capabilities: Sequence[Capability] = (),
         tools: Sequence[Tool] = (),
+        shared_tools: Sequence[SharedTool] = (),
         depends_on: Sequence[DependsOn | str] = (),
         all_ancestors: bool = False,
         coordinator: bool = False,
@@ -116,6 +124,8 @@ class AgentServer:
         chosen = depends_on if self.settings.depends_on is None else self.settings.depends_on
         self.role = role
         self._output = OutputType.of(output)
+        self._shared = ToolOwner(shared_tools)
+        self._advertising: Advertising | None = None
         self.instance_id = f"{role}-{uuid.uuid4().hex[:12]}"
         self.registration = Registration(
             role=role,
@@ -123,7 +133,7 @@ class AgentServer:
             version=version,
             description=description,
             capabilities=tuple(capabilities),
-            tools=tuple(tools),
+            tools=with_shared(tools, self._shared.advertised),
             depends_on=tuple(role if isinstance(role, DependsOn) else DependsOn(role) for role in chosen),
             tags=dict(tags or {}),
             all_ancestors=all_ancestors,
@@ -194,6 +204,14 @@ class AgentServer:
         return self._handler
 
     @property
+    def shared_tools(self) -> SharedTools:
+        """The tools that other agents may lease and execute here."""
+        return SharedTools(self._shared)
+
+    def _registered(self, registration: Registration) -> None:
+        self.registration = registration
+
+    @property
     def address(self) -> str:
         """host:port as bound; empty before `start`."""
         return self._server.address if self._server is not None else ""
@@ -205,8 +223,11 @@ class AgentServer:
         if self._on_message is not None:
             self._handler = with_messages(self.handler, *self._on_message)
         _ = self.handler
-        service = Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self))
-        self._server = GrpcServer([service], host=self.settings.host, port=self.settings.port)
+        services = [
+            Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
+            Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
+        ]
+        self._server = GrpcServer(services, host=self.settings.host, port=self.settings.port)
         address = await self._server.start()
         self._sweeper.start()
         if (recorder := metrics.recorder()) is not None:
@@ -222,6 +243,8 @@ class AgentServer:
             except BaseException:
                 await self.stop(0.0)
                 raise
+            self._advertising = Advertising(self._shared, self._handle, self._registered)
+            self._advertising.start()
         else:
             _log.warning("no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent")
         return address
@@ -250,12 +273,16 @@ class AgentServer:
         for session in self._sessions:
             session.drain()
         self._credit()
+        self._shared.drain()
+        if self._advertising is not None:
+            await self._advertising.close()
         if self._registry is not None:
             await self._registry.close()
         try:
             async with asyncio.timeout(grace):
                 while self.attempts.working:
                     await self.attempts.wait_changed()
+                await self._shared.drained(grace)
         except TimeoutError:
             _log.warning("stopping with %d tasks in progress", self.attempts.working)
         try:
@@ -264,7 +291,7 @@ class AgentServer:
                     await self.attempts.wait_changed()
         except TimeoutError:
             _log.warning("stopping with results that were never acked")
-        self._left_behind = await self.attempts.stop()
+        self._left_behind = await self._shared.stop() + await self.attempts.stop()
         for session in self._streams:
             session.end()
         await self._sweeper.close()

@@ -207,6 +207,8 @@ def _call_context(context: Any) -> CallContext:
 
 async def _refuse(context: Any, raised: BaseException) -> NoReturn:
     error = status.as_error(raised)
+    # Its frames have the request, which would stay until the garbage is collected: gRPC's error refers to this one.
+    raised.__traceback__ = error.__traceback__ = None
     try:
         await status.abort(context, error)
     except grpc.aio.AbortError as aborted:

@@ -9,6 +9,7 @@ from archon.registry.registration import (
     Profile,
     Registration,
     Tool,
+    ToolShare,
 )
 from archon.registry.registration_handle import RegistrationHandle
 from archon.types.edge import Edge
@@ -27,4 +28,5 @@ __all__ = [
     "RegistryChange",
     "RegistryClient",
     "Tool",
+    "ToolShare",
 ]

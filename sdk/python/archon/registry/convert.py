@@ -8,7 +8,7 @@ from archon.api.common.v1 import capability_pb2, common_pb2
 from archon.api.registry.v1 import registry_pb2, registry_service_pb2
 from archon.errors import InvalidArgument
 from archon.registry.graph import Graph, RefusedEdge, RegistryChange
-from archon.registry.registration import Capability, DependsOn, Profile, Registration, Tool
+from archon.registry.registration import Capability, DependsOn, Profile, Registration, Tool, ToolShare
 from archon.types.edge import Edge
 from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
 
@@ -23,7 +23,7 @@ def registration_to_proto(registration: Registration) -> registry_pb2.Registrati
             address=registration.address,
             description=registration.description,
             capabilities=[_capability_to_proto(c) for c in registration.capabilities],
-            tools=[_tool_to_proto(t) for t in registration.tools],
+            tools=[tool_to_proto(t) for t in registration.tools],
             depends_on=[_depends_on_to_proto(d) for d in registration.depends_on],
             tags=registration.tags,
             max_tasks=registration.max_tasks,
@@ -58,7 +58,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
         address=message.address,
         description=message.description,
         capabilities=tuple(_capability_from_proto(c) for c in message.capabilities),
-        tools=tuple(_tool_from_proto(t) for t in message.tools),
+        tools=tuple(tool_from_proto(t) for t in message.tools),
         depends_on=tuple(DependsOn(d.role, policy_from_proto(d.policy)) for d in message.depends_on),
         tags=dict(message.tags),
         max_tasks=message.max_tasks,
@@ -114,8 +114,9 @@ def _capability_from_proto(message: capability_pb2.Capability) -> Capability:
     )
 
 
-def _tool_to_proto(tool: Tool) -> capability_pb2.Tool:
-    return capability_pb2.Tool(
+def tool_to_proto(tool: Tool) -> capability_pb2.Tool:
+    """The message of a tool. Raises TypeError if a value cannot be encoded."""
+    message = capability_pb2.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
@@ -128,10 +129,21 @@ def _tool_to_proto(tool: Tool) -> capability_pb2.Tool:
             open_world=tool.open_world,
         ),
     )
+    if (share := tool.share) is not None:
+        message.share.CopyFrom(
+            capability_pb2.ToolShare(
+                max_calls_per_minute=share.max_calls_per_minute,
+                calls=share.calls,
+                success_rate=share.success_rate,
+                mean_latency=duration(share.mean_latency),
+            )
+        )
+    return message
 
 
-def _tool_from_proto(message: capability_pb2.Tool) -> Tool:
-    hints = message.hints
+def tool_from_proto(message: capability_pb2.Tool) -> Tool:
+    """The tool that a message has."""
+    hints, share = message.hints, message.share
     return Tool(
         name=message.name,
         description=message.description,
@@ -142,6 +154,9 @@ def _tool_from_proto(message: capability_pb2.Tool) -> Tool:
         destructive=hints.destructive,
         idempotent=hints.idempotent,
         open_world=hints.open_world,
+        share=ToolShare(share.max_calls_per_minute, share.calls, share.success_rate, to_seconds(share.mean_latency))
+        if message.HasField("share")
+        else None,
     )
 
 

@@ -23,8 +23,23 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolShare:
+    """The terms on which a tool is shared, and how the calls of other agents have ended since the process started.
+
+    `max_calls_per_minute` is for one lease, 0 if unlimited. `success_rate` is the part of the `calls` that succeeded, 0
+    to 1; `mean_latency` is in seconds, of the last 100 calls.
+    """
+
+    max_calls_per_minute: int = 0
+    calls: int = 0
+    success_rate: float = 0.0
+    mean_latency: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool of a role, with the fields of an MCP tool; the last four are hints."""
+    """A tool of a role, with the fields of an MCP tool; `read_only` to `open_world` are hints. With `share`, other
+    agents may lease it."""
 
     name: str
     description: str = ""
@@ -35,6 +50,7 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    share: ToolShare | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`archon tools`: lists the tools of the registered instances and how their calls have ended."""
+"""`archon tools`: lists the tools of the registered instances, how their calls have ended, and which they share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from archon_services.cli.target.mesh import connecting, find_registry
 if TYPE_CHECKING:
     from archon.api.agent.v1.agent_service_pb2 import ToolHealth
     from archon.registry import Registration
+    from archon.tools import FoundTool
 
 _HEADERS: Final = (
     *("role", "instance", "tool", "version", "state"),
@@ -34,6 +35,9 @@ WIDE: Final = 120
 
 def tools(
     role: Annotated[str, typer.Argument(metavar="[ROLE]", help="Only the instances of this role.")] = "",
+    mesh: Annotated[
+        bool, typer.Option("--mesh", help="Only the tools that agents share with others, with their terms, best first.")
+    ] = False,
     watch: WatchOption = False,
     as_json: JsonOption = False,
     registry: RegistryOption = "",
@@ -42,11 +46,30 @@ def tools(
 
     A tool is `slow` for a minute after a call timed out, `off` while its circuit breaker refuses calls because too many
     have failed, and `probing` while one call finds out whether it works again.
+
+    With --mesh, success and latency count the calls of other agents, as the owners advertise them once a minute; the
+    terms are for one lease.
     """
     from archon_services.cli.render.output import console, is_terminal, print_json, print_table
     from archon_services.cli.watching import repeat
 
     address = find_registry(registry)
+
+    def show_shared() -> None:
+        from archon_services.cli.render import shared_tools
+
+        rows = shared_tools.rows_of(asyncio.run(_shared_tools(address, role)))
+        if as_json:
+            print_json([asdict(row) for row in rows])
+        elif not rows:
+            print(f"No registered instance of {role} shares tools." if role else "No registered instance shares tools.")
+        else:
+            print_table(
+                shared_tools.HEADERS,
+                [shared_tools.cells_of(row) for row in rows],
+                right=shared_tools.RIGHT_ALIGNED,
+                folded=shared_tools.FOLDED,
+            )
 
     def show() -> None:
         found = asyncio.run(_tools(address, role))
@@ -62,7 +85,7 @@ def tools(
                 right=[column for column, header in enumerate(headers) if header in _RIGHT_ALIGNED],
             )
 
-    repeat(show, watch=watch)
+    repeat(show_shared if mesh else show, watch=watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +105,13 @@ class _Tool:
     cached: int | None = None
     mean_latency_ms: float | None = None
     p95_latency_ms: float | None = None
+
+
+async def _shared_tools(registry: str, role: str) -> list[FoundTool]:
+    from archon.tools import find_tools
+
+    with connecting("registry", registry):
+        return await find_tools(registry, role=role)
 
 
 async def _tools(registry: str, role: str) -> list[_Tool]:

@@ -139,6 +139,8 @@ def plan_target(instance: Registration, average: Average | None = None) -> plan_
     target = plan_pb2.PlanTarget(role=instance.role, description=instance.description)
     target.capabilities.extend(registered.capabilities)
     target.tools.extend(registered.tools)
+    for tool in target.tools:
+        tool.ClearField("share")  # changes all the time, and is of no use to a planner
     if registered.HasField("profile"):
         target.profile.CopyFrom(registered.profile)
     if average is not None:

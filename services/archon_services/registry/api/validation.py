@@ -138,6 +138,17 @@ def _offers(request: Registration, violations: Violations) -> None:
         violations.check(
             _is_schema(tool.output_schema_json), f"{field}.output_schema_json", "must be a JSON object or empty"
         )
+        share = tool.share
+        violations.check(
+            share.max_calls_per_minute >= 0 and share.calls >= 0 and 0 <= share.success_rate <= 1,  # false for NaN
+            f"{field}.share",
+            "max_calls_per_minute and calls must be at least 0, success_rate 0 to 1",
+        )
+        violations.check(
+            share.mean_latency.seconds >= 0 and share.mean_latency.nanos >= 0,
+            f"{field}.share.mean_latency",
+            "must be at least 0 s",
+        )
 
 
 def _profile(profile: Profile, violations: Violations) -> None:

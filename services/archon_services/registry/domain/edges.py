@@ -238,14 +238,17 @@ def _refused(state: State, pairs: set[Pair]) -> list[RefusedEdge]:
 
 
 def keeps_graph(update: Update, old: State, new: State) -> bool:
-    """Whether an update between two states leaves the graph as it is, apart from its revision: it changes instances
-    without dependencies only, and neither the roles nor their dependencies."""
+    """Whether an update between two states leaves the graph as it is, apart from its revision: it changes only
+    instances without dependencies, or whose role, version and dependencies stay, and neither the roles nor their
+    dependencies."""
     for key in update:
         if key.startswith("hosts/"):
             continue
         if not key.startswith("instances/"):
             return False
         instance_id = key.removeprefix("instances/")
+        if _declares_the_same(old.instances.get(instance_id), new.instances.get(instance_id)):
+            continue
         for state in (old, new):
             instance = state.instances.get(instance_id)
             if instance is None:
@@ -254,6 +257,12 @@ def keeps_graph(update: Update, old: State, new: State) -> bool:
             if instance.depends_on or roles[0] is None or roles[1] is None or roles[0].upstreams != roles[1].upstreams:
                 return False
     return True
+
+
+def _declares_the_same(old: Registration | None, new: Registration | None) -> bool:
+    if old is None or new is None or (old.role, old.version) != (new.role, new.version):
+        return False
+    return list(old.depends_on) == list(new.depends_on)
 
 
 def instances_to_plan(state: State, graph: Graph) -> frozenset[str]:

@@ -21,6 +21,7 @@ from archon.registry import (
     RegistrationHandle,
     RegistryClient,
     Tool,
+    ToolShare,
 )
 from tests.fixtures.registry import Make
 from tests.fixtures.waiting import Eventually, until
@@ -37,7 +38,10 @@ async def test_registration_comes_back_complete(client: RegistryClient) -> None:
         address="10.0.0.1:7000",
         description="schreibt Texte ✍",
         capabilities=(Capability("text.write", "Write", "writes", ("t",), ("e",), ("text/plain",), ("text/html",)),),
-        tools=(Tool("search", "finds", '{"type": "object"}', '{"type": "object"}', "Search", True, False, True, True),),
+        tools=(
+            Tool("search", "finds", '{"type": "object"}', '{"type": "object"}', "Search", True, False, True, True),
+            Tool("count", share=ToolShare(60, 1_000_000, 0.9876, 1.25)),
+        ),
         depends_on=(DependsOn("planner", PropagationPolicy.FULL_HISTORY),),
         tags={"zone": "a"},
         max_tasks=4,

@@ -10,7 +10,7 @@ from typing import cast
 
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.interceptors import translated
-from archon.registry import Capability, Graph, RegistryChange, RegistryClient
+from archon.registry import Capability, Graph, RegistryChange, RegistryClient, Tool, ToolShare
 from archon.wire import MAX_CHECKED_BYTES
 from tests.fixtures.registry import Make
 
@@ -105,3 +105,19 @@ async def test_large_snapshots_and_pages_are_split_into_messages(client: Registr
             assert not change.snapshot
             seen |= {instance.instance_id for instance in change.instances}
     assert seen <= names | {handle.instance_id}
+
+
+async def test_new_figures_of_tools_do_not_send_the_graph_again(client: RegistryClient, make: Make) -> None:
+    await client.register(make("a"))
+    handle = await client.register(make("b", "a"))
+    async with aclosing(client.watch()) as changes:
+        snapshot = await anext(changes)
+        assert snapshot.graph is not None and pairs(snapshot.graph) == {("a", "b")}
+        for calls in (1, 2, 3):
+            share = ToolShare(60, calls, 1.0, 0.5)
+            await handle.update(replace(handle.registration, tools=(Tool("count", share=share),)))
+            change = await anext(changes)
+            assert [instance.tools[0].share for instance in change.instances] == [share]
+            assert change.graph is None
+        await handle.update(replace(handle.registration, depends_on=()))
+        assert (await anext(changes)).graph is not None

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from archon.call_window import MINUTE, CallWindow
 from archon.errors import InvalidArgument, ResourceExhausted
 from archon_mesh.tools import quota
-from archon_mesh.tools.quota import MINUTE, CallWindow, EngineQuota
+from archon_mesh.tools.quota import EngineQuota
 from tests.fixtures.virtual_time import VirtualTime
 
 

@@ -255,6 +255,18 @@ def test_an_update_that_keeps_the_graph_does_not_change_it(history: list[tuple[o
         old = new
 
 
+def test_an_instance_that_declares_the_same_keeps_the_graph() -> None:
+    first = after(after(State(), declared("a1", "a")), declared("b1", "b", "a"))
+    again = Registration()
+    again.CopyFrom(declared("b1", "b", "a"))
+    again.description = "another text"
+    update, _ = plan_registration(first, again)
+    assert set(update) == {"instances/b1"} and keeps_graph(update, first, first.with_update(update, 3))
+    again.version = "2.0"
+    update, _ = plan_registration(first, again)
+    assert not keeps_graph(update, first, first.with_update(update, 3))
+
+
 def test_an_instance_without_dependencies_of_a_known_role_keeps_the_graph() -> None:
     first = after(State(), declared("a1", "a"))
     update, _ = plan_registration(first, declared("a2", "a"))

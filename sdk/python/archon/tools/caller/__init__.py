@@ -1,0 +1,1 @@
+"""Tools of other agents: found in the registry, leased, and executed where they live."""

@@ -1,0 +1,1 @@
+"""Tools that an agent lends to others: leases, executions, and the service."""

@@ -1,0 +1,5 @@
+"""Fixtures of the tests of remote tools."""
+
+from tests.fixtures.mesh import mesh, own_mesh, process_mesh
+
+__all__ = ["mesh", "own_mesh", "process_mesh"]
