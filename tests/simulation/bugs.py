@@ -139,7 +139,7 @@ def _memo_keys_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cancels_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Attempt, "cancel", lambda attempt: None)
+    patch.setattr(Attempt, "cancel", lambda attempt, over=False: None)
 
 
 def _context_left_out(patch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,9 @@ FEATURES: Final = (
 )
 """The features of both ends that the smallest member lacks."""
 
+SUPERSEDED: Final = "superseded"
+"""The reason of a CancelTask for an attempt that no longer counts, while its task goes on without it."""
+
 MAX_FRAMES: Final = 10_000
 """Frames of a message. More of them would hold up the other streams of the process."""
 

@@ -112,8 +112,16 @@ VARIABLES: Final = (
         "ARCHON_ORCHESTRATOR",
         "text",
         "",
-        (AGENTS,),
-        "host:port of the orchestrator to which a RemoteAgent outside of a task submits its runs",
+        (COMMAND_LINE, AGENTS),
+        "host:port of the orchestrator of commands, and of a RemoteAgent outside of a task, which submits its runs",
+    ),
+    Variable(
+        "ARCHON_OTHER_MESH_SECRET",
+        "text",
+        "",
+        (COMMAND_LINE,),
+        "secret of the other mesh of `archon serve --mesh`, by which that mesh trusts the identities of people who "
+        "answer its questions here; empty: they are anonymous there",
     ),
     Variable(
         "ARCHON_PRICES",

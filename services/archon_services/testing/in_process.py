@@ -180,6 +180,7 @@ class InProcessMesh:
     def agent_settings(self, **settings: Any) -> AgentSettings:
         """Returns settings of an agent that registers with this mesh; of one agent, if the mesh has links. Raises
         FailedPrecondition if it has links, and was not started."""
+        settings.setdefault("memory", self.memory.address)
         if self._has_links:
             if self.links is None:
                 raise FailedPrecondition("the mesh was not started: an agent with links needs its registry")

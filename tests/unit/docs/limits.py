@@ -69,6 +69,21 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Meshes above a run; tasks of a gateway at a time; runs whose cancellation it tries at a time",
+            "{archon.federation.lineage:MAX_MESHES}; {archon.federation.server:MAX_TASKS}; "
+            "{archon.federation.gateway:MAX_CANCELLING}",
+            "`DELEGATION_TOO_DEEP`; the tasks wait for an instance with a free slot; the run is left to its time limit.",
+            ["test_a_chain_of_too_many_meshes_is_refused"],
+        ),
+        Limit(
+            "Runs of another mesh in progress that a search for orphans looks at; those whose parents it remembers; "
+            "attempts there that are shown at once, and per second",
+            "{archon.federation.orphans:MAX_LISTED}; {archon.federation.orphans:MAX_KNOWN}; "
+            "{archon.federation.narration:BURST}, {archon.federation.narration:RATE}",
+            "Older ones end with their time limit; it asks for them again; they are not shown.",
+            ["test_orphans_of_ended_tasks_are_found_and_cancelled", "test_progress_of_a_busy_run_is_bounded"],
+        ),
+        Limit(
             "Notices that wait for a channel to people; tries of one, seconds of a try; characters of its text",
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED}, "
             "{archon_services.orchestrator.channels.notifier:MAX_QUEUED_BYTES|bytes}; "
@@ -705,6 +720,20 @@ LIMITS: Final[dict[str, list[Limit]]] = {
                 "test_keys_of_a_scope_are_bounded_and_existing_ones_writable",
                 "test_values_of_a_scope_are_bounded_in_bytes",
             ],
+        ),
+        Limit(
+            "Watches of working memory, of one memory service; bytes of a message of one",
+            "{archon_services.memory.store.value_watches:MAX_WATCHES}; "
+            "{archon_services.memory.store.value_watches:MAX_BATCH_BYTES|bytes}",
+            "`RESOURCE_EXHAUSTED` with a delay; the next message has the rest. For a reader that is slow only the keys "
+            "of changes are kept.",
+            ["test_watches_are_bounded_and_end_with_the_service", "test_large_values_are_divided_into_batches"],
+        ),
+        Limit(
+            "Tries of `TaskContext.shared.update`; bytes of a value that is announced with its key",
+            "{archon.agent.shared:MAX_UPDATES}; {archon.agent.shared:MAX_ANNOUNCED|bytes}",
+            "`ABORTED` / `CONFLICT`; the key alone is announced.",
+            ["test_concurrent_updates_lose_no_write", "test_a_value_is_announced_to_those_who_subscribed"],
         ),
         Limit(
             "A page of working memory",

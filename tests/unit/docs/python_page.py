@@ -16,6 +16,7 @@ MODULES: Final = (
     "archon.client",
     "archon.errors",
     "archon.failure_kinds",
+    "archon.federation",
     "archon.memory",
     "archon.registry",
     "archon.run_view",

@@ -46,6 +46,7 @@ OFFICE = load_example("office")
 TESTING = load_example("testing")
 MESSAGES = load_example("messages")
 SHARED_TOOLS = load_example("shared_tools")
+FEDERATION = load_example("federation")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,10 @@ async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(PLANS, name)())
 
 
+async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> None:
+    assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
+
+
 async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
     assert await MESSAGES.help_request(tmp_path) == "The bridge is 360 years old."
     assert await MESSAGES.in_one_process() == "360; The text is complete."
@@ -224,6 +229,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("plans", 6),
         ("people", 3),
         ("messages", 2),
+        ("federation", 1),
         ("workflows", 4),
         ("testing-agents", 9),
         ("clients", 2),

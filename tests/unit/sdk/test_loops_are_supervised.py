@@ -16,6 +16,7 @@ FILES = [
 ]
 
 UNSUPERVISED = {
+    "sdk/python/archon/federation/follow.py": "_follow is awaited by the attempt that starts it",
     "services/archon_services/cli/render/mesh_screen.py": "a display; it ends with its command",
     "services/archon_services/local_mesh/child.py": "_check is awaited by the supervised loop that starts it",
 }

@@ -6,6 +6,7 @@ from archon.agent.question import GivenAnswer, Question
 from archon.agent.records import CallRecord
 from archon.agent.server import AgentServer
 from archon.agent.settings import AgentSettings
+from archon.agent.shared import SharedChange, SharedContext, SharedValue
 from archon.agent.task import TaskContext
 from archon.agent.tool_health import ToolHealth
 from archon.agent.values import (
@@ -36,6 +37,9 @@ __all__ = [
     "PlanTarget",
     "Question",
     "QuestionTerms",
+    "SharedChange",
+    "SharedContext",
+    "SharedValue",
     "TaskContext",
     "TaskRejected",
     "ToolHealth",

@@ -16,6 +16,7 @@ from archon import context, status
 from archon.agent.pending_calls import PendingCalls
 from archon.agent.records import without_payload
 from archon.agent.result import to_result
+from archon.agent.shared import SharedConnection
 from archon.agent.task import TaskContext
 from archon.agent.task_span import end_task_span, start_task_span
 from archon.agent.values import TaskRejected
@@ -77,6 +78,7 @@ class AttemptOwner(Protocol):
 
     running: set[Attempt]
     abandoned: set[Attempt]
+    shared: SharedConnection
 
     def handler_ended(self, attempt: Attempt) -> None: ...
 
@@ -165,23 +167,27 @@ class Attempt:
     def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str, stateful: bool = False) -> None:
         """Runs the handler in an asyncio task of its own; the read loop does not wait for it."""
         task = self._task = TaskContext.from_proto(self.ref, assigned, _AttemptLink(self), role=role, stateful=stateful)
+        task.share_by(self._table.shared)
         self._work = asyncio.create_task(self._run(handler, task), name=f"task-{self.ref.task_id}")
         self._table.running.add(self)
         self._work.add_done_callback(self._cancelled_early)
         self._start_timer(task)
 
-    def cancel(self) -> None:
-        """Stops the handler. The result is CANCELED, or the handler's own if it is earlier."""
+    def cancel(self, *, over: bool = False) -> None:
+        """Stops the handler. The result is CANCELED, or the handler's own if it is earlier. `over`: no other attempt
+        goes on with the task."""
         if self.working:
-            self._halt(OperationCancelled("the task was cancelled"))
+            self._halt(OperationCancelled("the task was cancelled"), over=over)
 
     def _time_out(self) -> None:
-        self._halt(DeadlineExceeded("the task's time is over"))
+        self._halt(DeadlineExceeded("the task's time is over"), over=True)
 
-    def _halt(self, cause: ArchonError) -> None:
+    def _halt(self, cause: ArchonError, *, over: bool) -> None:
         if self._work is None or self._halted is not None or not self.working:
             return
         self._halted = cause
+        if self._task is not None and over:
+            self._task.end()
         self._work.cancel()
         if self._timer is not None:
             self._timer.cancel()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from archon.agent.attempt import Attempt
+from archon.agent.shared import SharedConnection
 from archon.api.common.v1 import common_pb2
 from archon.errors import Aborted
 from archon.memory_room import SHORTAGE, MemoryRoom
@@ -37,6 +38,8 @@ class AttemptTable:
         self.abandoned: set[Attempt] = set()
         """Running attempts that are over: their handler did not end when it was cancelled."""
         self.memory = MemoryRoom()
+        self.shared = SharedConnection()
+        """The values that tasks share with others of their runs."""
         self._attempts: dict[str, Attempt] = {}
         self._kept_bytes: dict[Attempt, int] = {}
         self._parked_bytes = 0

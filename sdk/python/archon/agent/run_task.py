@@ -59,6 +59,7 @@ async def run_task(agent: Agent, task: agent_pb2.AssignTask) -> AsyncGenerator[a
                     return
         raise Unavailable("the agent stopped before the task was done")
     finally:
+        attempt.cancel(over=True)
         agent.attempts.drop(attempt)
 
 

@@ -32,6 +32,7 @@ from archon.agent.rejections import StreamExhausted, draining, no_capacity, repl
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import DRAIN_GRACE, AgentSettings
+from archon.agent.shared import SharedConnection
 from archon.agent.tool_health import ToolHealth
 from archon.agent.typed_handler import typed_handler
 from archon.api.agent.v1 import agent_service_pb2_grpc
@@ -223,6 +224,7 @@ class AgentServer:
         if self._on_message is not None:
             self._handler = with_messages(self.handler, *self._on_message)
         _ = self.handler
+        self.attempts.shared = SharedConnection(self.settings.memory)
         services = [
             Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
             Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
@@ -292,6 +294,7 @@ class AgentServer:
         except TimeoutError:
             _log.warning("stopping with results that were never acked")
         self._left_behind = await self._shared.stop() + await self.attempts.stop()
+        await self.attempts.shared.close()
         for session in self._streams:
             session.end()
         await self._sweeper.close()

@@ -41,6 +41,7 @@ from archon.frames import (
     FEATURES,
     MAX_FRAMES,
     SOFT_BATCH_BYTES,
+    SUPERSEDED,
     FrameQueue,
     Verdict,
     has_too_many_frames,
@@ -294,7 +295,7 @@ class AgentSession:
             if frame.ack:
                 attempt.acked(frame.ack)
             if frame.sequence and arm != "assign_task" and attempt.channel.take(frame.sequence) is not Verdict.APPLY:
-                self._out_of_order(attempt, frame.sequence, arm)
+                self._out_of_order(attempt, frame, arm)
                 return
         self._apply(frame, arm, attempt)
         if attempt is not None and not attempt.working and not attempt.channel.has_unacked:
@@ -306,7 +307,7 @@ class AgentSession:
                 self._assign(frame, attempt)
             case "cancel_task":
                 if attempt is not None:
-                    attempt.cancel()
+                    attempt.cancel(over=frame.cancel_task.reason != SUPERSEDED)
             case "adopt_task":
                 self._adopt(frame, attempt)
             case "delegate_result" | "budget_grant" | "input" | "message_result":
@@ -328,14 +329,16 @@ class AgentSession:
             case _:
                 raise unknown(arm)
 
-    def _out_of_order(self, attempt: Attempt, sequence: int, arm: str | None) -> None:
+    def _out_of_order(self, attempt: Attempt, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
+        sequence = frame.sequence
         if sequence > attempt.channel.received:
             expected = attempt.channel.received + 1
             raise SequenceGap(
                 f"sequence gap: got {sequence}, expected {expected}", metadata={"expected": str(expected)}
             )
         if arm == "cancel_task":
-            attempt.cancel()  # idempotent, and a new owner that counts from 1 must be obeyed
+            # Idempotent, and a new owner that counts from 1 must be obeyed.
+            attempt.cancel(over=frame.cancel_task.reason != SUPERSEDED)
 
     def _assign(self, frame: session_pb2.OrchestratorFrame, attempt: Attempt | None) -> None:
         if attempt is not None:

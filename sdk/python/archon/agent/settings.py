@@ -22,7 +22,8 @@ C = TypeVar("C", bound=str)
 class AgentSettings:
     """Settings that depend on where the agent runs. Without a `registry` it serves unregistered. `depends_on` replaces
     the role's own dependencies unless it is None; `max_tasks` replaces the role's own unless it is 0. `ttl` is the
-    lease of the registration in seconds, `drain` how long tasks in progress may take after SIGTERM, in seconds."""
+    lease of the registration in seconds, `memory` the memory service (host:port) of `TaskContext.shared`, `drain` how
+    long tasks in progress may take after SIGTERM, in seconds."""
 
     host: str = field(default_factory=loopback_host)
     port: int = 0
@@ -35,12 +36,13 @@ class AgentSettings:
     ready_file: Path | None = None
     drain: float = DRAIN_GRACE
     log_format: LogFormat = "auto"
+    memory: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AgentSettings:
         """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
         ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_LOG_LEVEL,
-        ARCHON_LOG_FORMAT, ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
+        ARCHON_LOG_FORMAT, ARCHON_MEMORY, ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
         if environment is None:
             clean_environment()
         env = os.environ if environment is None else environment
@@ -56,6 +58,7 @@ class AgentSettings:
             ttl=_number(env, "ARCHON_TTL", 10.0, 1.0, 3600.0),
             log_level=_choice(env, "ARCHON_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
             log_format=_choice(env, "ARCHON_LOG_FORMAT", "auto", FORMATS),
+            memory=env.get("ARCHON_MEMORY", ""),
             ready_file=Path(ready) if ready else None,
             drain=_number(env, "ARCHON_DRAIN", DRAIN_GRACE, 0.0, 3600.0),
         )

@@ -18,6 +18,7 @@ from archon.agent.plan_request import PlanRequest
 from archon.agent.question import GivenAnswer, Question, answer_from_proto, question_to_proto
 from archon.agent.records import CallRecord, call_record
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
+from archon.agent.shared import SharedConnection, SharedContext
 from archon.agent.values import (
     SESSION_KEY,
     ContextItem,
@@ -31,19 +32,20 @@ from archon.agent.values import (
 )
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument, NoReceiver
+from archon.errors import BudgetExhausted, FailedPrecondition, FieldViolation, InvalidArgument, NoReceiver
 from archon.propagation import PropagationPolicy
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
 from archon.types.budget import Budget
 from archon.types.memory_ref import MemoryRef
 from archon.types.part import Part, add_parts, to_parts
-from archon.types.usage import Usage
+from archon.types.usage import COUNTS, Usage
 from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds
 
 if TYPE_CHECKING:
     from archon.agent.messenger import Messenger
     from archon.types.message import Message
+    from archon.types.message_content import InformationShare
     from archon.types.message_type import MessageType
 
 MAX_DELTA_CHARS = 16 * 1024
@@ -93,6 +95,8 @@ class TaskContext:
         self._delegations = count(1)
         self._questions = count(1)
         self._stopped_with: float | None = None
+        self._over = False
+        self._shared_by: SharedConnection | None = None
         self._budget = AttemptBudget(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
         self._usage = common_pb2.Usage()
@@ -306,7 +310,7 @@ class TaskContext:
 
     @property
     def usage(self) -> Usage:
-        """The usage so far; `record_model_call` adds to it."""
+        """The usage so far; `record_model_call` and `add_usage` add to it."""
         return Usage.from_proto(self._usage)
 
     @property
@@ -352,6 +356,34 @@ class TaskContext:
         """The time of the task goes on. The server calls it."""
         if self._stopped_with is not None:
             self.deadline, self._stopped_with = time.monotonic() + self._stopped_with, None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no attempt needs the result any more: the task was cancelled, or its time is over. A handler that is
+        cancelled while this is False was stopped because another attempt goes on with the task, for example when its
+        process drains: work that it has begun in other systems must go on."""
+        return self._over
+
+    @property
+    def shared(self) -> SharedContext:
+        """The values that the tasks of the run share, each with a version, by the memory service of the mesh.
+
+        Raises FailedPrecondition if the agent has no memory service (ARCHON_MEMORY), or the task belongs to no run.
+        """
+        if self._shared_by is None or not self.run_id or self.run_id == self.task_id:
+            raise FailedPrecondition("the task belongs to no run, and shares no values")
+        return SharedContext(self._shared_by.values(self.run_id), self._share)
+
+    async def _share(self, share: InformationShare, message_id: str) -> None:
+        await self.send(share, message_id=message_id)
+
+    def share_by(self, connection: SharedConnection) -> None:
+        """Sets the connection to the memory service. The server calls it."""
+        self._shared_by = connection
+
+    def end(self) -> None:
+        """Notes that no attempt needs the result any more. The server calls it."""
+        self._over = True
 
     async def ask(self, question: str | Sequence[Part], *, schema_json: str = "", input_id: str = "") -> str:
         """Asks a person and returns the text of the answer, while the attempt keeps its state and its slot. The time of
@@ -565,16 +597,23 @@ class TaskContext:
 
         The call releases the oldest reservation, unless it is `retried`: then the next try needs it.
         """
-        for name in ("input_tokens", "output_tokens", "cost_micro_usd", "cached_input_tokens", "cache_write_tokens"):
-            setattr(self._usage, name, getattr(self._usage, name) + getattr(usage, name))
-        self._usage.model_calls += 1
-        self._usage.estimated |= usage.estimated
+        self._count(replace(usage, model_calls=1, tool_calls=0))
         if not retried:
             self.settle()
         self.send_usage()
         record = self._record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds, redacted)
         if record is not None:
             record.usage.CopyFrom(usage.proto)
+
+    def add_usage(self, usage: Usage) -> None:
+        """Counts usage without recording a call: of work that another system did for this task."""
+        self._count(usage)
+        self.send_usage()
+
+    def _count(self, usage: Usage) -> None:
+        for name in COUNTS:
+            setattr(self._usage, name, getattr(self._usage, name) + getattr(usage, name))
+        self._usage.estimated |= usage.estimated
 
     def record_tool_call(
         self, tool: str, arguments: Any, result: Any, *, started: float, seconds: float, redacted: bool = False
@@ -631,7 +670,7 @@ class TaskContext:
     def send_usage(self) -> None:
         """Sends the usage so far, if the budget is limited. The server calls it too: progress is lost without a
         stream."""
-        if self._budget.limited and self._usage.model_calls:
+        if self._budget.limited and self._usage.ListFields():
             spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self._usage)
             self._link.send(session_pb2.AgentFrame(progress=spent))
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 from archon import context
@@ -18,13 +20,29 @@ _TENANT_KEY: Final = "archon-tenant"
 _IDENTITY_KEY: Final = "archon-identity"
 
 
+_presented: ContextVar[str | None] = ContextVar("archon_presented_secret", default=None)
+"""The secret of calls to another mesh; None for calls within this one."""
+
+
 def _secret() -> str:
     return os.environ.get("ARCHON_MESH_SECRET", "")
 
 
+@contextmanager
+def presenting(secret: str) -> Iterator[None]:
+    """Calls within the block, and within asyncio tasks that are created there, go to another mesh: they present its
+    secret, or none if it is empty, and never the secret of this mesh."""
+    token = _presented.set(secret)
+    try:
+        yield
+    finally:
+        _presented.reset(token)
+
+
 def outgoing() -> tuple[tuple[str, str], ...]:
     """Metadata that carries tenant and identity of the call being served to the next service."""
-    secret = _secret()
+    presented = _presented.get()
+    secret = _secret() if presented is None else presented
     if not secret:
         return ()
     call = context.current()

@@ -6,7 +6,7 @@ from archon.memory.item import FoundItem, MemoryChange, MemoryItem
 from archon.memory.long_term.client import LongTermMemoryClient
 from archon.memory.long_term.entry import FoundEntry, LongTermEntry, LongTermStats
 from archon.memory.publication import Published, PublishItem
-from archon.memory.values import WorkingValue
+from archon.memory.values import WorkingChange, WorkingValue
 from archon.memory.working import WorkingMemoryClient
 from archon.registry import PropagationPolicy
 
@@ -22,6 +22,7 @@ __all__ = [
     "PropagationPolicy",
     "PublishItem",
     "Published",
+    "WorkingChange",
     "WorkingMemoryClient",
     "WorkingValue",
 ]

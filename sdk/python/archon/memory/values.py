@@ -33,6 +33,14 @@ class WorkingValue:
     timestamp: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class WorkingChange:
+    """A change of a key: its present value, or None if it was deleted."""
+
+    key: str
+    value: WorkingValue | None = None
+
+
 def to_json(value: Any) -> str:
     """Encodes one JSON value. Raises InvalidArgument if the value is not JSON or would not be read back equal (a tuple,
     a key that is not a string), ResourceExhausted / MESSAGE_TOO_LARGE."""

@@ -6,16 +6,18 @@ import asyncio
 import copy
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, TypeVar, cast
 
 from archon import errors
 from archon.api.memory.v1 import memory_pb2, working_memory_service_pb2_grpc
 from archon.api.memory.v1 import working_memory_service_pb2 as pb
 from archon.channel import Option, connect, service_options
+from archon.interceptors import translated
 from archon.memory import values
 from archon.memory.convert import text
-from archon.memory.values import WorkingValue
+from archon.memory.values import WorkingChange, WorkingValue
 from archon.registry.retry import backoff
 from archon.wire import to_seconds
 
@@ -23,6 +25,9 @@ T = TypeVar("T")
 
 CALL_TIMEOUT: Final = 10.0
 """Seconds that a call may take by default."""
+
+WATCH_PATIENCE: Final = 60.0
+"""Seconds for which a watch waits for a service that is unreachable."""
 
 _PAGE: Final = 1_000
 _ATTEMPTS: Final = 4
@@ -145,6 +150,43 @@ class WorkingMemoryClient:
             token = page.next_page_token
             if not token:
                 return listed
+
+    async def watch(self, prefix: str = "", *, patience: float = WATCH_PATIENCE) -> AsyncGenerator[WorkingChange, None]:
+        """Yields the values whose keys begin with `prefix`, and then each change: a value that changes several times
+        before it is read may come only in its last version. After an outage it goes on with the values that have
+        changed since. Close the iterator (contextlib.aclosing) or cancel its task.
+
+        Raises Unavailable if the service is unreachable for `patience` seconds, InvalidArgument, and ResourceExhausted
+        if there are too many watches for as long.
+        """
+        known: dict[str, int] = {}
+        heard, failures = time.monotonic(), 0
+        request = pb.WatchValuesRequest(scope=self._scope, prefix=text(prefix, "prefix"))
+        while True:
+            missing = set(known)
+            try:
+                stream = cast(AsyncGenerator[pb.WatchValuesResponse, None], translated(self._stub.WatchValues(request)))
+                async with aclosing(stream) as responses:
+                    async for response in responses:
+                        heard, failures = time.monotonic(), 0
+                        for message in response.values:
+                            missing.discard(message.key)
+                            if message.version != known.get(message.key):
+                                known[message.key] = message.version
+                                yield WorkingChange(message.key, _read(message))
+                        gone = set(response.deleted_keys)
+                        if response.is_current:
+                            gone, missing = gone | missing, set()
+                        for key in sorted(gone & known.keys()):
+                            del known[key]
+                            yield WorkingChange(key)
+                error: errors.ArchonError = errors.Unavailable("the memory service has ended the watch")
+            except (errors.Unavailable, errors.ResourceExhausted, errors.DeadlineExceeded) as raised:
+                error = raised
+            if time.monotonic() - heard > patience:
+                raise error
+            await asyncio.sleep(backoff(failures, error, longest=1.0))
+            failures += 1
 
 
 async def _repeated(once: Callable[[float], Awaitable[T]], timeout: float) -> T:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from archon.run_view.attempt import Attempt, Delegation, Outcome
 from archon.run_view.question import Question
+from archon.types.child_run import ChildRun
 from archon.types.failure import Failure
 from archon.types.plan import PlanStep
 from archon.types.resolution import Resolution
@@ -75,6 +76,8 @@ class TaskView:
     decision."""
     version: int = 0
     """Version of the answer in shared memory."""
+    child_run: ChildRun | None = None
+    """The run of another mesh that the task was, if its result or its last failure says so."""
 
     @property
     def label(self) -> str:

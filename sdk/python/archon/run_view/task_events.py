@@ -12,6 +12,7 @@ from archon.run_view import convert
 from archon.run_view.attempt import Attempt, Delegation, Outcome
 from archon.run_view.question import Question
 from archon.run_view.task import LastFailure, TaskView
+from archon.types.child_run import ChildRun
 from archon.types.enum_name import enum_name
 from archon.types.failure import Failure
 from archon.types.resolution import Resolution
@@ -98,6 +99,8 @@ def _start_attempt(task: TaskView, event: run_pb2.RunEvent, now: float) -> None:
 def _end_with_result(task: TaskView, event: run_pb2.RunEvent, now: float) -> None:
     failure = convert.failure(event.result.failure)
     task.state = TaskState.from_proto(event.result.state)
+    named = ChildRun.in_metadata(event.result.failure.metadata if failure is not None else event.result.metadata)
+    task.child_run = named or task.child_run
     task.last_failure = LastFailure(Outcome.FAILED, failure) if failure is not None else None
     if task.final:
         task.result_seq = event.seq

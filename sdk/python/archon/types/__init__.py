@@ -12,6 +12,7 @@ from archon.lazy_names import lazy_names
 if TYPE_CHECKING:
     from archon.types.bid import Bid
     from archon.types.budget import Budget
+    from archon.types.child_run import ChildRun
     from archon.types.edge import Edge
     from archon.types.failure import Failure
     from archon.types.memory_ref import MemoryRef
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Bid",
     "Budget",
+    "ChildRun",
     "ContextRequest",
     "Edge",
     "ErrorReport",
@@ -79,6 +81,7 @@ __all__ = [
 _MODULES: Final = {
     "Bid": "archon.types.bid",
     "Budget": "archon.types.budget",
+    "ChildRun": "archon.types.child_run",
     "ContextRequest": "archon.types.message_content",
     "Edge": "archon.types.edge",
     "ErrorReport": "archon.types.message_content",

@@ -1,4 +1,4 @@
-"""`archon serve`: serves an agent from a YAML or Python file as a role of the mesh."""
+"""`archon serve`: serves an agent from a YAML or Python file, or another mesh, as a role of the mesh."""
 
 from __future__ import annotations
 
@@ -27,12 +27,47 @@ def serve(
         typer.Argument(metavar="[FILE]", help="The YAML file of the agent, or a Python program."),
     ] = None,
     role: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="ROLE",
-            help="A reference role instead of a file: researcher, writer, editor, coder, validator or planner.",
+            help="A reference role instead of a file: researcher, writer, editor, coder, validator or planner. With "
+            "--mesh: a role of the other mesh that may take part, by default all. Repeatable.",
+        ),
+    ] = None,
+    mesh: Annotated[
+        str,
+        typer.Option(
+            metavar="CONTEXT", help="Another mesh instead of a file: each task is a run of the mesh of this context."
         ),
     ] = "",
+    name: Annotated[
+        str, typer.Option(metavar="ROLE", help="With --mesh: the name of the role; by default that of the context.")
+    ] = "",
+    description: Annotated[
+        str, typer.Option(metavar="TEXT", help="With --mesh: the description; by default it has the roles there.")
+    ] = "",
+    capability: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="With --mesh: a capability of the role. Repeatable."),
+    ] = None,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="STRATEGY",
+            help="With --mesh: agent, pipeline or plan; by default the other mesh chooses by the text of each task.",
+        ),
+    ] = "",
+    planner: Annotated[
+        str, typer.Option(metavar="ROLE", help="With --mesh: the role there that plans; by default planner.")
+    ] = "",
+    pass_metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="With --mesh: keys of the metadata of a run that cross, as a pattern; by default all but those of "
+            "Archon itself. Repeatable.",
+        ),
+    ] = None,
     model: AgentModelOption = "",
     host: Annotated[
         str,
@@ -60,13 +95,28 @@ def serve(
     ] = False,
     registry: RegistryOption = "",
 ) -> None:
-    """Serve an agent from a YAML file, or from a Python program, as a role of the mesh.
+    """Serve an agent from a YAML file, from a Python program, or another mesh, as a role of the mesh.
 
     A Python program is started with the addresses of registry and memory in ARCHON_REGISTRY and ARCHON_MEMORY. Ctrl-C
     drains the agent, and so does each restart of --reload: tasks in progress finish before it leaves the mesh.
     """
     host = host or loopback_host()
-    file = _file(file, role)
+    if mesh:
+        from archon_services.cli.serve_mesh import GatewayRole, serve_mesh
+
+        if file is not None or reload or model:
+            raise CliError("--mesh takes neither a FILE nor --model nor --reload", code=USAGE)
+        if not check:
+            _join_mesh(registry)
+        given = (capability or (), strategy, role or (), planner, pass_metadata or ())
+        other = GatewayRole(mesh, name, description, *given)
+        raise typer.Exit(serve_mesh(other, host, port, advertise, registry, check=check))
+    if name or description or capability or strategy or planner or pass_metadata:
+        need_mesh = "--name, --description, --capability, --strategy, --planner and --pass-metadata need --mesh"
+        raise CliError(need_mesh, code=USAGE)
+    if len(role or ()) > 1:
+        raise CliError("serve one --role at a time", code=USAGE)
+    file = _file(file, role[0] if role else "")
     if not file.is_file():
         raise CliError(f"cannot read {file}: it is no file", code=USAGE)
     is_program = file.suffix == ".py"
@@ -114,7 +164,7 @@ def _join_mesh(registry: str) -> None:
 def _file(file: Path | None, role: str) -> Path:
     """Returns the file to serve. Raises CliError unless either a file or a role with a YAML file is named."""
     if (file is None) is not bool(role):
-        raise CliError("serve either a FILE or a --role", code=USAGE)
+        raise CliError("serve either a FILE or a --role, or another mesh by --mesh", code=USAGE)
     if file is not None:
         return file
     from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES

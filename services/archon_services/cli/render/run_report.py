@@ -216,6 +216,8 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView, calls: C
         yield so_far
     if task.memory_version:
         yield f"memory v{task.memory_version}"
+    if task_view is not None and (child := task_view.child_run) is not None:
+        yield f"run {child.run_id} of the mesh {child.mesh}"
     labels = {other.task_id: task_label(other) for other in run.tasks} if task.predecessors else {}
     upstream = [labels.get(task_id, task_id) for task_id in task.predecessors]
     if not upstream and run.strategy != run_pb2.STRATEGY_AGENT and not task.parent_task_id:

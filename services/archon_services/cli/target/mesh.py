@@ -3,6 +3,7 @@ ARCHON_HOME."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Iterator
@@ -91,10 +92,20 @@ def find_memory(memory: str) -> str:
 def memory_beside(registry: str) -> str:
     """Returns the memory service of the mesh with this registry, as the context in use or the mesh in ARCHON_HOME
     tells; empty if neither does."""
+    return _beside(registry, "memory")
+
+
+def orchestrator_beside(registry: str) -> str:
+    """Returns the orchestrator of the mesh with this registry: ARCHON_ORCHESTRATOR, else as `memory_beside`."""
+    address = os.environ.get("ARCHON_ORCHESTRATOR", "")
+    return checked_address(address) if address else _beside(registry, "orchestrator")
+
+
+def _beside(registry: str, service: str) -> str:
     if registry == _context_address("registry", required=False):
-        return _context_address("memory", required=False)
+        return _context_address(service, required=False)
     state = live_state(find_home())
-    return state.address("memory") if state is not None and state.registry == registry else ""
+    return state.address(service) if state is not None and state.registry == registry else ""
 
 
 def running_home() -> Home:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, Final
 
 from archon import context
@@ -55,6 +57,15 @@ class WorkingMemoryServicer:
         """Deletes a value, durable on return."""
         deleted = await self._store.write(validation.delete_value(request, _tenant()))
         return pb.DeleteValueResponse(deleted=deleted is not None)
+
+    async def WatchValues(self, request: pb.WatchValuesRequest, _: Any) -> AsyncIterator[pb.WatchValuesResponse]:
+        """Streams the values of a scope, and their changes."""
+        validation.watch_values(request)
+        async with aclosing(self._store.watch(_tenant(), request.scope, request.prefix)) as batches:
+            async for batch in batches:
+                yield pb.WatchValuesResponse(
+                    values=map(_message, batch.values), deleted_keys=batch.deleted, is_current=batch.is_current
+                )
 
 
 def _tenant() -> str:

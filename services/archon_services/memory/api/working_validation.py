@@ -39,6 +39,15 @@ def delete_value(request: pb.DeleteValueRequest, tenant: str) -> Write:
 
 def list_values(request: pb.ListValuesRequest) -> None:
     """Raises InvalidArgument."""
+    _check_prefix(request)
+
+
+def watch_values(request: pb.WatchValuesRequest) -> None:
+    """Raises InvalidArgument."""
+    _check_prefix(request)
+
+
+def _check_prefix(request: pb.ListValuesRequest | pb.WatchValuesRequest) -> None:
     violations = _check_scope(request.scope)
     valid = len(request.prefix) <= values.MAX_KEY and "\0" not in request.prefix
     violations.check(valid, "prefix", f"must be at most {values.MAX_KEY} characters without U+0000")

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
+from archon.errors import ArchonError
 from archon_services.memory.domain.items import Publish, Published, StoredItem
 from archon_services.memory.domain.working import Value, Write, Written
+from archon_services.memory.store.value_watches import ValueBatch
 
 
 class MemoryStore(Protocol):
@@ -70,4 +72,13 @@ class WorkingStore(Protocol):
     ) -> tuple[list[Value], bool]:
         """Returns the values whose keys begin with `prefix` and follow `after`, in code point order, at most `limit`
         and about MAX_PAGE_BYTES, and whether there are more."""
+        ...
+
+    def watch(self, tenant: str, scope: str, prefix: str = "") -> AsyncGenerator[ValueBatch, None]:
+        """Yields the values of a scope and then each change. A value that changes several times before the reader has
+        taken it comes once. Raises ResourceExhausted if there are too many watches."""
+        ...
+
+    def end_watches(self, error: ArchonError) -> None:
+        """Ends all watches with an error, for a shutdown."""
         ...

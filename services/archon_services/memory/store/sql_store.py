@@ -117,7 +117,9 @@ class SqlStore(ABC):
                 yield list(await subscription.next())
 
     def end_watches(self) -> None:
-        self._feed.close(Unavailable("this memory service is stopping", retry_delay=0.1))
+        stopping = Unavailable("this memory service is stopping", retry_delay=0.1)
+        self._feed.close(stopping)
+        self.working.end_watches(stopping)
 
     async def _finish_publishes(self) -> None:
         """Waits for publishes in flight, at most TIMEOUT seconds."""

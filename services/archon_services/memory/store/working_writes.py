@@ -19,10 +19,13 @@ _OVERHEAD: Final = 1024
 
 
 class WritesInFlight:
-    """Runs `write`, which is durable on return, in a task per request."""
+    """Runs `write`, which is durable on return, in a task per request. `changed` is called after each."""
 
-    def __init__(self, write: Callable[[Write], Coroutine[Any, Any, Written]]) -> None:
+    def __init__(
+        self, write: Callable[[Write], Coroutine[Any, Any, Written]], changed: Callable[[Write], object]
+    ) -> None:
         self._write = write
+        self._changed = changed
         self._tasks: set[asyncio.Task[Written]] = set()
         self._size = 0
 
@@ -38,6 +41,7 @@ class WritesInFlight:
         def release(done: asyncio.Future[Written]) -> None:
             self._size -= size
             self._tasks.discard(task)
+            self._changed(request)  # also after an error: the write may be durable
             if not done.cancelled():
                 done.exception()  # mark it as retrieved, in case the caller is gone
 

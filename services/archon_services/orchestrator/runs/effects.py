@@ -7,6 +7,7 @@ from typing import Final
 
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
+from archon.frames import SUPERSEDED
 from archon_mesh.engine import (
     Adopt,
     Answer,
@@ -118,6 +119,6 @@ def _order(effect: AttemptEffect) -> tuple[str, int, str, int]:
 
 def _cancel_reason(effect: CancelAttempt, run: RunState) -> str:
     if run.current(effect.task_id, effect.attempt) is None:
-        return "superseded"
+        return SUPERSEDED
     failure = run.tasks[effect.task_id].failure or run.failure
     return failure.message if failure else "the run ends"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.frames import Channel, OutgoingFrame, orchestrator_content
+from archon.frames import SUPERSEDED, Channel, OutgoingFrame, orchestrator_content
 from archon_services.orchestrator.sessions.in_flight import InFlight
 
 Key = tuple[str, int]
@@ -161,7 +161,7 @@ class StopReceipt:
 
     def discard(self, reason: str, epoch: int = 0) -> None:
         self._ref.epoch = max(self._ref.epoch, epoch)
-        self._cancel(self._ref, "superseded")
+        self._cancel(self._ref, "the run is over" if reason == "UNKNOWN_RUN" else SUPERSEDED)
 
 
 class LossReceipt:

@@ -12,7 +12,7 @@ from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, FrameTooLarge, SequenceGap, TooManyMessages, Unavailable, UnknownFrame
-from archon.frames import OutgoingFrame, Verdict, orchestrator_content
+from archon.frames import SUPERSEDED, OutgoingFrame, Verdict, orchestrator_content
 from archon.telemetry.logs import task_fields
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_mesh.engine import inputs as inp
@@ -142,7 +142,7 @@ class Attempts:
         self._peer_limit = int(ready.max_message_bytes) or MAX_CHECKED_BYTES
         self._features = frozenset(ready.features)
         for ref in self.stale.values() if "cancel" in self._features else ():
-            cancel = session_pb2.CancelTask(reason="superseded")
+            cancel = session_pb2.CancelTask(reason=SUPERSEDED)
             self._send(session_pb2.OrchestratorFrame(task=ref, cancel_task=cancel))
         # They stay: this stream may break before the frames arrive, and an assignment may still come after them.
         for attempt in list(self._attempts.values()):
@@ -514,7 +514,7 @@ class Attempts:
     def _stop_lost(self, ref: common_pb2.TaskRef) -> None:
         """Orders a lost attempt to stop: now, if there is a stream, and on the next one."""
         self._add_stale(ref)
-        self.cancel(ref, "superseded")
+        self.cancel(ref, SUPERSEDED)
 
     def _add_stale(self, ref: common_pb2.TaskRef) -> None:
         self.stale[key_of(ref)] = ref

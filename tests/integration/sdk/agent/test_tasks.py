@@ -12,6 +12,7 @@ from archon import context, errors, status
 from archon.agent import Answer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
+from archon.frames import SUPERSEDED
 from archon.testing.frame_orchestrator import FrameOrchestrator
 from archon.types import Usage
 from tests.fixtures.agents import Dial, Gate, Serve
@@ -257,3 +258,49 @@ async def test_contract_rule_5_a_sequence_gap_is_mended_by_resending(serve: Serv
         assert error.metadata["expected"] == expected
     await peer.send(peer.stamped(ref, cancel, sequence=2))
     assert (await peer.result(ref)).state == S.TASK_STATE_CANCELED
+
+
+@pytest.mark.parametrize(
+    ("reason", "remaining", "over"),
+    [("the run is cancelled", 60.0, True), (SUPERSEDED, 60.0, False), ("", 0.05, True), ("drain", 60.0, False)],
+    ids=["cancelled", "superseded", "out of time", "drained"],
+)
+async def test_a_stopped_handler_knows_whether_another_attempt_goes_on(
+    serve: Serve, dial: Dial, reason: str, remaining: float, over: bool
+) -> None:
+    seen: list[bool] = []
+    began = asyncio.Event()
+
+    async def wait(task: TaskContext) -> str:
+        assert not task.is_over
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append(task.is_over)
+        return ""
+
+    agent = await serve(wait)
+    peer = await dial(agent)
+    ref = peer.ref("one")
+    await peer.assign(ref, "x", remaining=remaining)
+    await began.wait()
+    if reason == "drain":
+        await agent.stop(0.0)
+    elif reason:
+        cancel = session_pb2.CancelTask(reason=reason)
+        await peer.send(peer.stamped(ref, session_pb2.OrchestratorFrame(cancel_task=cancel)))
+    await until(lambda: bool(seen))
+    assert seen == [over]
+
+
+async def test_usage_of_another_system_is_added_to_that_of_calls(serve: Serve, dial: Dial) -> None:
+    async def spend(task: TaskContext) -> str:
+        task.record_model_call("m", {}, {}, started=time.time(), seconds=0.0, usage=Usage(input_tokens=1))
+        task.add_usage(Usage(input_tokens=10, output_tokens=5, model_calls=3, tool_calls=2, cost_micro_usd=7))
+        return "done"
+
+    peer = await dial(await serve(spend))
+    await peer.assign(peer.ref("one"))
+    usage = Usage.from_proto((await peer.result(peer.ref("one"))).usage)
+    assert usage == Usage(input_tokens=11, output_tokens=5, model_calls=4, tool_calls=2, cost_micro_usd=7)

@@ -7,6 +7,7 @@ import signal
 import time
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -253,3 +254,16 @@ async def test_stopped_or_frozen_service_is_unavailable_and_recovers(fresh_mesh:
 
         await eventually(served)
         assert await client.get("k") == 4
+
+
+async def test_a_watch_of_values_goes_on_after_a_restart(fresh_mesh: Mesh) -> None:
+    """Changes while the service is down are seen, deletions too; what the reader has is not repeated."""
+    async with client_of(fresh_mesh) as working, aclosing(working.watch("job.")) as changes:
+        await working.update({"job.a": 1, "job.b": 1, "other": 1})
+        assert {change.key for change in [await anext(changes), await anext(changes)]} == {"job.a", "job.b"}
+        await fresh_mesh.memory.kill()
+        await fresh_mesh.memory.start()
+        await working.set("job.b", 2)
+        await working.delete("job.a")
+        seen = [await anext(changes), await anext(changes)]
+        assert {change.key: change.value and change.value.value for change in seen} == {"job.a": None, "job.b": 2}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+from archon.errors import ArchonError
 from archon_services.memory.domain.working import MAX_PAGE_BYTES, Value, Write, Written
 from archon_services.memory.store.postgres import working_statements as sql
 from archon_services.memory.store.postgres.working_writer import PendingWrite
 from archon_services.memory.store.sql_store import with_timeout
+from archon_services.memory.store.value_watches import ValueBatch, ValueWatches
 from archon_services.memory.store.working_writes import WritesInFlight
 from archon_services.postgres.connections import Connections
 from archon_services.postgres.group_commit import GroupCommit
@@ -28,7 +30,8 @@ class PostgresWorkingStore:
         self._connections = connections
         self._clock = clock
         self._check_ownership = check_ownership
-        self._writes = WritesInFlight(self._write)
+        self._watches = ValueWatches()
+        self._writes = WritesInFlight(self._write, self._watches.changed)
 
     async def write(self, request: Write) -> Written:
         self._check_ownership()
@@ -50,3 +53,9 @@ class PostgresWorkingStore:
         arguments = (tenant, scope, self._clock(), after, prefix, limit + 1, MAX_PAGE_BYTES)
         rows = (await with_timeout(self._connections.fetch(sql.PAGE, *arguments)))[:limit]
         return [Value(*row[:4]) for row in rows], bool(rows) and bool(rows[-1][4])
+
+    def watch(self, tenant: str, scope: str, prefix: str = "") -> AsyncGenerator[ValueBatch, None]:
+        return self._watches.watch(self, tenant, scope, prefix)
+
+    def end_watches(self, error: ArchonError) -> None:
+        self._watches.close(error)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
+from archon.errors import ArchonError
 from archon_services.memory.domain.working import (
     MAX_PAGE_BYTES,
     KeyRecord,
@@ -16,6 +17,7 @@ from archon_services.memory.domain.working import (
     apply_write,
 )
 from archon_services.memory.store.sql_store import with_timeout
+from archon_services.memory.store.value_watches import ValueBatch, ValueWatches
 from archon_services.memory.store.working_writes import WritesInFlight
 
 PURGE_BATCH: Final = 1_000
@@ -35,7 +37,8 @@ class SqliteWorkingStore:
     ) -> None:
         self._do = do
         self._clock = clock
-        self._writes = WritesInFlight(self._write)
+        self._watches = ValueWatches()
+        self._writes = WritesInFlight(self._write, self._watches.changed)
 
     async def write(self, request: Write) -> Written:
         return await self._writes.do(request)
@@ -56,6 +59,12 @@ class SqliteWorkingStore:
         arguments = (tenant, scope, self._clock(), max(prefix, after), after, prefix, prefix)
         page: tuple[list[Value], bool] = await with_timeout(self._do(lambda db: _page(db, arguments, limit)))
         return page
+
+    def watch(self, tenant: str, scope: str, prefix: str = "") -> AsyncGenerator[ValueBatch, None]:
+        return self._watches.watch(self, tenant, scope, prefix)
+
+    def end_watches(self, error: ArchonError) -> None:
+        self._watches.close(error)
 
 
 def _page(db: sqlite3.Connection, arguments: tuple[Any, ...], limit: int) -> tuple[list[Value], bool]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from archon.errors import Aborted, ResourceExhausted
+from archon.errors import Aborted, ResourceExhausted, Unavailable
 from archon_services.memory.domain import working
 from archon_services.memory.domain.working import RETENTION, Value, Write
+from archon_services.memory.store import value_watches
 from archon_services.memory.store.port import WorkingStore
 from archon_services.memory.store.postgres import PostgresStore
 from archon_services.memory.store.sqlite.store import SqliteStore
@@ -214,3 +216,80 @@ async def test_cancelled_caller_affects_no_other_write(store: WorkingStore) -> N
             task.cancel()
         assert await staying == 1
         assert await put(store, "k", "last") in range(1, 12)
+
+
+async def test_a_watch_begins_with_the_values_and_goes_on_with_changes(store: WorkingStore) -> None:
+    await put(store, "a.1")
+    await put(store, "b.1")
+    async with aclosing(store.watch("t", "s", "a.")) as batches:
+        first = await anext(batches)
+        assert ([value.key for value in first.values], first.is_current) == (["a.1"], True)
+        await put(store, "b.2")
+        await put(store, "a.2", "2", scope="other")
+        await put(store, "a.2", "2", tenant="other")
+        await put(store, "a.2", "3")
+        changed = await anext(batches)
+        assert [(value.key, value.value_json) for value in changed.values] == [("a.2", "3")]
+        await delete(store, "a.1")
+        assert (await anext(batches)).deleted == ("a.1",)
+
+
+async def test_a_slow_reader_gets_the_last_versions_only(store: WorkingStore) -> None:
+    async with aclosing(store.watch("t", "s")) as batches:
+        assert (await anext(batches)).is_current
+        for number in range(30):
+            await put(store, f"k{number % 3}", str(number))
+        await put(store, "gone")
+        await delete(store, "gone")
+        batch = await anext(batches)
+        assert {value.key: (value.value_json, value.version) for value in batch.values} == {
+            "k0": ("27", 10),
+            "k1": ("28", 10),
+            "k2": ("29", 10),
+        }
+        assert batch.deleted == (), "the reader never had it"
+
+
+async def test_a_change_while_the_values_are_read_is_not_lost(store: WorkingStore) -> None:
+    for number in range(1_500):
+        await put(store, f"k{number:04}")
+    async with aclosing(store.watch("t", "s")) as batches:
+        first = await anext(batches)
+        assert (len(first.values), first.is_current) == (1_000, False)
+        await put(store, "k0000", "2")  # of the page that was sent
+        await put(store, "k1499", "2")  # of the page that follows
+        await delete(store, "k0001")
+        second = await anext(batches)
+        assert (len(second.values), second.values[-1].version, second.is_current) == (500, 2, True)
+        third = await anext(batches)
+        assert ([(value.key, value.version) for value in third.values], third.deleted) == ([("k0000", 2)], ("k0001",))
+
+
+async def test_watches_are_bounded_and_end_with_the_service(
+    store: WorkingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_watches, "MAX_WATCHES", 1)
+    async with aclosing(store.watch("t", "s")) as batches:
+        await anext(batches)
+        with pytest.raises(ResourceExhausted, match="too many watches"):
+            await anext(store.watch("t", "s"))
+        store.end_watches(Unavailable("stopping"))
+        with pytest.raises(Unavailable):
+            await anext(batches)
+    with pytest.raises(Unavailable):
+        async for batch in store.watch("t", "s"):
+            assert batch.is_current
+
+
+async def test_large_values_are_divided_into_batches(store: WorkingStore) -> None:
+    large = '"' + "x" * 1_000_000 + '"'
+    for number in range(6):
+        await put(store, f"k{number}", large)
+    seen: list[str] = []
+    async with aclosing(store.watch("t", "s")) as batches:
+        async for batch in batches:
+            assert sum(len(value.value_json) for value in batch.values) <= value_watches.MAX_BATCH_BYTES
+            seen += [value.key for value in batch.values]
+            if batch.is_current:
+                break
+        assert seen == [f"k{number}" for number in range(6)]

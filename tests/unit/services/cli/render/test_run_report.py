@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.run_view import RunView
+from archon.types import ChildRun, RunEvent
 from archon_services.cli.render.run_report import goal_text, run_report
 
 WORKING = common_pb2.TASK_STATE_WORKING
@@ -59,3 +61,16 @@ def test_long_goal_is_cut_and_other_parts_are_named() -> None:
     assert goal_text(parts, length=20) == "word word word word…"
     assert goal_text(parts, length=1000).endswith(" [image/png] [brief.md] x")
     assert goal_text([]) == ""
+
+
+def test_a_task_that_was_a_run_of_another_mesh_names_it() -> None:
+    run = waiting_run()
+    run.tasks[0].task_id = "r1.1"
+    view = RunView()
+    result = run_pb2.ResultReceived(role="requirements", state=common_pb2.TASK_STATE_COMPLETED)
+    result.metadata.update(ChildRun("research", "c1").metadata)
+    event = run_pb2.RunEvent(run_id="r1", seq=1, task=common_pb2.TaskRef(task_id="r1.1", attempt=2), result=result)
+    view.apply(RunEvent(event))
+    assert view.tasks["r1.1"].child_run == ChildRun("research", "c1")
+    texts = [text for text, _ in run_report(run, now=104.0, view=view)]
+    assert any("run c1 of the mesh research" in text for text in texts)

@@ -10,9 +10,10 @@ import pytest
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.errors import Unavailable
-from archon.frames import FEATURES, OutgoingFrame
+from archon.frames import FEATURES, SUPERSEDED, OutgoingFrame
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.ports import AttemptStatus
+from archon_services.orchestrator.sessions.attempt_channel import StopReceipt
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
 from archon_services.orchestrator.sessions.in_flight import FRAME_OVERHEAD, InFlight, ProcessBytes
@@ -399,3 +400,12 @@ def test_an_attempt_is_cancelled_on_each_stream_until_it_is_adopted() -> None:
     attempts.adopt(ref(4), "a", AttemptStatus(60.0), connected=False)
     attempts.opened(session_pb2.Ready(features=["cancel"]))
     assert arms(sent).count("cancel_task") == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [("UNKNOWN_RUN", "the run is over"), ("ABORTED", SUPERSEDED)], ids=["over", "superseded"]
+)
+def test_an_attempt_hears_whether_its_run_is_over(reason: str, told: str) -> None:
+    cancelled: list[str] = []
+    StopReceipt(ref(3), lambda _, text: cancelled.append(text)).discard(reason)
+    assert cancelled == [told]
