@@ -1,4 +1,4 @@
-"""The messages of a task for the tools of its agent: what the model has read, and what it can answer."""
+"""The messages of a task for the tools of its agent: those that the model has read, and those that it can answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOK_UP_SECONDS: Final = 5.0
 
 
 class TaskMessages:
-    """The messages of one attempt, a MessageDesk. The mesh bounds what is kept: 1,000 messages, and 8 MiB, per run."""
+    """The messages of one attempt, a MessageDesk. The mesh bounds them: 1,000, and 8 MiB, per run."""
 
     def __init__(self, task: TaskContext, read_before: frozenset[int] = frozenset()) -> None:
         """`read_before` are the numbers of the messages whose contents are in the conversation that this attempt goes

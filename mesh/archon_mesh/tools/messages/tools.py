@@ -219,7 +219,7 @@ def _shown(message: Message) -> dict[str, Any]:
 
 
 async def _accepted(sending: Awaitable[_T]) -> _T:
-    """Returns what the mesh answers. Raises DeadlineExceeded if it does not answer in time."""
+    """Returns the answer of the mesh. Raises DeadlineExceeded if it does not answer in time."""
     try:
         async with asyncio.timeout(SEND_SECONDS):
             return await sending

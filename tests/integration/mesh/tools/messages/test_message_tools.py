@@ -76,14 +76,14 @@ def content_of_result(request: ModelRequest) -> str:
 
 async def test_a_model_asks_the_model_of_another_role_for_help(talks: Talks) -> None:
     writer, researcher = talks.name("writer"), talks.name("researcher")
-    research = [
+    research: list[Any] = [
         call("read_messages"),
         call("send_message", receiver=writer, content="ready"),
         call("read_messages", wait_seconds=20),
         reply_to_first,
         "researched",
     ]
-    write = [
+    write: list[Any] = [
         call("read_messages", wait_seconds=20),
         call("request_help", role=researcher, issue="how old is the bridge?"),
         content_of_result,
@@ -106,7 +106,7 @@ async def test_help_of_a_role_that_does_not_read_is_a_task_of_it(talks: Talks) -
 
 async def test_a_retried_attempt_sends_its_messages_once(talks: Talks) -> None:
     sending = call("send_message", receiver=talks.name("reader"), content="the text is complete")
-    write = [sending, sending, Unavailable("the model is away"), sending, sending, "written"]
+    write: list[Any] = [sending, sending, Unavailable("the model is away"), sending, sending, "written"]
     received: list[Any] = []
 
     def read(request: ModelRequest) -> Any:
@@ -123,16 +123,16 @@ async def test_a_retried_attempt_sends_its_messages_once(talks: Talks) -> None:
 
 
 async def test_a_model_learns_why_a_message_is_refused(talks: Talks) -> None:
-    sending = call("send_message", receiver="nobody", content="hello")
+    sending = call("send_message", receiver="absent", content="hello")
     await talks.serve("writer", ScriptedModel([sending, lambda request: str(last_result(request))]))
     handle = await talks.run("writer")
-    expected = "Error NOT_FOUND (NO_RECEIVER): no task of the run receives messages for 'nobody'"
+    expected = "Error NOT_FOUND (NO_RECEIVER): no task of the run receives messages for 'absent'"
     assert talks.answer(handle, "writer") == expected
 
 
 async def test_help_that_does_not_come_is_a_failed_call(talks: Talks) -> None:
     writer, researcher = talks.name("writer"), talks.name("researcher")
-    waiting = [
+    waiting: list[Any] = [
         call("read_messages"),
         call("send_message", receiver=writer, content="ready"),
         call("read_messages", wait_seconds=20),
@@ -145,7 +145,7 @@ async def test_help_that_does_not_come_is_a_failed_call(talks: Talks) -> None:
         return call("send_message", receiver=researcher, content="it is over")
 
     outcome: list[str] = []
-    asking = [
+    asking: list[Any] = [
         call("read_messages", wait_seconds=20),
         call("request_help", role=researcher, issue="?"),
         over,

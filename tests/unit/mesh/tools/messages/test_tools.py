@@ -12,7 +12,7 @@ from archon import context
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import InvalidArgument, NoReceiver
+from archon.errors import ArchonError, InvalidArgument, NoReceiver
 from archon.status import to_failure
 from archon.types import Message, MessageType
 from archon_mesh.agent import Agent
@@ -29,7 +29,7 @@ from tests.fixtures.fake_link import FakeLink
 class MessageLink(FakeLink):
     """Accepts messages, and delivers those of `inbox` after the subscription; answers requests with `answer`."""
 
-    def __init__(self, *inbox: Message, answer: object = None, refusal: Exception | None = None) -> None:
+    def __init__(self, *inbox: Message, answer: object = None, refusal: ArchonError | None = None) -> None:
         super().__init__([])
         self.messages: list[message_pb2.PeerMessage] = []
         self.topics: list[str] = []
