@@ -10,6 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import names
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import Failure, Payload, Submission, TaskState
+from archon_services.orchestrator.observability.decision_log import DecisionLogs, has_decisions
 
 MAX_NOTES: Final = 100
 """Notes of a run that its span shows; later ones are left out."""
@@ -72,6 +73,9 @@ class RunLog:
     callers: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     """Of a delegated task: the task that delegated, its attempt, and the traceparent that it sent."""
 
+    decisions: DecisionLogs | None = None
+    """None until a plan has a step with a decision."""
+
     _live: dict[str, AttemptLog] = field(default_factory=dict)
 
     @property
@@ -85,11 +89,17 @@ class RunLog:
         self.last_seq += 1
         if type(event) in _NOTES:
             self._note(event, time)
+        if self.decisions is not None:
+            self._decided(self.decisions, event, time)
         match event:
             case ev.Submitted():
                 self.submission, self.owner, self.start = event.submission, event.owner, time
             case ev.Claimed():
                 self.owner = event.owner
+            case ev.Planned():
+                if self.decisions is None and has_decisions(event):
+                    self.decisions = DecisionLogs()
+                    self.decisions.planned(event)
             case ev.Dispatched():
                 self._dispatched(event, time)
             case ev.Delegated():
@@ -112,6 +122,15 @@ class RunLog:
                 for attempt in self._live.values():
                     attempt.end, attempt.state = time, "stopped"
                 self._live.clear()
+
+    def _decided(self, decisions: DecisionLogs, event: ev.Event, time: float) -> None:
+        match event:
+            case ev.Planned():
+                decisions.planned(event)
+            case ev.TaskCreated() if event.step_id:
+                decisions.created(event)
+            case ev.ResultReceived() | ev.Retried() | ev.ApprovalRequested() | ev.TaskEnded():
+                decisions.ended(event, time)
 
     def _note(self, event: ev.Event, time: float) -> None:
         if len(self.notes) < MAX_NOTES:
