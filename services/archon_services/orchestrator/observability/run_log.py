@@ -87,19 +87,14 @@ class RunLog:
     def add(self, event: ev.Event, time: float) -> None:
         """Adds the next event, decided at `time`."""
         self.last_seq += 1
-        if type(event) in _NOTES:
-            self._note(event, time)
-        if self.decisions is not None:
-            self._decided(self.decisions, event, time)
+        self._note(event, time)
+        if self.decisions is not None or isinstance(event, ev.Planned):
+            self._decided(event, time)
         match event:
             case ev.Submitted():
                 self.submission, self.owner, self.start = event.submission, event.owner, time
             case ev.Claimed():
                 self.owner = event.owner
-            case ev.Planned():
-                if self.decisions is None and has_decisions(event):
-                    self.decisions = DecisionLogs()
-                    self.decisions.planned(event)
             case ev.Dispatched():
                 self._dispatched(event, time)
             case ev.Delegated():
@@ -123,7 +118,12 @@ class RunLog:
                     attempt.end, attempt.state = time, "stopped"
                 self._live.clear()
 
-    def _decided(self, decisions: DecisionLogs, event: ev.Event, time: float) -> None:
+    def _decided(self, event: ev.Event, time: float) -> None:
+        decisions = self.decisions
+        if decisions is None:
+            if not (isinstance(event, ev.Planned) and has_decisions(event)):
+                return
+            decisions = self.decisions = DecisionLogs()
         match event:
             case ev.Planned():
                 decisions.planned(event)
@@ -133,7 +133,7 @@ class RunLog:
                 decisions.ended(event, time)
 
     def _note(self, event: ev.Event, time: float) -> None:
-        if len(self.notes) < MAX_NOTES:
+        if type(event) in _NOTES and len(self.notes) < MAX_NOTES:
             about = event.owner if isinstance(event, ev.Claimed) else getattr(event, "task_id", "")
             self.notes.append(Note(_NOTES[type(event)], time, about))
 

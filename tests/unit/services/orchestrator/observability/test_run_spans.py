@@ -190,15 +190,15 @@ COMMITTEE = (
 
 
 def planned(*steps: SubTask) -> ev.Planned:
-    return ev.Planned("plan", 1, Plan("plan", "do it", "do it", subtasks=list(steps)))
+    return ev.Planned("plan", 1, Plan("plan", "do it", "do it", subtasks=steps))
 
 
 def member_events(*, deciding: str = "") -> list[ev.Event]:
     """A run whose three members have answered, two by their result, one cancelled; `t-pick` decides next."""
-    members = [dispatched(f"t-{id_}", role=f"role-{id_}") for id_ in ("a", "b", "c")]
-    created = [ev.TaskCreated(f"t-{id_}", f"role-{id_}", step_id=id_) for id_ in ("a", "b", "c")]
+    members: list[ev.Event] = [dispatched(f"t-{id_}", role=f"role-{id_}") for id_ in ("a", "b", "c")]
+    created: list[ev.Event] = [ev.TaskCreated(f"t-{id_}", f"role-{id_}", step_id=id_) for id_ in ("a", "b", "c")]
     choice = ev.TaskCreated("t-pick", deciding, predecessors=("t-a", "t-b", "t-c"), step_id="pick")
-    ends = [
+    ends: list[ev.Event] = [
         completed("t-a", role="role-a"),
         ev.TaskEnded("t-c", "role-c", 1, TaskState.CANCELED, None),
         completed("t-b", role="role-b"),
@@ -262,7 +262,12 @@ def test_a_decision_that_fails_has_the_reason() -> None:
 
 
 def test_a_plan_without_decisions_keeps_nothing_of_them() -> None:
-    events = [submitted(), planned(SubTask("a", "x", role="a")), ev.TaskCreated("t", "a", step_id="a"), dispatched()]
+    events: list[ev.Event] = [
+        submitted(),
+        planned(SubTask("a", "x", role="a")),
+        ev.TaskCreated("t", "a", step_id="a"),
+        dispatched(),
+    ]
     log = log_of([*events, completed(), ended()])
     assert log.decisions is None
     attempt, _ = spans_of(log)
