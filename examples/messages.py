@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from pathlib import Path
 
 from archon import AgentServer, TaskContext
 from archon.types import HelpRequest, Message, MessageType
+from archon_mesh.agent import Agent
+from archon_mesh.llm import ModelRequest, ScriptedModel, ToolCall
 from archon_mesh.messages import MessageBus
+from archon_mesh.node import Role, agent_server
 from archon_mesh.testing import InProcessMesh
 
 writer, researcher = AgentServer("writer"), AgentServer("researcher")
@@ -49,6 +53,25 @@ async def help_request(home: Path) -> str:
         async with researcher, writer:
             run = await (await mesh.client.submit("Write about the bridge.", roles=["writer", "researcher"])).result(30)
     return next(answer.text for answer in run.answers if answer.role == "writer")
+
+
+def last_result(request: ModelRequest) -> str:
+    """A model that says what its last tool has returned."""
+    return str(json.loads(request.messages[-1].content)["content"])
+
+
+async def by_models(home: Path) -> str:
+    question = ToolCall("1", "request_help", '{"role": "historian", "issue": "How old is the bridge?"}')
+    poet = Agent("poet", model=ScriptedModel([question, last_result]), messages=True)
+    historian = Agent("historian", model=ScriptedModel(["360 years"]), messages=["broadcast", "type:status_update"])
+    async with InProcessMesh(home) as mesh, poet, historian:
+        settings = mesh.agent_settings()
+        async with (
+            agent_server(Role("poet", "You write poems."), poet, settings),
+            agent_server(Role("historian", "You know history."), historian, settings),
+        ):
+            run = await (await mesh.client.submit("A poem about the bridge.", roles=["poet"])).result(30)
+    return run.answers[0].text
 
 
 async def in_one_process() -> str:

@@ -124,6 +124,10 @@ class Agent(SubAgentMetadata, Generic[Out]):
         self.session_id = session_id
         self.global_storage = global_storage
         own_tools = list(self.config.tools)
+        if self.config.messages is not False:
+            from archon_mesh.tools.messages import message_tools  # few agents need the types of messages
+
+            own_tools += message_tools(self.config.messages)
         sourced = [tool for tool in own_tools if isinstance(tool, SourcedTool)]
         self.tools = ToolRegistry(tool for tool in own_tools if not isinstance(tool, SourcedTool))
         self.tool_sources: tuple[ToolSource, ...] = (*self.config.tool_sources, *sourced)

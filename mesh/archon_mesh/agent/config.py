@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypedDict
 
@@ -53,6 +53,7 @@ class AgentFields(TypedDict, total=False):
     tool_timeout: float
     tool_quota: int | None
     credentials: Source | None
+    messages: bool | Sequence[str]
     ask_credential: Ask | None
     max_running_subagents: int
     subagent_timeout: float
@@ -92,6 +93,9 @@ class AgentConfig:
     model is asked for another one, and in the end for its final answer; 0 refuses no call. `goal_check` says whether
     the goal is reached, as GoalCheck describes.
 
+    With `messages` the agent has tools by which it exchanges messages with the other agents of its run: True, or the
+    topics whose messages it reads besides those for its task, `broadcast` (the same as True) or `type:TYPE`.
+
     `rules` say before which calls of tools a person is asked; they hold for sub-agents, too.
 
     `output` is the type of the answer: a pydantic model, a dataclass, a TypedDict, another type such as `list[int]`, or
@@ -128,6 +132,7 @@ class AgentConfig:
     tool_timeout: float = TIMEOUT
     tool_quota: int | None = None
     credentials: Source | None = field(default=None, repr=False)
+    messages: bool | Sequence[str] = False
     ask_credential: Ask | None = None
     max_running_subagents: int = 8
     subagent_timeout: float = SUBAGENT_SECONDS

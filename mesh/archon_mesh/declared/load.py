@@ -156,6 +156,7 @@ class _Loader:
             tools=tools,
             tool_sources=[_mcp(file, (*key, "mcp", name), name, server) for name, server in part.mcp.items()],
             shared_tools=part.shared_tools,
+            messages=part.messages,
             max_iterations=part.max_iterations,
             max_repeats=part.max_repeats,
             goal_check=file.imports.get((*key, "goal_check")),

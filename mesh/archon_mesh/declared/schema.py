@@ -14,6 +14,7 @@ from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLA
 from archon.memory.long_term.entry import MAX_LIMIT
 from archon.tools.owner.tool_owner import CALL_SECONDS as REMOTE_SECONDS
 from archon.tools.shared_tool import MAX_NAME
+from archon.types import MessageType
 from archon_mesh.agent.config import SUBAGENT_SECONDS
 from archon_mesh.core.people.rule import MAX_RULES
 from archon_mesh.declared.part import Part
@@ -34,6 +35,8 @@ CAPABILITY_PATTERN: Final = f"^{CAPABILITY.pattern}$"
 VERSION_PATTERN: Final = f"^{VERSION.pattern}$"
 NAMESPACE_PATTERN: Final = r"^([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?$"
 OPTIONAL_ROLE_PATTERN: Final = f"^({ROLE.pattern})?$"
+TOPIC_PATTERN: Final = f"^(broadcast|type:({'|'.join(MessageType)}))$"
+Topic = Annotated[str, Field(pattern=TOPIC_PATTERN, description="`broadcast` or `type:TYPE`")]
 NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
 OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
 
@@ -305,6 +308,11 @@ class AgentPart(Part):
     )
     remote_tools: list[RemoteToolPart] = Field(
         default_factory=list, description="tools that other roles of the mesh share"
+    )
+    messages: bool | list[Topic] = Field(
+        default=False,
+        description="gives it tools by which it exchanges messages with the other agents of its run: true, or the "
+        "topics that it reads besides the messages for its task, `broadcast` (the same as true) or `type:TYPE`",
     )
     mcp: dict[str, McpPart] = Field(
         default_factory=dict, description="MCP servers, by the name that is the namespace of their tools"

@@ -23,6 +23,7 @@ from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.llm import ModelClient
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
+from archon_mesh.node.message_desk import TaskMessages, read_before
 from archon_mesh.node.person_desk import TaskDesk
 from archon_mesh.node.plan_request import PlannerMiddleware, PlanRequestRun
 from archon_mesh.node.remote_agent import RemoteAgent
@@ -33,6 +34,7 @@ from archon_mesh.node.task_hooks import TaskMiddleware
 from archon_mesh.node.task_input import query_of
 from archon_mesh.node.tool_step import ToolStepRun
 from archon_mesh.planning.parse import parse_context
+from archon_mesh.tools.messages.desk import bind_message_desk
 from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
 
@@ -87,6 +89,7 @@ def agent_handler(
             fork.engine = fork.engine.asking(partial(_ask_credential, task))
         resume_from = decode_checkpoint(task.checkpoint)
         desk = TaskDesk(task, decode_open_calls(task.checkpoint) if resume_from else OpenCalls())
+        messages = TaskMessages(task, read_before(resume_from, desk.open_calls.results))
         middleware = TaskMiddleware if task.plan_request is None else PlannerMiddleware
         hooks = middleware(task, resume_from, coordinates=delegates)
         fork.use(hooks)
@@ -98,7 +101,7 @@ def agent_handler(
             loop = tool_step.answer if tool_step is not None else _loop(task)
             try:
                 output = _output_of(task, fork)
-                with bind_desk(desk):
+                with bind_desk(desk), bind_message_desk(messages):
                     text = await run_query(
                         fork, [query], {"task": task}, Emitter(), resume_from, loop=loop, output=output
                     )
@@ -167,6 +170,7 @@ def agent_from_role(role: Role, model: ModelClient | str) -> Agent:
         retries=role.retries,
         fallback_model=role.fallback_model,
         output=role.output,
+        messages=role.messages,
     )
 
 

@@ -23,7 +23,8 @@ class Role:
     run is asked for credentials that the tools lack. A `planner` makes plans: neither delegations nor steps of plans go
     to it. `profile` has facts about the role for callers and planners. `max_tasks` is the number of tasks that one
     process works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None;
-    `timeout` limits one model call, in seconds; `retries`, `fallback_model` and `output` are as in an agent.
+    `timeout` limits one model call, in seconds; `retries`, `fallback_model`, `output` and `messages` are as in an
+    agent.
 
     Raises InvalidArgument if the name is invalid, the prompt is empty, or the role depends on itself.
     """
@@ -48,6 +49,7 @@ class Role:
     retries: int = RETRIES
     fallback_model: ModelClient | str | None = None
     output: object = None
+    messages: bool | Sequence[str] = False
 
     def __post_init__(self) -> None:
         check_role(self.name)

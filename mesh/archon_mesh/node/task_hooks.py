@@ -47,6 +47,11 @@ class TaskAttempt:
         self.messages = messages
         self._checkpoint = encode_checkpoint(messages)
 
+    @property
+    def checkpoint(self) -> bytes:
+        """The checkpoint, for a call that may become a delegation; empty if a delegation of this reply has it."""
+        return self._checkpoint
+
     def take_checkpoint(self) -> bytes:
         """Returns the checkpoint once, for the first delegation of a reply; empty bytes for the others."""
         checkpoint, self._checkpoint = self._checkpoint, b""

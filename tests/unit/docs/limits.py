@@ -59,6 +59,20 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Messages of one result of `read_messages`, their characters; its wait; the wait of `request_help`; of "
+            "`send_message` and `reply` for the mesh",
+            "{archon_mesh.tools.messages.tools:MAX_READ}, {archon_mesh.tools.messages.tools:MAX_READ_CHARACTERS}; "
+            "{archon_mesh.tools.messages.tools:MAX_WAIT|seconds}; "
+            "{archon_mesh.tools.messages.tools:HELP_SECONDS|seconds} by default; "
+            "{archon_mesh.tools.messages.tools:SEND_SECONDS|seconds}",
+            "The next call returns the others, a longer text is cut; the result has no messages; the call fails with "
+            "`DEADLINE_EXCEEDED`.",
+            [
+                "test_a_result_is_bounded_in_number_and_characters",
+                "test_help_that_does_not_come_is_a_failed_call",
+            ],
+        ),
+        Limit(
             "Messages that wait for one subscriber of a `MessageBus`, and their bytes; dead letters; known ids",
             "{archon_mesh.messages.bus:MAX_WAITING}, {archon_mesh.messages.bus:MAX_WAITING_BYTES|bytes}; "
             "{archon_mesh.messages.bus:MAX_DEAD_LETTERS}; {archon_mesh.messages.bus:MAX_IDS}",

@@ -42,6 +42,7 @@ MODULES: Final = (
     "archon_mesh.tools.builtin",
     "archon_mesh.tools.composite",
     "archon_mesh.tools.mcp",
+    "archon_mesh.tools.messages",
     "archon_mesh.tools.remote",
     "archon_mesh.workflows",
     "archon_services.testing",

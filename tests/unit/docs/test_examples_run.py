@@ -152,7 +152,8 @@ async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> Non
 
 
 async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
-    assert await MESSAGES.help_request(tmp_path) == "The bridge is 360 years old."
+    assert await MESSAGES.help_request(tmp_path / "a") == "The bridge is 360 years old."
+    assert await MESSAGES.by_models(tmp_path / "b") == "360 years"
     assert await MESSAGES.in_one_process() == "360; The text is complete."
 
 
@@ -232,7 +233,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("agent-memory", 2),
         ("plans", 7),
         ("people", 3),
-        ("messages", 2),
+        ("messages", 3),
         ("federation", 1),
         ("workflows", 4),
         ("testing-agents", 9),

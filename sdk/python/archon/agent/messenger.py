@@ -104,11 +104,14 @@ class Messenger:
         self.subscribe(topics)
         return self.inbox.handled()
 
-    async def request(self, content: object, to: str, kind: MessageType | str | None, timeout: float) -> Message:
+    async def request(
+        self, content: object, to: str, kind: MessageType | str | None, timeout: float, message_id: str = ""
+    ) -> Message:
         """Sends a message and returns the reply to it."""
         self.subscribe()
         kind = kind or type_of(content) or MessageType.TASK_REQUEST
-        message_id = await self.send(content, to, kind, expects_reply=True)
+        own_id = f"{REPLY_PREFIX}{message_id}" if message_id else ""
+        message_id = await self.send(content, to, kind, expects_reply=True, message_id=own_id)
         return await self.inbox.within(message_id, timeout)
 
     async def reply(self, message: Message, content: object, kind: MessageType | str | None) -> str:

@@ -516,23 +516,42 @@ class TaskContext:
         return self._messenger.messages(topics, after, timeout)
 
     async def request(
-        self, content: object, to: str, *, type: MessageType | str | None = None, timeout: float = 60.0
+        self,
+        content: object,
+        to: str,
+        *,
+        type: MessageType | str | None = None,
+        timeout: float = 60.0,
+        message_id: str = "",
+        checkpoint: bytes = b"",
     ) -> Message:
         """Sends a message, by default a `task_request`, and returns the answer. If no task of the receiver is reading
-        messages, the request becomes a task of its own for the role `to`, as by `delegate`. `timeout` is in seconds.
+        messages, the request becomes a task of its own for the role `to`, as by `delegate`; `checkpoint` is saved with
+        it. `timeout` is in seconds. A later attempt of this task that makes the same request, as in `send`, does not
+        make it twice.
 
         Raises DeadlineExceeded if no answer comes in time, and the errors of `send` and `delegate`.
         """
         try:
-            return await self._messenger.request(content, to, type, timeout)
+            return await self._messenger.request(content, to, type, timeout, message_id)
         except NoReceiver:
-            done = await self.delegate(self._messenger.text_of(content), role=to, timeout=timeout)
+            text = self._messenger.text_of(content)
+            done = await self.delegate(text, role=to, memo_key=message_id, timeout=timeout, checkpoint=checkpoint)
         return self._messenger.answer_of(to, done)
 
-    async def request_help(self, issue: str, target_role: str, *, timeout: float = 60.0) -> Message:
+    async def request_help(
+        self,
+        issue: str,
+        target_role: str,
+        *,
+        timeout: float = 60.0,
+        message_id: str = "",
+        checkpoint: bytes = b"",
+    ) -> Message:
         """Requests help with an issue of this task from a role, and returns the answer, as `request` does."""
+        content = {"issue": issue, "task_id": self.task_id}
         return await self.request(
-            {"issue": issue, "task_id": self.task_id}, target_role, type="help_request", timeout=timeout
+            content, target_role, type="help_request", timeout=timeout, message_id=message_id, checkpoint=checkpoint
         )
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0, model_calls: int = 1) -> None:

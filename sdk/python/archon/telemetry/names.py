@@ -18,6 +18,7 @@ INVOKE_WORKFLOW: Final = "invoke_workflow"
 INVOKE_AGENT: Final = "invoke_agent"
 CHAT: Final = "chat"
 EXECUTE_TOOL: Final = "execute_tool"
+DECIDE: Final = "decide"
 
 # GenAI ----------------------------------------------------------------------------------------------------------
 
@@ -64,6 +65,12 @@ OWNER: Final = "archon.orchestrator.id"
 TENANT: Final = "archon.tenant"
 COST: Final = "archon.usage.cost_usd"
 LINK: Final = "archon.link"
+STEP_ID: Final = "archon.step.id"
+DECISION_RULE: Final = "archon.decision.rule"
+DECISION_WINNER: Final = "archon.decision.winner"
+DECISION_REASON: Final = "archon.decision.reason"
+DECISION_CONFLICT: Final = "archon.decision.conflict"
+DECISION_CHOSEN: Final = "archon.decision.chosen"
 AGENT_RUN_ID: Final = "archon.agent.run_id"
 ITERATIONS: Final = "archon.agent.iterations"
 

@@ -33,5 +33,6 @@ def task_state_name(task: run_pb2.Task) -> str:
 
 
 def task_label(task: run_pb2.Task | TaskView) -> str:
-    """Returns the display name of a task: its role, and its step if it executes one of a plan."""
-    return f"{task.role} ({task.step_id})" if task.step_id else task.role
+    """Returns the display name of a task: its role, and its step if it executes one of a plan; the step alone if it has
+    no role, as one that a rule decides."""
+    return f"{task.role} ({task.step_id})" if task.step_id and task.role else task.role or task.step_id

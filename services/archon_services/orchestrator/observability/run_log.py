@@ -10,6 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import names
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import Failure, Payload, Submission, TaskState
+from archon_services.orchestrator.observability.decision_log import DecisionLogs, has_decisions
 
 MAX_NOTES: Final = 100
 """Notes of a run that its span shows; later ones are left out."""
@@ -72,6 +73,9 @@ class RunLog:
     callers: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     """Of a delegated task: the task that delegated, its attempt, and the traceparent that it sent."""
 
+    decisions: DecisionLogs | None = None
+    """None until a plan has a step with a decision."""
+
     _live: dict[str, AttemptLog] = field(default_factory=dict)
 
     @property
@@ -83,8 +87,9 @@ class RunLog:
     def add(self, event: ev.Event, time: float) -> None:
         """Adds the next event, decided at `time`."""
         self.last_seq += 1
-        if type(event) in _NOTES:
-            self._note(event, time)
+        self._note(event, time)
+        if self.decisions is not None or isinstance(event, ev.Planned):
+            self._decided(event, time)
         match event:
             case ev.Submitted():
                 self.submission, self.owner, self.start = event.submission, event.owner, time
@@ -113,8 +118,22 @@ class RunLog:
                     attempt.end, attempt.state = time, "stopped"
                 self._live.clear()
 
+    def _decided(self, event: ev.Event, time: float) -> None:
+        decisions = self.decisions
+        if decisions is None:
+            if not (isinstance(event, ev.Planned) and has_decisions(event)):
+                return
+            decisions = self.decisions = DecisionLogs()
+        match event:
+            case ev.Planned():
+                decisions.planned(event)
+            case ev.TaskCreated() if event.step_id:
+                decisions.created(event)
+            case ev.ResultReceived() | ev.Retried() | ev.ApprovalRequested() | ev.TaskEnded():
+                decisions.ended(event, time)
+
     def _note(self, event: ev.Event, time: float) -> None:
-        if len(self.notes) < MAX_NOTES:
+        if type(event) in _NOTES and len(self.notes) < MAX_NOTES:
             about = event.owner if isinstance(event, ev.Claimed) else getattr(event, "task_id", "")
             self.notes.append(Note(_NOTES[type(event)], time, about))
 

@@ -1,7 +1,9 @@
-"""The spans of a run, made of its log: `invoke_workflow` for the run, `invoke_agent` for each attempt."""
+"""The spans of a run, made of its log: `invoke_workflow` for the run, `invoke_agent` for each attempt,
+and `decide` for each decision by rule, which has no attempt."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -13,15 +15,16 @@ from archon.telemetry import names
 from archon.telemetry.span_data import SpanData
 from archon.telemetry.trace_parent import TraceParent
 from archon_mesh.engine.types import Failure
+from archon_services.orchestrator.observability.decision_log import DecisionLog, DecisionLogs
 from archon_services.orchestrator.observability.run_log import STATE_NAMES, AttemptLog, Note, RunLog
-from archon_services.orchestrator.observability.span_ids import attempt_span_id, run_span_id
+from archon_services.orchestrator.observability.span_ids import attempt_span_id, decision_span_id, run_span_id
 
 _MAX_MESSAGE: Final = 1024
 _FAILED: Final = frozenset({"failed", "rejected", "canceled", "retried", "lost"})
 
 
 def spans_of(log: RunLog) -> Iterator[SpanData]:
-    """Yields the spans of a run that has ended and is traced: its attempts, then the run itself."""
+    """Yields the spans of a run that has ended and is traced: its attempts, its decisions, then the run."""
     submission = log.submission
     assert submission is not None
     assert isinstance(submission.goal, run_pb2.Submitted)
@@ -33,6 +36,9 @@ def spans_of(log: RunLog) -> Iterator[SpanData]:
     for attempt in log.attempts:
         yield trace.attempt(attempt, earlier.get(attempt.task_id))
         earlier[attempt.task_id] = attempt
+    if log.decisions is not None:
+        for decision in log.decisions.made.values():
+            yield trace.decision(decision, log.decisions)
     yield trace.run()
 
 
@@ -40,6 +46,8 @@ class _Trace:
     def __init__(self, log: RunLog, run_id: str, parent: TraceParent, tracestate: str) -> None:
         self._log, self._run_id, self._parent, self._tracestate = log, run_id, parent, tracestate
         self._run_span_id = run_span_id(run_id)
+        self._attempts: dict[str, list[AttemptLog]] | None = None
+        """The attempts of each task, of a run with decisions."""
 
     def run(self) -> SpanData:
         log, submission = self._log, self._log.submission
@@ -96,7 +104,61 @@ class _Trace:
         if before is not None:
             earlier = span.context_of(attempt_span_id(self._run_id, before.task_id, before.attempt))
             span.links = (Link(earlier, {names.LINK: before.state}),)
+        decisions = self._log.decisions
+        if decisions is not None and (step_id := decisions.steps.get(attempt.task_id)):
+            attributes[names.STEP_ID] = step_id
+            if attempt.task_id in decisions.sources:  # the rule has left the decision to the role
+                span.links = (*span.links, *self._sources(span, attempt.task_id, attempt.start, decisions))
         return span
+
+    def decision(self, decision: DecisionLog, decisions: DecisionLogs) -> SpanData:
+        """The span of a decision by rule: from the end of the last result that it had to wait for."""
+        attributes: dict[str, Any] = {
+            names.OPERATION_NAME: names.DECIDE,
+            names.RUN_ID: self._run_id,
+            names.TASK_ID: decision.task_id,
+            names.STEP_ID: decisions.steps[decision.task_id],
+            names.DECISION_RULE: decision.rule,
+        }
+        texts = {
+            names.DECISION_WINNER: decision.winner,
+            names.DECISION_REASON: decision.reason[:_MAX_MESSAGE],
+            names.DECISION_CONFLICT: decision.conflict[:_MAX_MESSAGE],
+        }
+        attributes |= {name: text for name, text in texts.items() if text}
+        ends = [each.end for each in self._last_attempts(decision.task_id, decision.time, decisions) if each.end]
+        start = max((end for end in ends if end <= decision.time), default=decision.time)
+        span = self._span(
+            f"{names.DECIDE} {decision.rule}",
+            SpanKind.INTERNAL,
+            decision_span_id(self._run_id, decision.task_id),
+            self._run_span_id,
+            attributes,
+            (start, decision.time),
+            decision.failure,
+        )
+        span.links = tuple(self._sources(span, decision.task_id, decision.time, decisions, decision.winner))
+        return span
+
+    def _sources(
+        self, span: SpanData, task_id: str, time: float, decisions: DecisionLogs, winner: str = ""
+    ) -> Iterator[Link]:
+        """Yields a link to the last attempt of each task that a decision at `time` chooses from."""
+        for source in self._last_attempts(task_id, time, decisions):
+            about: dict[str, Any] = {names.LINK: source.state if source.end <= time else "working"}
+            if winner and decisions.steps.get(source.task_id) == winner:
+                about[names.DECISION_CHOSEN] = True
+            yield Link(span.context_of(attempt_span_id(self._run_id, source.task_id, source.attempt)), about)
+
+    def _last_attempts(self, task_id: str, time: float, decisions: DecisionLogs) -> list[AttemptLog]:
+        """Returns the last attempt before `time` of each task that a decision chooses from; a task without one has
+        none."""
+        if self._attempts is None:
+            self._attempts = defaultdict(list)
+            for attempt in self._log.attempts:
+                self._attempts[attempt.task_id].append(attempt)
+        before = ([each for each in self._attempts[id_] if each.start <= time] for id_ in decisions.sources[task_id])
+        return [attempts[-1] for attempts in before if attempts]
 
     def _parent_of(self, attempt: AttemptLog) -> str:
         """The span in which a task was delegated, or the span of the delegating attempt, or of the run."""

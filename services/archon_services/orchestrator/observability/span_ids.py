@@ -21,5 +21,10 @@ def attempt_span_id(run_id: str, task_id: str, attempt: int) -> str:
     return _hash(f"attempt/{run_id}/{task_id}/{attempt}", 8)
 
 
+def decision_span_id(run_id: str, task_id: str) -> str:
+    """Returns the span of a decision by rule: 16 hexadecimal digits."""
+    return _hash(f"decision/{run_id}/{task_id}", 8)
+
+
 def _hash(text: str, size: int) -> str:
     return blake2b(text.encode(), digest_size=size).hexdigest()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from archon.telemetry import names
+from archon_mesh.planning import committee
 from archon_services.testing import EtcdProcess
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.span_collector import Received, SpanCollector, environment
@@ -39,7 +42,8 @@ def documented() -> dict[str, set[str]]:
 
 def word(received: Received) -> str:
     """Returns the page's word for a span."""
-    words = {"invoke_workflow": "workflow", "invoke_agent": "agent", "chat": "chat", "execute_tool": "tool"}
+    words = {"invoke_workflow": "workflow", "invoke_agent": "agent", "execute_tool": "tool"}
+    words |= {"chat": "chat", "decide": "decide"}
     return words.get(received.span.name.split()[0], "call")
 
 
@@ -47,7 +51,8 @@ def word(received: Received) -> str:
 async def trace(
     span_collector: SpanCollector, etcd: EtcdProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[list[Received]]:
-    """The spans of a run of two agents, one of which has opted in to newer names and contents."""
+    """The spans of two runs of two agents, one of which has opted in to newer names and contents. In the second run they
+    are a committee."""
     for variable, value in environment(span_collector.address).items():
         monkeypatch.setenv(variable, value)
     mesh = ProcessMesh(tmp_path, etcd.address)
@@ -60,7 +65,13 @@ async def trace(
         await mesh.agent_process("critic", "scholar", module=module, SCHOLAR_ROLE="critic", **chosen)
         handle = await mesh.client.submit("x", roles=["scholar", "critic"], session_id="s", wait=30)
         assert handle.run is not None and not handle.run.proto.failure.message
-        yield await span_collector.trace(handle.run_id, "archon-orchestrator", "archon-memory", "scholar", "critic")
+        spans = await span_collector.trace(handle.run_id, "archon-orchestrator", "archon-memory", "scholar", "critic")
+        roles = ["scholar", "critic"]
+        steps = [asdict(step) for step in committee("Is it done?", roles=roles)]
+        plan = json.dumps({"goal": "x", "subtasks": steps})
+        decided = await mesh.client.submit("x", strategy="plan", plan=plan, roles=roles, wait=30)
+        assert decided.run is not None and not decided.run.proto.failure.message
+        yield [*spans, *await span_collector.trace(decided.run_id, "archon-orchestrator", "scholar", "critic")]
     finally:
         await mesh.stop()
 
@@ -82,7 +93,7 @@ def span_form(received: Received) -> tuple[str, str]:
     kind = Span.SpanKind.Name(received.span.kind).removeprefix("SPAN_KIND_").lower()
     first = received.span.name.split()[0]
     inner = {"invoke_agent": "ROLE" if kind != "internal" else "NAME"}
-    places = {"invoke_workflow": "STRATEGY", "chat": "MODEL", "execute_tool": "NAME", **inner}
+    places = {"invoke_workflow": "STRATEGY", "chat": "MODEL", "execute_tool": "NAME", "decide": "RULE", **inner}
     return (f"{first} {places[first]}" if first in places else "PACKAGE.SERVICE/METHOD"), kind
 
 

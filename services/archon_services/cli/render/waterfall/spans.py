@@ -35,6 +35,8 @@ class SpanKind(StrEnum):
     TOOL = "tool"
     DELEGATION = "delegation"
     QUESTION = "question"
+    DECISION = "decision"
+    """A choice by rule among the results of other steps, at one moment."""
 
 
 TIME_OF: Final = {
@@ -46,6 +48,7 @@ TIME_OF: Final = {
     SpanKind.TOOL: TimeKind.TOOL,
     SpanKind.DELEGATION: TimeKind.DELEGATION,
     SpanKind.QUESTION: TimeKind.WAITING,
+    SpanKind.DECISION: TimeKind.QUEUE,
 }
 """The kind of a span's time that no child explains."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from archon.run_view import Attempt, Delegation, Failure, RunView, TaskView, Usage
+from archon.run_view import Attempt, Delegation, Failure, Resolution, RunView, TaskView, Usage
 from archon_services.cli.render.output import counted
 from archon_services.cli.render.run_text import INSUFFICIENT_BUDGET
 from archon_services.cli.render.state_names import task_label
@@ -97,6 +97,8 @@ class _Builder:
             since, previous = phases[-1].end, attempt
         if previous is None or previous.ended:
             phases += idle.between(since, task.ended or self._end, previous)
+        if task.resolution is not None and task.ended and not task.attempts:
+            phases.append(_decision(task, task.resolution))
         return phases
 
     def _attempt(self, task: TaskView, attempt: Attempt) -> Span:
@@ -146,6 +148,15 @@ class _Builder:
         if delegation.repeated:
             span.detail = "reuses the task of an earlier delegation"
         return span
+
+
+def _decision(task: TaskView, resolution: Resolution) -> Span:
+    """The choice by rule of a step that no instance has executed."""
+    winner, reason = resolution.winner_step_id, resolution.reason
+    pieces = ["" if winner in reason else f"{winner} is chosen", reason]
+    pieces.append(resolution.conflict and f"in conflict: {resolution.conflict}")
+    detail = "; ".join(filter(None, pieces))
+    return Span(SpanKind.DECISION, task.step_id, task.ended, task.ended, task.state, detail, task.task_id)
 
 
 def _detail(attempt: Attempt) -> str:

@@ -13,7 +13,9 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import names
 from archon.telemetry.span_data import SpanData
 from archon_mesh.engine import events as ev
-from archon_mesh.engine.types import Failure, Submission, TaskState
+from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
+from archon_mesh.engine.types import UNDECIDED, Failure, Submission, TaskState
 from archon_services.orchestrator.observability.run_log import RunLog
 from archon_services.orchestrator.observability.run_spans import spans_of
 from archon_services.orchestrator.observability.span_ids import attempt_span_id, run_span_id, trace_id
@@ -179,3 +181,94 @@ def test_the_same_events_make_the_same_spans() -> None:
 def test_a_run_that_is_not_sampled_is_not_traced() -> None:
     assert not log_of([submitted(traced=False)]).traced
     assert log_of([submitted()]).traced
+
+
+COMMITTEE = (
+    *(SubTask(id_, "Suggest a name.", role=f"role-{id_}") for id_ in ("a", "b", "c")),
+    SubTask("pick", "Pick one.", dependencies=("a", "b", "c"), decision="vote"),
+)
+
+
+def planned(*steps: SubTask) -> ev.Planned:
+    return ev.Planned("plan", 1, Plan("plan", "do it", "do it", subtasks=steps))
+
+
+def member_events(*, deciding: str = "") -> list[ev.Event]:
+    """A run whose three members have answered, two by their result, one cancelled; `t-pick` decides next."""
+    members: list[ev.Event] = [dispatched(f"t-{id_}", role=f"role-{id_}") for id_ in ("a", "b", "c")]
+    created: list[ev.Event] = [ev.TaskCreated(f"t-{id_}", f"role-{id_}", step_id=id_) for id_ in ("a", "b", "c")]
+    choice = ev.TaskCreated("t-pick", deciding, predecessors=("t-a", "t-b", "t-c"), step_id="pick")
+    ends: list[ev.Event] = [
+        completed("t-a", role="role-a"),
+        ev.TaskEnded("t-c", "role-c", 1, TaskState.CANCELED, None),
+        completed("t-b", role="role-b"),
+    ]
+    return [submitted(), planned(*COMMITTEE), *created, choice, *members, *ends]
+
+
+def resolved(winner: str = "", reason: str = "2 of 3 say the same") -> agent_pb2.TaskResult:
+    result = agent_pb2.TaskResult()
+    result.resolution.rule, result.resolution.winner_step_id = "vote", winner
+    result.resolution.reason, result.resolution.conflict = reason, "c says something else"
+    return result
+
+
+def links_of(span: SpanData) -> dict[str, dict[str, object]]:
+    return {f"{link.context.span_id:016x}": dict(link.attributes or {}) for link in span.links}
+
+
+def test_a_decision_by_rule_is_a_span_with_links_to_its_choices() -> None:
+    decided = ev.ResultReceived("t-pick", 0, "", TaskState.COMPLETED, resolved("a"), winner="a")
+    *members, decision, run = spans(*member_events(), decided, ended())
+    assert [(span.parent_id, span.attributes[names.STEP_ID]) for span in members] == [
+        (run.span_id, "a"),
+        (run.span_id, "b"),
+        (run.span_id, "c"),
+    ], "members are siblings below the run"
+    assert (decision.name, decision.parent_id, decision.kind) == ("decide vote", run.span_id, SpanKind.INTERNAL)
+    assert (decision.start, decision.end) == (members[1].end, members[1].end + 10**9), "from the last result on"
+    assert links_of(decision) == {
+        members[0].span_id: {names.LINK: "completed", names.DECISION_CHOSEN: True},
+        members[1].span_id: {names.LINK: "completed"},
+        members[2].span_id: {names.LINK: "canceled"},
+    }
+    about = {name: value for name, value in decision.attributes.items() if name.startswith("archon.decision")}
+    assert about == {
+        names.DECISION_RULE: "vote",
+        names.DECISION_WINNER: "a",
+        names.DECISION_REASON: "2 of 3 say the same",
+        names.DECISION_CONFLICT: "c says something else",
+    }
+    assert decision.error is None
+
+
+def test_a_decision_left_to_a_role_has_the_rule_and_an_attempt() -> None:
+    undecided = Failure("FAILED_PRECONDITION", UNDECIDED, "undecided: a tie")
+    left = ev.Retried("t-pick", 0, "judge", undecided, 0.0, payload=resolved(reason="a tie"))
+    events = [*member_events(deciding="judge"), left, dispatched("t-pick", role="judge"), completed("t-pick"), ended()]
+    *members, attempt, decision, _ = spans(*events)
+    assert names.DECISION_WINNER not in decision.attributes
+    assert (decision.attributes[names.DECISION_REASON], decision.error) == ("a tie", None)
+    assert attempt.name == "invoke_agent judge"
+    assert set(links_of(attempt)) == set(links_of(decision)) == {span.span_id for span in members}
+
+
+def test_a_decision_that_fails_has_the_reason() -> None:
+    undecided = Failure("FAILED_PRECONDITION", UNDECIDED, "undecided: a tie")
+    failed = ev.TaskEnded("t-pick", "", 0, TaskState.FAILED, undecided)
+    *_, decision, _ = spans(*member_events(), failed, ended(TaskState.FAILED, undecided))
+    assert (decision.error, decision.attributes[names.ERROR_TYPE]) == ("undecided: a tie", UNDECIDED)
+    assert decision.attributes[names.DECISION_RULE] == "vote"
+
+
+def test_a_plan_without_decisions_keeps_nothing_of_them() -> None:
+    events: list[ev.Event] = [
+        submitted(),
+        planned(SubTask("a", "x", role="a")),
+        ev.TaskCreated("t", "a", step_id="a"),
+        dispatched(),
+    ]
+    log = log_of([*events, completed(), ended()])
+    assert log.decisions is None
+    attempt, _ = spans_of(log)
+    assert names.STEP_ID not in attempt.attributes

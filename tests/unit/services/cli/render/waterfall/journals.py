@@ -190,3 +190,23 @@ def path(drawn: Waterfall) -> list[tuple[str, str, float, float]]:
         (step.span.name, step.kind.value, round(step.start - START, 3), round(step.end - START, 3))
         for step in drawn.path
     ]
+
+
+def committee() -> Journal:
+    """Two roles whose answers differ: the rule of the step `pick` chooses that of `baker`."""
+    journal = Journal()
+    for role, ids in (("cook", ()), ("baker", ()), ("", ("cook", "baker"))):
+        state = run_pb2.TaskStateChanged(role=role, state=common_pb2.TASK_STATE_SUBMITTED, predecessors=ids)
+        state.step_id = f"pick-{role}" if role else "pick"
+        journal.add(0, role or "pick", task_state=state)
+    journal.dispatched(0, "cook")
+    journal.dispatched(0, "baker")
+    journal.result(4, "cook")
+    journal.result(8, "baker")
+    payload = run_pb2.ResultReceived(state=COMPLETED)
+    chosen = payload.resolution
+    chosen.rule, chosen.winner_step_id, chosen.reason = "best", "pick-baker", "the answer of pick-baker has 9 of 10"
+    chosen.conflict = "pick-cook says something else"
+    journal.add(8, "pick", result=payload)
+    journal.ended(8)
+    return journal

@@ -7,7 +7,7 @@ import pytest
 from archon_services.cli.render.waterfall import text
 from archon_services.cli.render.waterfall.spans import Waterfall
 from archon_services.cli.render.waterfall.text import MIN_WIDTH, plain, waterfall_lines
-from tests.unit.services.cli.render.waterfall.journals import FAILED, Journal, delegation, pipeline
+from tests.unit.services.cli.render.waterfall.journals import FAILED, Journal, committee, delegation, pipeline
 
 PIPELINE_80 = """\
 run run-1  completed  pipeline  10.0 s  100 tokens in, 20 out  $0.0003
@@ -39,6 +39,18 @@ DELEGATION_140 = """\
 *     cook                                   :::::::::::###########################################===========                        5.00 s
 *       model offline                                   ###########################################                                   4.00 s
 *   model offline                                                                                             ###########             1.00 s"""
+
+
+COMMITTEE_80 = """\
+run run-1  completed  agent  8.00 s
+
+                      0 s                      4.00 s             8.00 s    time
+* critical path       ==================================================  8.00 s
+  cook (pick-cook)    =========================                           4.00 s
+* baker (pick-baker)  ==================================================  8.00 s
+  decision pick       ..................................................  0.00 s
+    the answer of pick-baker has 9 of 10; in conflict: pick-cook says something…
+"""
 
 
 def lines(drawn: Waterfall, width: int = 80) -> list[str]:
@@ -130,3 +142,7 @@ def test_tokens_are_marked_if_estimated_and_shortened() -> None:
     printed = lines(journal.waterfall())
     assert "~123,456 tokens in, ~2,345,678 out" in printed[0]
     assert any(line.startswith("* cook") and line.endswith("~123k  ~2.3M") for line in printed)
+
+
+def test_a_decision_at_80_columns() -> None:
+    assert "\n".join(lines(committee().waterfall())).startswith(COMMITTEE_80)

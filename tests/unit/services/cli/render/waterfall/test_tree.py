@@ -15,6 +15,7 @@ from tests.unit.services.cli.render.waterfall.journals import (
     FAILED,
     START,
     Journal,
+    committee,
     delegation,
     pipeline,
     shape,
@@ -364,3 +365,15 @@ def test_events_without_a_time_of_their_own_change_nothing() -> None:
         journal.add(3, "cook", 1, **payload)
         journal.events.insert(6, journal.events.pop())
     assert shape(journal.waterfall().root.children) == before
+
+
+def test_a_decision_by_rule_waits_for_its_choices_and_has_no_attempt() -> None:
+    assert shape(committee().waterfall().root.children)[2:] == [
+        ("waiting", "pick", 0.0, 8.0),
+        ("decision", "pick", 8.0, 8.0),
+    ]
+    drawn = committee().waterfall()
+    assert drawn.root.children[-1].detail == (
+        "the answer of pick-baker has 9 of 10; in conflict: pick-cook says something else"
+    )
+    assert [step.span.name for step in drawn.path] == ["baker (pick-baker)"], "the choice itself takes no time"
