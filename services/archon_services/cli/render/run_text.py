@@ -12,7 +12,7 @@ from archon.run_view import Delegation, LastFailure, Outcome, Question, RunView,
 from archon.run_view.convert import is_tool_call
 from archon.types import Message
 from archon.wire import policy_from_proto
-from archon_services.cli.render.decision_text import decision_lines
+from archon_services.cli.render.decision_text import decision_lines, verdict_lines
 from archon_services.cli.render.message_text import content_text, receiver_text
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
 from archon_services.cli.render.questions import decision_text, timed_out_text, truncate
@@ -79,6 +79,8 @@ def task_notes(task: TaskView) -> Iterator[str]:
     """Yields exceptional events of a task: failures, rejected delegations, answered questions."""
     if task.resolution is not None:
         yield from decision_lines(task.resolution)
+    if task.verdict is not None:
+        yield from verdict_lines(task.verdict)
     yield from map(_note_text, task.notes)
     if task.stopping is not None and not task.final:
         yield _stopping_text(task)
