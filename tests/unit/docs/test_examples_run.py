@@ -40,6 +40,7 @@ MODELS = load_example("models")
 COMPOSITE_TOOLS = load_example("composite_tools")
 AGENT_MEMORY = load_example("agent_memory")
 PLANS = load_example("plans")
+CONFLICTS = load_example("conflicts")
 PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
 OFFICE = load_example("office")
@@ -143,6 +144,12 @@ async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(PLANS, name)())
 
 
+async def test_the_example_of_conflicts_uses_the_right_number(tmp_path: Path) -> None:
+    text, verdict = await CONFLICTS.bridge(tmp_path)
+    assert text == "The old bridge has 14 arches."
+    assert verdict.startswith("verify: only arches-1 of archivist has passed the check of validator. Again: 14")
+
+
 async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> None:
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
@@ -227,6 +234,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("shared-tools", 4),
         ("agent-memory", 2),
         ("plans", 6),
+        ("conflicts", 2),
         ("people", 3),
         ("messages", 2),
         ("federation", 1),
