@@ -82,9 +82,9 @@ def test_an_arbiter_settles_a_conflict_and_the_run_shows_how(terminal: Terminal)
     result = terminal.archon("run", GOAL, *arguments, "--metadata", "dev.archon.arbiter/ways=verify,model")
     assert result.code == 0, result.err
     shown = terminal.archon("show", "last", "--no-answer").out
-    for text in (result.err, shown):
-        assert "settled by model for settled-1: the model has chosen settled-1 of coder" in text
-        assert "not settled by verify: validator has not checked settled-1 of coder: unknown role" in text
+    assert "settled by model for settled-1" in result.err
+    assert "settled by model for settled-1: the model has chosen settled-1 of coder" in shown
+    assert "not settled by verify: validator has not checked settled-1 of coder: unknown role" in shown
 
 
 @pytest.mark.parametrize(

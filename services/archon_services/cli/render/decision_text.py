@@ -26,10 +26,14 @@ def decision_lines(resolution: Resolution) -> Iterator[str]:
             yield f"{vote.step_id} of {vote.role}: {bid_text(vote.bid)}  score {vote.weight:.2f}{chosen}"
 
 
+def settled_text(verdict: Verdict) -> str:
+    """Returns the way in which an arbiter has decided, and for which step."""
+    return f"settled by {verdict.way}{f' for {verdict.winner}' if verdict.winner else ''}"
+
+
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """Yields how an arbiter has decided, the ways that did not decide, and the work that was done again."""
-    winner = f" for {verdict.winner}" if verdict.winner else ""
-    yield f"settled by {verdict.way}{winner}: {one_line(verdict.reason, SHOWN)}"
+    """Yields the reason of an arbiter, the ways that did not decide, and the work that was done again."""
+    yield f"{settled_text(verdict)}: {one_line(verdict.reason, SHOWN)}"
     for way, reason in verdict.tried.items():
         yield f"not settled by {way}: {one_line(reason, SHOWN)}"
     for step_id, text in verdict.redone.items():
