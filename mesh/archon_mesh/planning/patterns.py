@@ -112,7 +112,7 @@ def settled(
     """Returns subtasks by which each of `roles` answers a question, and conflicts among the answers are settled.
     Instead of a question, the subtasks whose results are compared may be given, without `roles`.
 
-    `order`, `by`, `weights` and `least` are the arguments of the rule `settle`. What it leaves undecided goes to the
+    `order`, `by`, `weights` and `least` are the arguments of the rule `settle`. A conflict that it leaves goes to the
     role `arbiter`; without one, the plan is made anew, or fails. An answer that fails does not count.
 
     Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS answers, or the rule's arguments are wrong.

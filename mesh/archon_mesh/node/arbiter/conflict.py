@@ -1,4 +1,4 @@
-"""The answers in conflict, and what is known of each. Pure."""
+"""The answers in conflict, and the findings about each. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_KEPT: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The answer of one step. `said` is what is compared: the whole text, or a field of it; `now` the answer after the
-    role was asked for its `method`. `check` is what the verifier found."""
+    """The answer of one step. `said` is the compared part of it: the whole text, or a field; `now` the answer after the
+    role was asked for its `method`. `check` is the verifier's reply."""
 
     step_id: str
     role: str
@@ -58,7 +58,7 @@ def positions_of(answers: Sequence[tuple[str, str, str, tuple[Part, ...]]], by: 
 
 
 def groups_of(positions: Sequence[Position]) -> list[list[Position]]:
-    """Returns the positions grouped by what they say now; each agrees with the first of its group."""
+    """Returns the positions grouped by their answers now; each agrees with the first of its group."""
     groups: list[list[Position]] = []
     for position in positions:
         for group in groups:
@@ -94,7 +94,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What an attempt has found out, so that a later one goes on after it."""
+    """The findings of an attempt, so that a later one goes on after it."""
 
     tried: Mapping[str, str] = field(default_factory=dict)
     """The ways that have not decided, with the reasons."""
@@ -103,14 +103,14 @@ class Progress:
     decided: Decided | None = None
 
     def applied(self, positions: Sequence[Position]) -> list[Position]:
-        """Returns the positions with what is known of them."""
+        """Returns the positions with the findings about them."""
         known = [(each, self.known.get(each.step_id)) for each in positions]
         return [
             replace(each, now=of["now"], method=of["method"], check=of["check"]) if of else each for each, of in known
         ]
 
     def after(self, positions: Sequence[Position]) -> Progress:
-        """Returns the progress with what is known of positions now."""
+        """Returns the progress with the findings about positions now."""
         known = {each.step_id: {"now": each.now, "method": each.method, "check": each.check} for each in positions}
         return replace(self, known=known)
 

@@ -1,7 +1,7 @@
 """The handler of an arbiter: tries ways to settle a conflict among answers until one decides.
 
-A role is asked by a delegation with a memo key, a person by a question with a fixed id, and what has been found out is
-in the checkpoint: a later attempt at the task asks no one twice, and goes on with the way that the earlier one was at.
+A role is asked by a delegation with a memo key, a person by a question with a fixed id, and the findings are in the
+checkpoint: a later attempt at the task asks no one twice, and goes on with the way that the earlier one was at.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Attempt:
         return Decided(AGREEMENT, first.step_id, first.now, "all answers say the same")
 
     async def _tried(self, way: str) -> Decided | Question | None:
-        """Tries a way, and saves what it has found out."""
+        """Tries a way, and saves the findings."""
         try:
             made = await self._ways[way]()
         except ArchonError as error:
@@ -262,7 +262,7 @@ async def _caught(asked: Coroutine[Any, Any, str]) -> str | ArchonError:
 
 
 def _with_reply(position: Position, author: Position, reply: str | ArchonError) -> Position:
-    """Returns a position with what its role replied when it was asked about `author`, a position that says the same."""
+    """Returns a position with its role's reply about `author`, a position that says the same."""
     if isinstance(reply, ArchonError):
         return position
     changed = with_method(author, reply)

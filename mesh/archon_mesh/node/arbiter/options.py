@@ -25,7 +25,7 @@ OPTION_PREFIX: Final = "dev.archon.arbiter/"
 `verifier`, `reviewer` and `redo` (`true` or `false`)."""
 
 MAX_ASKED_SECONDS: Final = 86_400.0
-"""The longest time that a role has to answer an arbiter, in seconds: that of a delegation."""
+"""The longest time that a role has to answer an arbiter, in seconds: the limit of a delegation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Arbitration:
     redo: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("ways", "approvers"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.ways or len(set(self.ways)) < len(self.ways) or not set(self.ways) <= set(ARBITER_WAYS):
             raise InvalidArgument(f"the ways of an arbiter are {', '.join(ARBITER_WAYS)}, each once at most")
         for role in filter(None, (self.verifier, self.reviewer)):

@@ -81,7 +81,7 @@ def choice_schema(positions: Sequence[Position]) -> dict[str, Any]:
 
 
 def choice_of(way: str, whose: str, reply: str, positions: Sequence[Position]) -> Decided | str:
-    """Returns the decision in the reply of a model or a reviewer, or why it is none."""
+    """Returns the decision in the reply of a model or a reviewer, or the reason why it decides nothing."""
     data = object_in(reply) or {}
     choice = _text(data.get("choice")) if "choice" in data else reply
     if choice.strip().casefold() == NONE:
