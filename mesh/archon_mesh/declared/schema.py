@@ -402,6 +402,7 @@ KEYS: Final = tuple(
                 SubAgentPart,
                 AgentFile,
                 RolePart,
+                ArbiterPart,
                 ProfilePart,
                 EdgePart,
                 CapabilityPart,
