@@ -21,9 +21,11 @@ from archon.types import RunQuestion, TaskState, Verdict
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel, create_model
 from archon_mesh.node import Arbitration, arbiter_handler
+from archon_mesh.node.arbiter.options import OPTION_PREFIX
 from archon_mesh.planning import SubTask, settled
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.waiting import until
+from tests.fixtures.services import ServiceProcess
+from tests.fixtures.waiting import eventually, until
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 QUESTION = "How many arches has the bridge?"
@@ -42,12 +44,16 @@ class Team:
         self.requests: dict[str, str] = {}
 
     async def join(self, troupe: Troupe, arbiter: Any = None, **options: Any) -> AgentServer:
+        """Starts all roles; returns the arbiter."""
+        await self.join_without_arbiter(troupe)
+        given = {"verifier": self.validator, "reviewer": self.reviewer, **options}
+        return await troupe(self.arbiter, arbiter or arbiter_handler(None, Arbitration(**given)))
+
+    async def join_without_arbiter(self, troupe: Troupe) -> None:
         for index, role in enumerate(self.researchers):
             await troupe(role, self._researcher(index))
         await troupe(self.validator, self._replying("check"))
         await troupe(self.reviewer, self._replying("review"))
-        given = {"verifier": self.validator, "reviewer": self.reviewer, **options}
-        return await troupe(self.arbiter, arbiter or arbiter_handler(None, Arbitration(**given)))
 
     def _researcher(self, index: int) -> Callable[[TaskContext], Any]:
         name = "abc"[index]
@@ -165,6 +171,13 @@ async def test_a_reviewer_decides_after_others_could_not(mesh: Mesh, troupe: Tro
     assert list(verdict.tried) == ["method", "verify", "model"]
     assert "no" in verdict.tried["verify"]
     assert verdict.tried["model"] == "the arbiter has no model"
+
+
+async def until_registered(mesh: Mesh, role: str) -> None:
+    async def is_listed() -> bool:
+        return role in {each.role for each in await mesh.directory.list_instances()}
+
+    await eventually(is_listed)
 
 
 async def question_of(mesh: Mesh, handle: RunHandle) -> RunQuestion:
@@ -300,6 +313,34 @@ async def test_an_attempt_that_is_lost_goes_on_with_the_way_it_was_at(own_mesh: 
     assert sorted(team.asked) == ["check_a", "check_b", "method_a", "method_b", "review"]
     assert len(models.requests) == 1
     assert list(verdict_of(events, team.arbiter).tried) == ["method", "verify", "model"]
+
+
+async def test_after_sigkill_of_the_reference_role_no_one_is_asked_twice(own_mesh: Mesh, own_troupe: Troupe) -> None:
+    """The first process of the role is killed while the reviewer is at work, with a question answered before."""
+    gate = asyncio.Event()
+    team = Team(method_a=says("12"), method_b=says("14"), review=gate)
+    team.arbiter = "arbiter"
+    environment = {"ARCHON_REGISTRY": own_mesh.registry.address, "ARCHON_TTL": "2"}
+    await team.join_without_arbiter(own_troupe)
+    async with AsyncExitStack() as stack:
+        process = ServiceProcess("archon_services.agents", own_mesh.home, "arbiter", **environment)
+        stack.push_async_callback(process.stop)
+        await process.start()
+        await until_registered(own_mesh, "arbiter")
+        ways = {f"{OPTION_PREFIX}ways": "person,method,reviewer", f"{OPTION_PREFIX}reviewer": team.reviewer}
+        handle = await team.submit(own_mesh, metadata=ways)
+        question = await question_of(own_mesh, handle)
+        await own_mesh.client.respond(handle.run_id, question.input_id, "none")
+        await until(lambda: "review" in team.asked)
+        await process.kill()
+        await process.start()
+        gate.set()
+        assert answer_text(await handle.result(timeout=30)) == "14"
+    events = await durable(handle)
+    assert len(of(events, "input_requested")) == 1
+    assert len(of(events, "dispatched", "arbiter")) == 3
+    assert sorted(team.asked) == ["method_a", "method_b", "review"]
+    assert list(verdict_of(events, "arbiter").tried) == ["person", "method"]
 
 
 async def test_a_single_answer_is_nothing_to_settle(mesh: Mesh, troupe: Troupe) -> None:
