@@ -96,8 +96,9 @@ def choice_of(way: str, whose: str, reply: str, positions: Sequence[Position]) -
 
 def person_request(question: str, positions: Sequence[Position]) -> str:
     """Returns the question to a person: all answers, with their roles and steps."""
+    steps = " or ".join(each.step_id for each in positions)
     return (
-        f"Which answer is right: {' or '.join(each.step_id for each in positions)}?\n\nThe question:\n{_cut(question)}\n\n"
+        f"Which answer is right: {steps}?\n\nThe question:\n{_cut(question)}\n\n"
         f"The answers, which differ:\n{_evidence(positions)}\n\nReply with the step of the right answer, such as "
         f"{positions[0].step_id}, with another answer, or with {NONE}."
     )
