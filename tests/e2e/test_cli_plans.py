@@ -341,7 +341,7 @@ def test_an_unknown_role_is_a_usage_error(tmp_path: Path, arguments: tuple[str, 
     assert (result.code, result.out) == (USAGE, "")
 
 
-@pytest.mark.parametrize("role", ["researcher", "writer", "editor", "coder", "validator", "planner"])
+@pytest.mark.parametrize("role", ["researcher", "writer", "editor", "coder", "validator", "arbiter", "planner"])
 def test_the_reference_roles_are_valid_files(tmp_path: Path, role: str) -> None:
     result = Terminal(tmp_path).archon("serve", "--role", role, "--check")
     assert result.code == 0, result.err

@@ -22,7 +22,7 @@ GOAL = "How many days has a leap year?"
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    with small_mesh(tmp_path_factory.mktemp("mesh"), "requirements", "coder") as terminal:
+    with small_mesh(tmp_path_factory.mktemp("mesh"), "requirements", "coder", "arbiter") as terminal:
         yield terminal
 
 
@@ -77,6 +77,16 @@ def test_a_debate_is_decided_by_its_judge(terminal: Terminal) -> None:
     assert "requirements (debate) completed" in result.err
 
 
+def test_an_arbiter_settles_a_conflict_and_the_run_shows_how(terminal: Terminal) -> None:
+    arguments = "--pattern", "settled", "--role", "coder", "--role", "requirements", "--arbiter", "arbiter"
+    result = terminal.archon("run", GOAL, *arguments, "--metadata", "dev.archon.arbiter/ways=verify,model")
+    assert result.code == 0, result.err
+    shown = terminal.archon("show", "last", "--no-answer").out
+    assert "settled by model for settled-1" in result.err
+    assert "settled by model for settled-1: the model has chosen settled-1 of coder" in shown
+    assert "not settled by verify: validator has not checked settled-1 of coder: unknown role" in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -98,7 +108,7 @@ def test_a_debate_is_decided_by_its_judge(terminal: Terminal) -> None:
         (("--pattern", "hedged:nan", "--role", "coder"), "error: --pattern hedged:nan: a second attempt starts after"),
         (("--pattern", "redundant", "--role", "coder", "--arbiter", "coder"), "error: --pattern redundant takes no"),
         (("--pattern", "committee", "--strategy", "plan", "--planner", "coder"), "error: --pattern excludes --planner"),
-        (("--arbiter", "coder"), "error: --arbiter needs --pattern committee"),
+        (("--arbiter", "coder"), "error: --arbiter needs --pattern committee, settled or debate"),
     ],
 )
 def test_patterns_with_wrong_options_are_refused(terminal: Terminal, arguments: tuple[str, ...], error: str) -> None:

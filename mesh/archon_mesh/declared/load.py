@@ -40,6 +40,7 @@ from archon_mesh.llm.base import ModelClient
 from archon_mesh.llm.create import ModelSpec
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.memory.automatic import MemoryMiddleware, MemorySettings, open_memory
+from archon_mesh.node.arbiter.options import Arbitration
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.tools.credentials import Secret
@@ -251,6 +252,7 @@ class _Loader:
                 stateful=role.stateful,
                 asks_credentials=role.asks_credentials,
                 planner=role.planner,
+                arbiter=Arbitration(**role.arbiter.model_dump()) if role.arbiter is not None else None,
                 profile=_profile(role.profile),
                 version=role.version,
                 max_tasks=role.max_tasks,

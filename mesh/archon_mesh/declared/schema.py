@@ -17,6 +17,7 @@ from archon.tools.shared_tool import MAX_NAME
 from archon.types import MessageType
 from archon_mesh.agent.config import SUBAGENT_SECONDS
 from archon_mesh.core.people.rule import MAX_RULES
+from archon_mesh.declared.arbiter_part import ArbiterPart
 from archon_mesh.declared.part import Part
 from archon_mesh.declared.rule_part import ToolRulePart
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
@@ -290,6 +291,9 @@ class RolePart(Part):
     planner: bool = Field(
         default=False, description="makes plans of runs; neither delegations nor steps of plans go to it"
     )
+    arbiter: ArbiterPart | None = Field(
+        default=None, description="settles conflicts among the answers of steps; its model is one of the ways"
+    )
     profile: ProfilePart | None = Field(default=None, description="facts about it for callers and planners")
     max_tasks: int = Field(default=8, ge=1, description="maximum number of concurrent tasks")
     tags: dict[str, str] = Field(default_factory=dict, description="further texts of the registration, by name")
@@ -406,6 +410,7 @@ KEYS: Final = tuple(
                 SubAgentPart,
                 AgentFile,
                 RolePart,
+                ArbiterPart,
                 ProfilePart,
                 EdgePart,
                 CapabilityPart,

@@ -10,6 +10,7 @@ from archon.identifiers import check_role
 from archon.registry import Capability, DependsOn, Profile
 from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
+from archon_mesh.node.arbiter.options import Arbitration
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,10 @@ class Role:
     other roles as tools, and the dependencies among them. A `stateful` role remembers each session: the mesh stores its
     history, and sends it to whichever instance gets the next task. With `asks_credentials`, a person who follows the
     run is asked for credentials that the tools lack. A `planner` makes plans: neither delegations nor steps of plans go
-    to it. `profile` has facts about the role for callers and planners. `max_tasks` is the number of tasks that one
-    process works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None;
-    `timeout` limits one model call, in seconds; `retries`, `fallback_model`, `output` and `messages` are as in an
-    agent.
+    to it. With `arbiter` the role settles conflicts among the answers of steps, as `arbiter_handler` does. `profile`
+    has facts about the role for callers and planners. `max_tasks` is the number of tasks that one process works on
+    concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None; `timeout` limits one
+    model call, in seconds; `retries`, `fallback_model`, `output` and `messages` are as in an agent.
 
     Raises InvalidArgument if the name is invalid, the prompt is empty, or the role depends on itself.
     """
@@ -39,6 +40,7 @@ class Role:
     stateful: bool = False
     asks_credentials: bool = False
     planner: bool = False
+    arbiter: Arbitration | None = None
     profile: Profile | None = None
     version: str = "0.1.0"
     max_tasks: int = 8

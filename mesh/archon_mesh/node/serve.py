@@ -15,6 +15,7 @@ from archon.process_input import clean_environment, open_standard_streams
 from archon.registry import Capability
 from archon.telemetry import logs
 from archon_mesh.agent.agent import Agent
+from archon_mesh.node.arbiter.handler import arbiter_handler
 from archon_mesh.node.handler import agent_from_role, agent_handler
 from archon_mesh.node.role import Role
 from archon_mesh.node.shared_tools import shared_tools
@@ -41,6 +42,11 @@ def agent_server(
     `agent_handler`. `settings` None reads the environment. Raises InvalidArgument if a variable is invalid or a tool
     cannot be shared, and the errors of creating the agent's model.
     """
+    if role.arbiter is not None:
+        handler = arbiter_handler(agent, role.arbiter)
+    else:
+        delegates, asks = role.coordinator, role.asks_credentials
+        handler = agent_handler(agent, delegates=delegates, asks_credentials=asks, memory=memory)
     model = agent.model  # reports an unusable model now, instead of with the first task
     return AgentServer(
         role.name,
@@ -57,10 +63,10 @@ def agent_server(
         stateful=role.stateful,
         planner=role.planner,
         profile=role.profile,
-        output=agent.output.type if agent.output is not None else None,
+        output=agent.output.type if agent.output is not None and role.arbiter is None else None,
         tags={MODEL_TAG: model.model[:MAX_TAG], **role.tags},
         max_tasks=role.max_tasks,
-        handler=agent_handler(agent, delegates=role.coordinator, asks_credentials=role.asks_credentials, memory=memory),
+        handler=handler,
         tool_health=partial(tool_health, agent.engine),
         settings=settings,
     )

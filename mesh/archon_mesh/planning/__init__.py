@@ -30,7 +30,7 @@ from archon_mesh.planning.events import PlanEvent, PlanEventKind
 from archon_mesh.planning.executor import PlanExecutor
 from archon_mesh.planning.journal import FileJournal, JournalInUse, JournalMismatch, PlanJournal
 from archon_mesh.planning.parse import parse_changes, parse_context, parse_plan
-from archon_mesh.planning.patterns import auction, committee, debate, hedged, redundant
+from archon_mesh.planning.patterns import auction, committee, debate, hedged, redundant, settled
 from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Planner, create_plan
 from archon_mesh.planning.task_outcome import TaskOutcome
@@ -87,6 +87,7 @@ __all__ = [
     "redundant",
     "repair",
     "replan_reason",
+    "settled",
     "skip_dependants",
     "to_dot",
     "to_mermaid",

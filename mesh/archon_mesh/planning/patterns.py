@@ -29,6 +29,8 @@ BID_REQUEST: Final = (
 MAX_ROUNDS: Final = (MAX_SUBTASKS - 1) // 2
 """Rounds of a debate."""
 
+ALONE: Final = "Answer on your own: others answer the same question."
+
 OPENING: Final = "Answer with your reasons. Another agent answers the same question."
 REPLY: Final = (
     "You have both answered. Reply to the other answer: say what is right in it, what is wrong, and give your answer "
@@ -88,6 +90,61 @@ def committee(
         dependencies=tuple(names),
         role=arbiter,
         decision="vote",
+        critical=True,
+        partial_input=True,
+    )
+    return (*asked, _checked(decided))
+
+
+def settled(
+    question: str | Sequence[SubTask],
+    *,
+    roles: Sequence[str] = (),
+    id: str = "settled",
+    dependencies: Sequence[str] = (),
+    order: Sequence[str] = (),
+    by: str = "",
+    weights: Mapping[str, float] | None = None,
+    least: float | None = None,
+    arbiter: str = "",
+    output_schema: Mapping[str, Any] | None = None,
+) -> tuple[SubTask, ...]:
+    """Returns subtasks by which each of `roles` answers a question, and conflicts among the answers are settled.
+    Instead of a question, the subtasks whose results are compared may be given, without `roles`.
+
+    `order`, `by`, `weights` and `least` are the arguments of the rule `settle`. A conflict that it leaves goes to the
+    role `arbiter`; without one, the plan is made anew, or fails. An answer that fails does not count.
+
+    Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS answers, or the rule's arguments are wrong.
+    """
+    if isinstance(question, str):
+        names = [f"{id}-{number}" for number in range(1, len(roles) + 1)]
+        asked = tuple(
+            SubTask(
+                name,
+                f"{question}\n\n{ALONE}",
+                dependencies=tuple(dependencies),
+                role=role,
+                output_schema=output_schema or {},
+            )
+            for name, role in zip(names, roles, strict=True)
+        )
+    elif roles or dependencies or output_schema:
+        raise InvalidArgument("subtasks have roles, dependencies and schemas of their own: give a question, or these")
+    else:
+        asked = tuple(question)
+    _check_count("answers", len(asked))
+    arguments: dict[str, Any] = {"order": list(order)} if order else {}
+    arguments |= {"by": by} if by else {}
+    arguments |= {"weights": dict(weights)} if weights else {}
+    arguments |= {"least": least} if least is not None else {}
+    decided = SubTask(
+        id,
+        question if isinstance(question, str) else asked[0].description,
+        tool_args=arguments,
+        dependencies=tuple(each.id for each in asked),
+        role=arbiter,
+        decision="settle",
         critical=True,
         partial_input=True,
     )

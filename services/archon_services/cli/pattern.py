@@ -1,4 +1,4 @@
-"""Patterns of work among agents on the command line: `committee:3`, `auction:3`, `debate:2` and so on."""
+"""Patterns of work among agents on the command line: `committee:3`, `settled`, `auction:3` and so on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from archon_services.cli.errors import USAGE, CliError
 if TYPE_CHECKING:
     from archon_mesh.planning import SubTask
 
-FORMS: Final = "committee:MEMBERS, auction:BIDDERS, debate:ROUNDS, redundant:COPIES or hedged:SECONDS"
-_WITH_ARBITER: Final = ("committee", "debate")
+FORMS: Final = "committee:MEMBERS, settled:ANSWERS, auction:BIDDERS, debate:ROUNDS, redundant:COPIES or hedged:SECONDS"
+_WITH_ARBITER: Final = ("committee", "settled", "debate")
 _OF_SEVERAL_ROLES: Final = (*_WITH_ARBITER, "auction")
 
 
@@ -47,6 +47,13 @@ def _committee(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tu
     return committee(goal, members=int(number or 3), roles=roles, arbiter=arbiter)
 
 
+def _settled(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
+    from archon_mesh.planning import settled
+
+    answers = int(number or max(len(roles), 2))
+    return settled(goal, roles=[roles[index % len(roles)] for index in range(min(answers, 100))], arbiter=arbiter)
+
+
 def _auction(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
     from archon_mesh.planning import SubTask, auction
 
@@ -77,6 +84,7 @@ def _hedged(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple
 
 _MAKE: Final[dict[str, Callable[[str, str, Sequence[str], str], tuple[SubTask, ...]]]] = {
     "committee": _committee,
+    "settled": _settled,
     "auction": _auction,
     "debate": _debate,
     "redundant": _redundant,

@@ -14,7 +14,7 @@ DEFAULT_ROLES: Final = ("requirements", "designer", "implementer", "coordinator"
 WORKFLOW: Final = "workflow"
 """The role that interprets workflows: it is started when one is run."""
 
-ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "validator", WORKFLOW)
+ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "validator", "arbiter", WORKFLOW)
 """All reference roles."""
 
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")

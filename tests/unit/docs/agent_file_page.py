@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from archon_mesh import plain_yaml
 from archon_mesh.declared import document, schema
+from archon_mesh.declared.arbiter_part import ArbiterPart
 from archon_mesh.declared.load import MAX_DEPTH
 from archon_mesh.declared.part import Part
 from archon_mesh.declared.rule_part import ToolRulePart
@@ -19,6 +20,7 @@ from tests.unit.docs.tables import REFERENCE, code, kind_of, table
 PAGE: Final = REFERENCE / "agent-file.md"
 EXAMPLE: Final = Path(__file__).parents[3] / "examples" / "librarian.yaml"
 MCP_EXAMPLE: Final = EXAMPLE.with_name("clerk.yaml")
+ARBITER_EXAMPLE: Final = EXAMPLE.with_name("judge.yaml")
 
 HEAD: Final = """# The file of an agent
 
@@ -45,6 +47,7 @@ PARTS: Final[dict[str, type[Part]]] = {
     "A remote tool": schema.RemoteToolPart,
     "A sub-agent": schema.SubAgentPart,
     "The role": schema.RolePart,
+    "The arbiter": ArbiterPart,
     "The profile": schema.ProfilePart,
     "A capability": schema.CapabilityPart,
     "An edge": schema.EdgePart,
@@ -65,8 +68,11 @@ def page() -> str:
     limits = {"BYTES": document.MAX_BYTES, "VALUES": plain_yaml.MAX_VALUES, "DEPTH": plain_yaml.MAX_DEPTH}
     for name, limit in {**limits, "FILES": MAX_DEPTH}.items():
         head = head.replace(name, f"{limit:,}")
-    links = [f"[{path.name}](../../examples/{path.name})" for path in (EXAMPLE, MCP_EXAMPLE)]
-    text = f"{links[0]}, with every key; those of an MCP server are in {links[1]} ([MCP](../mcp.md)):"
+    links = [f"[{path.name}](../../examples/{path.name})" for path in (EXAMPLE, MCP_EXAMPLE, ARBITER_EXAMPLE)]
+    text = (
+        f"{links[0]}, with every key; those of an MCP server are in {links[1]} ([MCP](../mcp.md)), those of an arbiter\n"
+        f"in {links[2]} ([conflicts](../conflicts.md)):"
+    )
     example = f"\n## A complete example\n\n{text}\n\n"
     parts = [head, example, f"```yaml\n{EXAMPLE.read_text()}```\n"]
     for title, part in PARTS.items():

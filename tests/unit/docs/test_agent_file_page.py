@@ -43,7 +43,8 @@ def test_each_key_of_the_schema_is_on_the_page() -> None:
 
 
 def test_the_examples_have_every_key() -> None:
-    examples = [yaml.safe_load(path.read_text()) for path in (agent_file_page.EXAMPLE, agent_file_page.MCP_EXAMPLE)]
+    paths = agent_file_page.EXAMPLE, agent_file_page.MCP_EXAMPLE, agent_file_page.ARBITER_EXAMPLE
+    examples = [yaml.safe_load(path.read_text()) for path in paths]
     assert set(KEYS) <= keys_of(examples)
 
 
@@ -52,6 +53,12 @@ def test_the_example_of_mcp_servers_loads_and_is_on_their_page() -> None:
     assert [source.name for source in agent.tool_sources] == ["files", "tickets"]
     page = agent_file_page.PAGE.parents[1] / "mcp.md"
     assert f"```yaml\n{agent_file_page.MCP_EXAMPLE.read_text()}```" in page.read_text()
+
+
+def test_the_example_of_an_arbiter_loads() -> None:
+    arbiter = load_agent(agent_file_page.ARBITER_EXAMPLE, environment={}).role.arbiter
+    assert arbiter is not None
+    assert (list(arbiter.ways), arbiter.by) == (["method", "verify", "person", "model"], "answer")
 
 
 async def test_the_example_loads_and_its_tools_answer(example: DeclaredAgent) -> None:

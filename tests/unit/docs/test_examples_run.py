@@ -40,6 +40,7 @@ MODELS = load_example("models")
 COMPOSITE_TOOLS = load_example("composite_tools")
 AGENT_MEMORY = load_example("agent_memory")
 PLANS = load_example("plans")
+CONFLICTS = load_example("conflicts")
 PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
 OFFICE = load_example("office")
@@ -147,6 +148,12 @@ async def test_the_example_of_an_auction_gives_its_answer(tmp_path: Path) -> Non
     assert await PLANS.auction_of_three(tmp_path) == "code of quality 0.9"
 
 
+async def test_the_example_of_conflicts_uses_the_right_number(tmp_path: Path) -> None:
+    text, verdict = await CONFLICTS.bridge(tmp_path)
+    assert text == "The old bridge has 14 arches."
+    assert verdict.startswith("verify: only arches-1 of archivist has passed the check of validator. Again: 14")
+
+
 async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> None:
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
@@ -232,6 +239,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("shared-tools", 4),
         ("agent-memory", 2),
         ("plans", 7),
+        ("conflicts", 2),
         ("people", 3),
         ("messages", 3),
         ("federation", 1),

@@ -13,6 +13,7 @@ from archon.types.plan import PlanStep
 from archon.types.resolution import Resolution
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
+from archon.types.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class TaskView:
     resolution: Resolution | None = None
     """How the answer was chosen from the results of other steps, or why that was left to the role; None without a
     decision."""
+    verdict: Verdict | None = None
+    """How an arbiter has chosen the answer, if its result says so."""
     version: int = 0
     """Version of the answer in shared memory."""
     child_run: ChildRun | None = None

@@ -18,6 +18,7 @@ from archon.types.failure import Failure
 from archon.types.resolution import Resolution
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
+from archon.types.verdict import Verdict
 from archon.wire import parts_text, to_seconds
 
 TEXT_KEPT: Final = 2_000
@@ -104,6 +105,7 @@ def _end_with_result(task: TaskView, event: run_pb2.RunEvent, now: float) -> Non
     task.last_failure = LastFailure(Outcome.FAILED, failure) if failure is not None else None
     if task.final:
         task.result_seq = event.seq
+        task.verdict = Verdict.in_metadata(event.result.metadata)
         decided = event.result.HasField("resolution")
         task.reused = task.state is TaskState.COMPLETED and not event.task.attempt and not decided
         if decided:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from archon.types.task_ref import TaskRef
     from archon.types.task_state import TaskState
     from archon.types.usage import Usage
+    from archon.types.verdict import Verdict
 
 __all__ = [
     "Bid",
@@ -75,6 +76,7 @@ __all__ = [
     "TaskResponse",
     "TaskState",
     "Usage",
+    "Verdict",
     "Vote",
 ]
 
@@ -110,6 +112,7 @@ _MODULES: Final = {
     "TaskResponse": "archon.types.message_content",
     "TaskState": "archon.types.task_state",
     "Usage": "archon.types.usage",
+    "Verdict": "archon.types.verdict",
     "Vote": "archon.types.resolution",
 }
 

@@ -13,7 +13,7 @@ FOLDER: Final = Path(__file__).parent
 PYTHON_ROLES: Final = ("implementer", "coordinator")
 YAML_ROLES: Final = (
     *("requirements", "designer", "planner"),
-    *("researcher", "writer", "editor", "coder", "validator"),
+    *("researcher", "writer", "editor", "coder", "validator", "arbiter"),
 )
 WORKFLOW_ROLE: Final = "workflow"
 """Served by `archon_mesh.workflows`, which has no agent."""

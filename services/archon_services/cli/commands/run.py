@@ -63,12 +63,16 @@ def run(
         typer.Option(
             metavar="NAME:N",
             help="Have several agents work at once, without a planner. committee:3: members vote, and each --role has "
-            "its turn among them. auction:3: each --role bids, the best one does it. debate:2: two answer, and reply "
-            "to each other. redundant:2: the first result counts. hedged:10: a second attempt after 10 s.",
+            "its turn among them. settled: each --role answers, and conflicts are settled. auction:3: each --role "
+            "bids, the best one does it. debate:2: two answer, and reply to each other. redundant:2: the first result "
+            "counts. hedged:10: a second attempt after 10 s.",
         ),
     ] = "",
     arbiter: Annotated[
-        str, typer.Option(metavar="ROLE", help="The role that decides a debate, or for a committee without a majority.")
+        str,
+        typer.Option(
+            metavar="ROLE", help="The role that decides a debate, or what a committee or settled leaves open."
+        ),
     ] = "",
     check_alignment: Annotated[
         bool,
@@ -132,7 +136,7 @@ def run(
     if pattern and (planner or check_alignment or file or strategy not in (None, StrategyName.PLAN)):
         raise CliError("--pattern excludes --planner, --check-alignment, --file and other strategies", code=USAGE)
     if arbiter and not pattern:
-        raise CliError("--arbiter needs --pattern committee or debate", code=USAGE)
+        raise CliError("--arbiter needs --pattern committee, settled or debate", code=USAGE)
     from archon_services.cli.follow_run import RunRequest, submit_only
     from archon_services.cli.pattern import plan_of
     from archon_services.cli.text_input import read_goal

@@ -30,8 +30,8 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ROLE",
-            help="A reference role instead of a file: researcher, writer, editor, coder, validator or planner. With "
-            "--mesh: a role of the other mesh that may take part, by default all. Repeatable.",
+            help="A reference role instead of a file: researcher, writer, editor, coder, validator, arbiter or "
+            "planner. With --mesh: a role of the other mesh that may take part, by default all. Repeatable.",
         ),
     ] = None,
     mesh: Annotated[

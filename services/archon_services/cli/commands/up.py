@@ -24,7 +24,8 @@ def up(
     role: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ROLE", help="Also start this role: researcher, writer, editor, coder or validator. Repeatable."
+            metavar="ROLE",
+            help="Also start this role: researcher, writer, editor, coder, validator or arbiter. Repeatable.",
         ),
     ] = None,
     only: Annotated[

@@ -12,7 +12,7 @@ from archon.run_view import Delegation, LastFailure, Outcome, Question, RunView,
 from archon.run_view.convert import is_tool_call
 from archon.types import Message
 from archon.wire import policy_from_proto
-from archon_services.cli.render.decision_text import decision_lines
+from archon_services.cli.render.decision_text import decision_lines, settled_text, verdict_lines
 from archon_services.cli.render.message_text import content_text, receiver_text
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
 from archon_services.cli.render.questions import decision_text, timed_out_text, truncate
@@ -35,6 +35,8 @@ def task_text(view: RunView, task: TaskView) -> str:
     if task.resolution is not None:
         pieces.append(task.resolution.reason)
     waits = task.state in (TaskState.SUBMITTED, TaskState.INPUT_REQUIRED)
+    if task.verdict is not None:
+        pieces.append(settled_text(task.verdict))
     instance = attempt.instance_id if attempt is not None and not waits else ""
     if instance and not task.final:
         pieces.append(f"on {instance}")
@@ -79,6 +81,8 @@ def task_notes(task: TaskView) -> Iterator[str]:
     """Yields exceptional events of a task: failures, rejected delegations, answered questions."""
     if task.resolution is not None:
         yield from decision_lines(task.resolution)
+    if task.verdict is not None:
+        yield from verdict_lines(task.verdict)
     yield from map(_note_text, task.notes)
     if task.stopping is not None and not task.final:
         yield _stopping_text(task)

@@ -10,7 +10,7 @@ import pytest
 
 from archon.errors import InvalidArgument
 from archon_mesh.engine.plan import InvalidPlan, SubTask, SubTaskStatus, Task, find_faults
-from archon_mesh.planning import PlanEventKind, PlanFailed, auction, committee, debate, hedged, redundant
+from archon_mesh.planning import PlanEventKind, PlanFailed, auction, committee, debate, hedged, redundant, settled
 from tests.unit.mesh.planning.workers import FunctionWorker, executor_of
 
 
@@ -137,6 +137,42 @@ def test_members_have_roles_in_turn_and_the_dependencies_of_the_committee() -> N
         ("c-3", "a", ("d",)),
     ]
     assert (decided.id, decided.dependencies) == ("c", ("c-1", "c-2", "c-3"))
+
+
+def settled_by(*roles: str, **options: Any) -> Task:
+    return plan(*settled("How many?", roles=roles, **options))
+
+
+async def test_answers_are_settled_by_majority_or_else_by_the_arbiter() -> None:
+    done = await executor_of(answering("12", "14", "12.1")).execute(settled_by("m1", "m2", "m3", arbiter="judge"))
+    assert result(done) == "12"
+    done = await executor_of(answering("12", "14")).execute(settled_by("m1", "m2", arbiter="judge"))
+    assert result(done) == "judged"
+
+
+def test_settled_compares_the_results_of_given_subtasks() -> None:
+    asked = [SubTask("a", "Count.", role="m1"), SubTask("b", "Look it up.", role="m2")]
+    *given, decided = settled(asked, id="n", order=["authority"], weights={"b": 2}, arbiter="judge")
+    assert given == asked
+    assert (decided.id, decided.description, decided.dependencies) == ("n", "Count.", ("a", "b"))
+    assert decided.tool_args == {"order": ["authority"], "weights": {"b": 2}}
+    assert not find_faults(plan(*given, decided), tools=[], roles=["m1", "m2", "judge"], capabilities=None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"roles": ["a"]},
+        {"roles": ["a"] * 20},
+        {"roles": ["a", "b"], "order": ["dice"]},
+        {"roles": ["a", "b"], "least": 2},
+        {"question": [SubTask("a", "x"), SubTask("b", "y")], "roles": ["a"]},
+        {"question": [SubTask("a", "x")]},
+    ],
+)
+def test_wrong_options_of_settled_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        settled(**{"question": "How?", **options})
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 20, 10_000])
