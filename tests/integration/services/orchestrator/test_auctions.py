@@ -20,7 +20,7 @@ from archon.types import Bid, TaskState
 from archon_mesh.engine.plan import SubTask
 from archon_mesh.planning import auction
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import eventually, until
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 
@@ -192,3 +192,25 @@ async def test_a_fork_keeps_the_award(mesh: Mesh, troupe: Troupe) -> None:
     assert answer_text(await forked.result(timeout=20)) == "first"
     assert first.worked == ["build"]
     assert second.worked == []
+
+
+async def test_the_time_of_a_step_stands_still_while_a_person_is_asked(mesh: Mesh, troupe: Troupe) -> None:
+    role = unique("asking")
+
+    async def ask(task: TaskContext) -> str:
+        return await task.ask("Which one?")
+
+    await troupe(role, ask)
+    plan = plan_of(SubTask("build", "Build it.", role=role, timeout_seconds=0.5, critical=True))
+    handle = await mesh.client.submit("do it", strategy="plan", plan=plan, roles=[role])
+
+    async def asked() -> bool:
+        return bool((await mesh.client.get(handle.run_id)).questions)
+
+    await eventually(asked)
+    (question,) = (await mesh.client.get(handle.run_id)).questions
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.8):
+            await handle.result()
+    await mesh.client.respond(handle.run_id, question.input_id, "the blue one")
+    assert answer_text(await handle.result(timeout=20)) == "the blue one"

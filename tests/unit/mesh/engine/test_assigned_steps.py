@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archon_mesh.core.people import Condition, Decision, InterceptionRule, Trigger
 from archon_mesh.engine import CancelAttempt, Timer, open_effects, place_of
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
@@ -9,13 +10,14 @@ from archon_mesh.engine.types import Failure, TaskState
 from tests.unit.mesh.engine.plan_run import T0, PlanRun, step
 
 
-def auction(**work: object) -> PlanRun:
+def auction(*, rules: tuple[InterceptionRule, ...] = (), checkpoint: bool = False) -> PlanRun:
     """Two bids, their award, and the step that it assigns."""
     return PlanRun(
         step("bid-1", role="writer", bid_for="work"),
         step("bid-2", role="booker", bid_for="work"),
-        step("award", "bid-1", "bid-2", decision="award", partial_input=True),
-        step("work", "award", role="writer", assigned_by="award", **work),
+        step("award", "bid-1", "bid-2", decision="award", partial_input=True, checkpoint=checkpoint),
+        step("work", "award", role="writer", assigned_by="award"),
+        rules=rules,
     )
 
 
@@ -187,3 +189,25 @@ def test_a_decision_that_its_own_role_has_made_assigns_that_role() -> None:
     run.feed(inp.DecisionIn(run.task("vote").task_id, False, "a tie"))
     run.complete("vote")
     assert place_of(run.state, run.task("work")).want.role == "booker"
+
+
+def test_an_award_that_a_person_approves_assigns_its_winner() -> None:
+    rule = InterceptionRule(Trigger.CHECKPOINT, condition=Condition(step="award"), name="check", approvers=("ann",))
+    run = auction(rules=(rule,), checkpoint=True)
+    bid(run, "bid-1", "w-1")
+    bid(run, "bid-2", "b-1")
+    (asked,) = award(run, "bid-2")
+    assert isinstance(asked, ev.ApprovalRequested)
+    assert run.waiting() == set()
+    run.feed(inp.Respond(run.task("award").question, "ann", "request", "d", None, Decision.APPROVE))
+    assert place_of(run.state, run.task("work")).want.role == "booker"
+
+
+def test_an_award_that_a_person_replaces_assigns_no_one() -> None:
+    rule = InterceptionRule(Trigger.CHECKPOINT, condition=Condition(step="award"), name="check", approvers=("ann",))
+    run = auction(rules=(rule,), checkpoint=True)
+    bid(run, "bid-1", "w-1")
+    bid(run, "bid-2", "b-1")
+    award(run, "bid-2")
+    run.feed(inp.Respond(run.task("award").question, "ann", "request", "d", "the writer", Decision.MODIFY))
+    assert place_of(run.state, run.task("work")).want.role == "writer"
