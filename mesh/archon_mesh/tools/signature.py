@@ -13,7 +13,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from archon.errors import FieldViolation, InvalidArgument
-from archon_mesh.tools.tool import invalid_arguments
+from archon.tool_arguments import invalid_arguments
 
 _PACKAGE: Final = "archon_mesh.tools."
 

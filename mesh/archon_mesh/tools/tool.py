@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 
 from archon.errors import FieldViolation, InvalidArgument
 from archon.failure_kinds import INVALID_PARAMETERS
+from archon.tool_arguments import invalid_arguments
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -175,10 +176,3 @@ def share_refusal(tool: Tool) -> str:
     if tool.timeout is not None and math.isinf(tool.timeout):
         return "a tool without a time limit, such as a sub-agent or a question to a person, cannot be shared"
     return ""
-
-
-def invalid_arguments(tool_name: str, violations: Sequence[FieldViolation]) -> InvalidArgument:
-    """Returns the error for a call with invalid arguments."""
-    details = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
-    message = f"invalid arguments for tool {tool_name}: {details}"
-    return InvalidArgument(message, field_violations=violations, kind=INVALID_PARAMETERS)

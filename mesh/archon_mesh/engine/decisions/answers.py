@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final, TypeGuard
 
 from archon.json_text import json_object
 
@@ -41,14 +41,16 @@ def field_of(text: str, field: str) -> str:
 def confidence_of(text: str) -> float:
     """Returns the `confidence` in a JSON object, from 0 to 1; 1 if it has none."""
     value = (json_object(text) or {}).get("confidence")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return 1.0
-    return min(1.0, max(0.0, float(value)))
+    return min(1.0, max(0.0, float(value))) if is_number(value) else 1.0
 
 
 def states_confidence(text: str) -> bool:
     """Returns whether a JSON object has a `confidence` that is a number."""
-    value = (json_object(text) or {}).get("confidence")
+    return is_number((json_object(text) or {}).get("confidence"))
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Returns whether a JSON value is a finite number; true and false are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from archon.json_text import json_object
+from archon_mesh.engine.decisions.answers import is_number
 from archon_mesh.engine.decisions.candidate import Bid, Candidate, Resolution, Vote
 
 BID_SCHEMA: Final[Mapping[str, Any]] = {
@@ -49,19 +50,19 @@ def bid_of(text: str) -> Bid | None:
     if data is None or not any(key in data for key in BID_SCHEMA["properties"]):
         return None
     cost, seconds, quality = (data.get(key, 0) for key in BID_SCHEMA["properties"])
-    if not all(_is_number(value) and value >= 0 for value in (cost, seconds, quality)) or quality > 1:
+    if not all(is_number(value) and value >= 0 for value in (cost, seconds, quality)) or quality > 1:
         return None
     return Bid(int(min(cost, 1e15)), float(seconds), float(quality))
 
 
 def weight_fault(value: Any) -> str:
     """Returns the fault of the weight of a criterion; empty if there is none."""
-    return "" if _is_number(value) and 0 <= value <= 1e6 else "must be a number from 0 to 1,000,000"
+    return "" if is_number(value) and 0 <= value <= 1e6 else "must be a number from 0 to 1,000,000"
 
 
 def limit_fault(value: Any) -> str:
     """Returns the fault of a limit; empty if there is none."""
-    return "" if _is_number(value) and value >= 0 else "must be a number, 0 or more"
+    return "" if is_number(value) and value >= 0 else "must be a number, 0 or more"
 
 
 def _is_within(bid: Bid, arguments: Mapping[str, Any]) -> bool:
@@ -96,7 +97,3 @@ def _votes(bids: Sequence[tuple[Candidate, Bid]], scores: Mapping[str, float]) -
         Vote(each.step_id, each.role, scores.get(each.step_id, 0.0), scores.get(each.step_id, 0.0), bid)
         for each, bid in bids
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

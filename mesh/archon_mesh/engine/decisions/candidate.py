@@ -56,5 +56,5 @@ class Resolution:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the step of the decision completes: an award also does if there is no bid, and assigns no one."""
+        """Whether the step of the decision completes: an award also does without a bid."""
         return bool(self.winner) or self.rule == "award"

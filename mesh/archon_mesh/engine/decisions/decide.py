@@ -15,7 +15,6 @@ state their confidence) and `authority` (the answer of the greatest weight). The
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -25,6 +24,7 @@ from archon_mesh.engine.decisions.answers import (
     agree,
     confidence_of,
     field_of,
+    is_number,
     states_confidence,
     supports,
     weight_of,
@@ -56,7 +56,7 @@ def resolve(
     Raises KeyError for a rule that does not exist. Its arguments must be without faults (`decision_fault`).
     """
     if not candidates:
-        return Resolution(rule, "", "no one has bid" if rule == "award" else "there is no result to decide about")
+        return Resolution(rule, "", "there is no bid" if rule == "award" else "there is no result to decide about")
     if rule == "vote":
         made = _vote(arguments, candidates, absent)
     elif rule == "settle":
@@ -209,23 +209,19 @@ def _weight_fault(value: Any) -> str:
 
 
 def _weights_fault(value: Any) -> str:
-    if isinstance(value, Mapping) and all(_is_number(each) and 0 <= each <= 1e6 for each in value.values()):
+    if isinstance(value, Mapping) and all(is_number(each) and 0 <= each <= 1e6 for each in value.values()):
         return ""
     return "must have a number from 0 to 1,000,000 for each step or role"
 
 
 def _least_fault(value: Any) -> str:
-    return "" if _is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
+    return "" if is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
 
 
 def _order_fault(value: Any) -> str:
     if isinstance(value, (list, tuple)) and value and all(each in WAYS for each in value):
         return ""
     return f"must list ways to decide: {', '.join(WAYS)}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 DECISIONS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -1,4 +1,4 @@
-"""The options of an arbiter: the ways that it tries, and whom it asks."""
+"""The options of an arbiter: the ways that it tries, and the roles and people that it asks."""
 
 from __future__ import annotations
 

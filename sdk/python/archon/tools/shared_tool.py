@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from archon.clock import monotonic
 from archon.errors import FieldViolation, InvalidArgument
-from archon.failure_kinds import INVALID_PARAMETERS
 from archon.json_text import json_object
 from archon.registry import Tool
+from archon.tool_arguments import invalid_arguments
 from archon.types.task_ref import TaskRef
 
 CALLS_PER_MINUTE: Final = 60
@@ -139,13 +139,13 @@ class ArgumentCheck:
         """Returns the arguments of a call. Raises InvalidArgument with each invalid field, also if the text is too
         large or no JSON object."""
         if len(text) > MAX_ARGUMENTS_BYTES or len(text.encode()) > MAX_ARGUMENTS_BYTES:
-            raise self._refused("arguments_json", f"must have at most {MAX_ARGUMENTS_BYTES:,} bytes")
+            raise self._not_read(f"must have at most {MAX_ARGUMENTS_BYTES:,} bytes")
         try:
             arguments = json.loads(text or "{}", parse_constant=_no_constant)
         except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
-            raise self._refused("arguments_json", "must be a JSON object")
+            raise self._not_read("must be a JSON object")
         if not self._schema:
             return arguments
         if self._validator is None:
@@ -162,14 +162,11 @@ class ArgumentCheck:
         except RecursionError:
             violations = [FieldViolation("(all)", "nested too deep")]
         if violations:
-            raise self._refused(*[part for each in violations for part in (each.field, each.description)])
+            raise invalid_arguments(self._name, violations)
         return arguments
 
-    def _refused(self, *parts: str) -> InvalidArgument:
-        violations = [FieldViolation(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
-        details = "; ".join(f"{each.field}: {each.description}" for each in violations)
-        message = f"invalid arguments for tool {self._name}: {details}"
-        return InvalidArgument(message, field_violations=violations, kind=INVALID_PARAMETERS)
+    def _not_read(self, why: str) -> InvalidArgument:
+        return invalid_arguments(self._name, [FieldViolation("arguments_json", why)])
 
 
 def _no_constant(name: str) -> Any:

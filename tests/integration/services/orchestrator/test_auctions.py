@@ -121,7 +121,7 @@ async def test_without_a_bid_the_step_goes_to_its_role_as_always(mesh: Mesh, tro
     handle = await executed(mesh, auction(SubTask("build", "Build it.", role=roles[1]), roles=roles), *roles)
     assert answer_text(handle.run) == "other"
     resolution = award_in(await durable(handle))
-    assert (resolution.winner_step_id, resolution.reason) == ("", "no one has bid")
+    assert (resolution.winner_step_id, resolution.reason) == ("", "there is no bid")
 
 
 async def test_a_bidder_without_the_capability_of_the_step_is_refused(mesh: Mesh, troupe: Troupe) -> None:

@@ -162,7 +162,7 @@ def test_a_fork_takes_over_the_result_of_the_role_that_won() -> None:
     assert forked.task("award").winner == "bid-2"
 
 
-def test_an_award_to_the_result_of_another_award_goes_to_whom_that_was_made() -> None:
+def test_an_award_to_the_result_of_another_award_goes_to_the_role_of_its_bid() -> None:
     run = PlanRun(
         step("bid-1", role="booker", bid_for="work"),
         step("inner", "bid-1", decision="award"),

@@ -71,7 +71,7 @@ def test_anything_else_is_no_bid(text: str) -> None:
 def test_an_award_is_decided_also_without_a_bid() -> None:
     resolution = resolve("award", {}, [], [Candidate("a", "")])
     assert resolution.is_decided
-    assert (resolution.winner, resolution.reason) == ("", "no one has bid")
+    assert (resolution.winner, resolution.reason) == ("", "there is no bid")
     assert resolve("award", {}, [Candidate("a", "no")]).is_decided
 
 
