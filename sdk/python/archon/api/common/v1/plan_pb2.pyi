@@ -101,6 +101,7 @@ class PlanStep(_message.Message):
     TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
     ASSIGNED_BY_FIELD_NUMBER: _builtins.int
     BID_FOR_FIELD_NUMBER: _builtins.int
+    DELAY_QUANTILE_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step's id, unique in the plan."""
     description: _builtins.str
@@ -166,6 +167,10 @@ class PlanStep(_message.Message):
     """
     bid_for: _builtins.str
     """The step that this one bids for. Its result is a bid (BidRequest)."""
+    delay_quantile: _builtins.float
+    """Part of the past attempts of the step's role that ended within the delay, for example 0.95: the delay is that measured
+    time of the role, and `delay_seconds` while fewer than 20 attempts are measured; 0: the delay is `delay_seconds`.
+    """
     @_builtins.property
     def dependencies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The steps whose results this one needs, by their ids."""
@@ -209,10 +214,11 @@ class PlanStep(_message.Message):
         timeout_seconds: _builtins.float = ...,
         assigned_by: _builtins.str = ...,
         bid_for: _builtins.str = ...,
+        delay_quantile: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned_by", b"assigned_by", "bid_for", b"bid_for", "capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "decision", b"decision", "delay_seconds", b"delay_seconds", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "exact", b"exact", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "quorum", b"quorum", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "timeout_seconds", b"timeout_seconds", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned_by", b"assigned_by", "bid_for", b"bid_for", "capability", b"capability", "checkpoint", b"checkpoint", "confidence", b"confidence", "critical", b"critical", "decision", b"decision", "delay_quantile", b"delay_quantile", "delay_seconds", b"delay_seconds", "dependencies", b"dependencies", "description", b"description", "estimated_cost_micro_usd", b"estimated_cost_micro_usd", "estimated_seconds", b"estimated_seconds", "exact", b"exact", "expand", b"expand", "expand_on_failure", b"expand_on_failure", "expected_output", b"expected_output", "failure", b"failure", "output_schema_json", b"output_schema_json", "partial_input", b"partial_input", "quorum", b"quorum", "result", b"result", "role", b"role", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "timeout_seconds", b"timeout_seconds", "tool_args_json", b"tool_args_json", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -894,7 +894,7 @@ class RateRunRequest(_message.Message):
     stars: _builtins.int
     """The rating, 1 (bad) to 5 (good)."""
     comment: _builtins.str
-    """Comment of the rater."""
+    """Comment of the rater, at most 4,096 characters."""
     def __init__(
         self,
         *,
@@ -926,6 +926,64 @@ class RateRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RateRunResponse: _TypeAlias = RateRunResponse  # noqa: Y015
+
+@_typing.final
+class ListInstanceMetricsRequest(_message.Message):
+    """Request message for ListInstanceMetrics."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """Only this role; empty: all roles."""
+    page_size: _builtins.int
+    """Records per page; 100 if 0, at most 1,000."""
+    page_token: _builtins.str
+    """Token of the previous response; empty: the first page."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListInstanceMetricsRequest: _TypeAlias = ListInstanceMetricsRequest  # noqa: Y015
+
+@_typing.final
+class ListInstanceMetricsResponse(_message.Message):
+    """Response message for ListInstanceMetrics."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRICS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token of the next page; empty on the last one."""
+    @_builtins.property
+    def metrics(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.InstanceMetrics]:
+        """The records: of each role as a whole, followed by those of its instances."""
+
+    def __init__(
+        self,
+        *,
+        metrics: _abc.Iterable[_run_pb2.InstanceMetrics] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListInstanceMetricsResponse: _TypeAlias = ListInstanceMetricsResponse  # noqa: Y015
 
 @_typing.final
 class ConverseRequest(_message.Message):

@@ -105,6 +105,11 @@ class OrchestratorServiceStub(object):
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RateRunRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RateRunResponse.FromString,
                 _registered_method=True)
+        self.ListInstanceMetrics = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/ListInstanceMetrics',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListInstanceMetricsRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListInstanceMetricsResponse.FromString,
+                _registered_method=True)
         self.Converse = channel.stream_stream(
                 '/archon.api.orchestrator.v1.OrchestratorService/Converse',
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ConverseRequest.SerializeToString,
@@ -247,8 +252,17 @@ class OrchestratorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RateRun(self, request, context):
-        """Stores a person's rating of a run.
-        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+        """Stores a person's rating of a run that has ended, in place of an earlier one by the same identity.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has not ended), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+        (the run has 1,000 ratings, or the store is full), UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListInstanceMetrics(self, request, context):
+        """Lists the records of roles and their instances, by which placement chooses among instances; by role, then instance.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -336,6 +350,11 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.RateRun,
                     request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RateRunRequest.FromString,
                     response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RateRunResponse.SerializeToString,
+            ),
+            'ListInstanceMetrics': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInstanceMetrics,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListInstanceMetricsRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListInstanceMetricsResponse.SerializeToString,
             ),
             'Converse': grpc.stream_stream_rpc_method_handler(
                     servicer.Converse,
@@ -722,6 +741,33 @@ class OrchestratorService(object):
             '/archon.api.orchestrator.v1.OrchestratorService/RateRun',
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RateRunRequest.SerializeToString,
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RateRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInstanceMetrics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/ListInstanceMetrics',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListInstanceMetricsRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListInstanceMetricsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -112,8 +112,13 @@ class OrchestratorServiceStub:
     REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
     """
     RateRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]
-    """Stores a person's rating of a run.
-    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+    """Stores a person's rating of a run that has ended, in place of an earlier one by the same identity.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has not ended), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+    (the run has 1,000 ratings, or the store is full), UNAVAILABLE.
+    """
+    ListInstanceMetrics: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListInstanceMetricsRequest, _orchestrator_service_pb2.ListInstanceMetricsResponse]
+    """Lists the records of roles and their instances, by which placement chooses among instances; by role, then instance.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     Converse: _grpc.StreamStreamMultiCallable[_orchestrator_service_pb2.ConverseRequest, _orchestrator_service_pb2.ConverseResponse]
     """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
@@ -206,8 +211,13 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
     """
     RateRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]  # type: ignore[assignment]
-    """Stores a person's rating of a run.
-    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+    """Stores a person's rating of a run that has ended, in place of an earlier one by the same identity.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has not ended), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+    (the run has 1,000 ratings, or the store is full), UNAVAILABLE.
+    """
+    ListInstanceMetrics: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListInstanceMetricsRequest, _orchestrator_service_pb2.ListInstanceMetricsResponse]  # type: ignore[assignment]
+    """Lists the records of roles and their instances, by which placement chooses among instances; by role, then instance.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     Converse: _aio.StreamStreamMultiCallable[_orchestrator_service_pb2.ConverseRequest, _orchestrator_service_pb2.ConverseResponse]  # type: ignore[assignment]
     """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
@@ -381,8 +391,19 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.RateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.RateRunResponse, _abc.Awaitable[_orchestrator_service_pb2.RateRunResponse]]:
-        """Stores a person's rating of a run.
-        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+        """Stores a person's rating of a run that has ended, in place of an earlier one by the same identity.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has not ended), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+        (the run has 1,000 ratings, or the store is full), UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListInstanceMetrics(
+        self,
+        request: _orchestrator_service_pb2.ListInstanceMetricsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.ListInstanceMetricsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListInstanceMetricsResponse]]:
+        """Lists the records of roles and their instances, by which placement chooses among instances; by role, then instance.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

@@ -106,6 +106,7 @@ class Run(_message.Message):
     TRACE_ID_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     CLOSED_QUESTIONS_FIELD_NUMBER: _builtins.int
+    RATINGS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run's id, created by the server."""
     tenant: _builtins.str
@@ -176,6 +177,10 @@ class Run(_message.Message):
     def closed_questions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Question]:
         """Output only. Questions that were answered, timed out or were withdrawn, oldest first, without their texts."""
 
+    @_builtins.property
+    def ratings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Rating]:
+        """Output only. Ratings by people, oldest first."""
+
     def __init__(
         self,
         *,
@@ -201,14 +206,51 @@ class Run(_message.Message):
         trace_id: _builtins.str = ...,
         plan: _plan_pb2.Plan | None = ...,
         closed_questions: _abc.Iterable[Global___Question] | None = ...,
+        ratings: _abc.Iterable[Global___Rating] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "plan", b"plan", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "ratings", b"ratings", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class Rating(_message.Message):
+    """A person's rating of a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    STARS_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    RATE_TIME_FIELD_NUMBER: _builtins.int
+    identity: _builtins.str
+    """Who rated; each identity has one rating per run, its newest."""
+    stars: _builtins.int
+    """The rating, 1 (bad) to 5 (good)."""
+    comment: _builtins.str
+    """Comment of the rater."""
+    @_builtins.property
+    def rate_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the rating."""
+
+    def __init__(
+        self,
+        *,
+        identity: _builtins.str = ...,
+        stars: _builtins.int = ...,
+        comment: _builtins.str = ...,
+        rate_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["rate_time", b"rate_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "identity", b"identity", "rate_time", b"rate_time", "stars", b"stars"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rating: _TypeAlias = Rating  # noqa: Y015
 
 @_typing.final
 class Question(_message.Message):
@@ -1150,6 +1192,8 @@ class Dispatched(_message.Message):
     GIVEN_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
+    PLACEMENT_FIELD_NUMBER: _builtins.int
+    EXPECTED_SECONDS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     instance_id: _builtins.str
@@ -1157,6 +1201,10 @@ class Dispatched(_message.Message):
     conversation_version: _builtins.int
     """Version of the conversation that was delivered with the attempt; absent if the role is stateless or the run has no
     session.
+    """
+    expected_seconds: _builtins.float
+    """The measured time of the role, in seconds, by which a step of the plan with a `delay_quantile` waits for this one; 0 if
+    no step does.
     """
     @_builtins.property
     def given(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.MemoryRef]:
@@ -1166,6 +1214,10 @@ class Dispatched(_message.Message):
     def budget(self) -> _common_pb2.Budget:
         """The slice of the budget that is reserved for the attempt; absent if the run has no budget."""
 
+    @_builtins.property
+    def placement(self) -> Global___Placement:
+        """Why this instance was chosen; absent if no other instance of the role was compared with it."""
+
     def __init__(
         self,
         *,
@@ -1174,16 +1226,159 @@ class Dispatched(_message.Message):
         given: _abc.Iterable[_common_pb2.MemoryRef] | None = ...,
         budget: _common_pb2.Budget | None = ...,
         conversation_version: _builtins.int | None = ...,
+        placement: Global___Placement | None = ...,
+        expected_seconds: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version", "placement", b"placement"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version", "given", b"given", "instance_id", b"instance_id", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version", "expected_seconds", b"expected_seconds", "given", b"given", "instance_id", b"instance_id", "placement", b"placement", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__conversation_version: _TypeAlias = _typing.Literal["conversation_version"]  # noqa: Y015
     _WhichOneofArgType__conversation_version: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__conversation_version) -> _WhichOneofReturnType__conversation_version | None: ...
 
 Global___Dispatched: _TypeAlias = Dispatched  # noqa: Y015
+
+@_typing.final
+class Placement(_message.Message):
+    """Why a task was dispatched to an instance."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    COMPARED_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Why: least_loaded; record (its past results are better than those of less loaded ones); preferred (an award gives it
+    the step); apart (the steps that are compared with this one are executed by others); share (it had received fewer
+    tasks than every instance is given).
+    """
+    compared: _builtins.int
+    """Number of instances with a free slot that were compared."""
+    @_builtins.property
+    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacementCandidate]:
+        """The compared instances, the best first, at most 5."""
+
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        compared: _builtins.int = ...,
+        candidates: _abc.Iterable[Global___PlacementCandidate] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "compared", b"compared", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Placement: _TypeAlias = Placement  # noqa: Y015
+
+@_typing.final
+class PlacementCandidate(_message.Message):
+    """An instance that was compared for a placement, as it was at that time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCE_ID_FIELD_NUMBER: _builtins.int
+    LOAD_FIELD_NUMBER: _builtins.int
+    FACTOR_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
+    instance_id: _builtins.str
+    """The instance's id."""
+    load: _builtins.float
+    """Used part of its slots, from 0 to 1."""
+    factor: _builtins.float
+    """Factor by which its record makes its load count less or more, within the bounds of placement; 1 without a record."""
+    @_builtins.property
+    def metrics(self) -> Global___InstanceMetrics:
+        """Its record; absent if it has none."""
+
+    def __init__(
+        self,
+        *,
+        instance_id: _builtins.str = ...,
+        load: _builtins.float = ...,
+        factor: _builtins.float = ...,
+        metrics: Global___InstanceMetrics | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["factor", b"factor", "instance_id", b"instance_id", "load", b"load", "metrics", b"metrics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacementCandidate: _TypeAlias = PlacementCandidate  # noqa: Y015
+
+@_typing.final
+class InstanceMetrics(_message.Message):
+    """The record of an instance, or of a role: older tasks count less, by half after each half-life."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    INSTANCE_ID_FIELD_NUMBER: _builtins.int
+    TASKS_FIELD_NUMBER: _builtins.int
+    SUCCESS_RATE_FIELD_NUMBER: _builtins.int
+    MEAN_SECONDS_FIELD_NUMBER: _builtins.int
+    P95_SECONDS_FIELD_NUMBER: _builtins.int
+    MEAN_COST_MICRO_USD_FIELD_NUMBER: _builtins.int
+    BIDS_FIELD_NUMBER: _builtins.int
+    BIDS_KEPT_RATE_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    CONFLICTS_WON_RATE_FIELD_NUMBER: _builtins.int
+    RATINGS_FIELD_NUMBER: _builtins.int
+    MEAN_STARS_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The role."""
+    instance_id: _builtins.str
+    """The instance's id; empty for the role as a whole."""
+    tasks: _builtins.float
+    """Tasks that the record rests on; not a whole number, because older ones count less."""
+    success_rate: _builtins.float
+    """Part of the tasks that completed, from 0 to 1; those that were cancelled do not count."""
+    mean_seconds: _builtins.float
+    """Mean seconds of an attempt that completed."""
+    p95_seconds: _builtins.float
+    """Seconds within which 95 % of the attempts that completed ended; 0 if too few are measured."""
+    mean_cost_micro_usd: _builtins.float
+    """Mean cost of a completed task, in millionths of a US dollar."""
+    bids: _builtins.float
+    """Awards that the instance won with a bid and whose step has ended."""
+    bids_kept_rate: _builtins.float
+    """Part of them whose cost and time stayed within the bid, from 0 to 1."""
+    conflicts: _builtins.float
+    """Decisions with a conflict in which a result of the instance took part."""
+    conflicts_won_rate: _builtins.float
+    """Part of them that its result won, from 0 to 1."""
+    ratings: _builtins.float
+    """Ratings of runs in which the instance completed a task."""
+    mean_stars: _builtins.float
+    """Mean stars of them, from 1 to 5; 0 without a rating."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        instance_id: _builtins.str = ...,
+        tasks: _builtins.float = ...,
+        success_rate: _builtins.float = ...,
+        mean_seconds: _builtins.float = ...,
+        p95_seconds: _builtins.float = ...,
+        mean_cost_micro_usd: _builtins.float = ...,
+        bids: _builtins.float = ...,
+        bids_kept_rate: _builtins.float = ...,
+        conflicts: _builtins.float = ...,
+        conflicts_won_rate: _builtins.float = ...,
+        ratings: _builtins.float = ...,
+        mean_stars: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bids", b"bids", "bids_kept_rate", b"bids_kept_rate", "conflicts", b"conflicts", "conflicts_won_rate", b"conflicts_won_rate", "instance_id", b"instance_id", "mean_cost_micro_usd", b"mean_cost_micro_usd", "mean_seconds", b"mean_seconds", "mean_stars", b"mean_stars", "p95_seconds", b"p95_seconds", "ratings", b"ratings", "role", b"role", "success_rate", b"success_rate", "tasks", b"tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InstanceMetrics: _TypeAlias = InstanceMetrics  # noqa: Y015
 
 @_typing.final
 class MessageSent(_message.Message):
