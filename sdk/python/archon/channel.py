@@ -17,6 +17,8 @@ import grpc.aio
 
 from archon.interceptors.client import GuardedChannel, StreamStream
 from archon.local_sockets import nearest
+from archon.security.credentials import Credentials, credentials_for
+from archon.security.tokens import Audience
 
 MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 """The largest message that gRPC takes. Above it gRPC answers a bare RESOURCE_EXHAUSTED, so that it stands well above
@@ -105,13 +107,22 @@ def server_options() -> list[Option]:
     ]
 
 
-def connect(target: str, options: Sequence[Option] | None = None) -> grpc.aio.Channel:
-    """A channel to `host:port`, which connects at the first call; the caller closes it. Calls carry the deadline and
-    the identity of the call being served; unary calls raise ArchonErrors."""
+def connect(
+    target: str,
+    options: Sequence[Option] | None = None,
+    *,
+    audience: Audience = "services",
+    credentials: Credentials | None = None,
+) -> grpc.aio.Channel:
+    """A channel to `host:port`, which connects at the first call; the caller closes it. Calls carry `credentials`, by
+    default those of this process for a service or an agent of its mesh, and the deadline and the identity of the call
+    being served; unary calls raise ArchonErrors."""
+    credentials = credentials_for(target, audience) if credentials is None else credentials
     return GuardedChannel(
         grpc.aio.insecure_channel(
             nearest(target),
             options=list(service_options(target) if options is None else options),
-            interceptors=[StreamStream()],
-        )
+            interceptors=[StreamStream(credentials)],
+        ),
+        credentials,
     )

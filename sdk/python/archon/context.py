@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archon.security.principal import Principal
 
 ANONYMOUS = "anonymous"
 DEFAULT_TENANT = "default"
@@ -18,8 +21,9 @@ DEFAULT_TENANT = "default"
 class CallContext:
     """The call being served. `deadline` is in seconds on the monotonic clock of this process, or None.
 
-    `run_id`, `task_id`, `attempt` and `role` belong to the attempt that an agent works on; empty and 0 otherwise.
-    """
+    `tenant` and `identity` are those on whose behalf the call is made, `principal` is the caller that has presented its
+    credentials, None without any. `run_id`, `task_id`, `attempt` and `role` belong to the attempt that an agent works
+    on; empty and 0 otherwise."""
 
     deadline: float | None = None
     tenant: str = DEFAULT_TENANT
@@ -30,6 +34,7 @@ class CallContext:
     task_id: str = ""
     attempt: int = 0
     role: str = ""
+    principal: Principal | None = None
 
     def remaining(self) -> float | None:
         """Seconds left, never below 0, or None if there is no deadline."""

@@ -46,6 +46,10 @@ ArchonError
   + Unavailable                   UNAVAILABLE           (ConnectionError)
   + DataLoss                      DATA_LOSS
   + Unauthenticated               UNAUTHENTICATED
+      + TokenMissing
+      + TokenInvalid
+      + TokenExpired
+      + TokenRevoked
 
 One class per canonical gRPC code but OK (https://grpc.io/docs/guides/status-codes/), with narrower classes below for
 causes that a caller tells apart. The module knows no transport: `archon.status` maps these classes to the wire.
@@ -472,3 +476,27 @@ class Unauthenticated(ArchonError):
 
     code = "UNAUTHENTICATED"
     default_reason = "UNAUTHENTICATED"
+
+
+class TokenMissing(Unauthenticated):
+    """The call has no token, and this mesh needs one."""
+
+    default_reason = "TOKEN_MISSING"
+
+
+class TokenInvalid(Unauthenticated):
+    """The token is malformed, or was signed by another mesh, or for another audience."""
+
+    default_reason = "TOKEN_INVALID"
+
+
+class TokenExpired(Unauthenticated):
+    """The token has expired."""
+
+    default_reason = "TOKEN_EXPIRED"
+
+
+class TokenRevoked(Unauthenticated):
+    """The token was revoked before it has expired."""
+
+    default_reason = "TOKEN_REVOKED"

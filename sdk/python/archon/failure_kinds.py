@@ -158,6 +158,10 @@ _REASONS: Final = {
     "input.permission": (
         "PERMISSION_DENIED",
         "UNAUTHENTICATED",
+        "TOKEN_MISSING",
+        "TOKEN_INVALID",
+        "TOKEN_EXPIRED",
+        "TOKEN_REVOKED",
         "APPROVAL_REJECTED",
         "MESSAGE_NOT_ALLOWED",
     ),

@@ -12,8 +12,6 @@ PREFIXES: Final = ("ARCHON_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "MI
 """Of the variables that Archon and its models read."""
 
 _OTHERS: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "xdg_config_home"})
-_EXACT: Final = "ARCHON_MESH_SECRET"
-"""Blanks are part of it; members in other languages would know another secret."""
 
 _STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
@@ -40,6 +38,6 @@ def clean_environment(environment: MutableMapping[str, str] | None = None) -> No
     variables = os.environ if environment is None else environment
     for name, value in list(variables.items()):
         if name.startswith(PREFIXES) or name.lower() in _OTHERS:
-            cleaned = value.removeprefix("\ufeff").strip("\r\n" if name == _EXACT else None)
+            cleaned = value.removeprefix("\ufeff").strip()
             if cleaned != value:
                 variables[name] = cleaned

@@ -9,21 +9,26 @@ import signal
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from archon import errors
-from archon.background import monitor
+from archon.background import BackgroundLoop, monitor
 from archon.channel import server_options
 from archon.interceptors.guard import GuardedServer
+from archon.interceptors.open_streams import OpenStreams
 from archon.local_sockets import socket_of
 from archon.loopback import with_port
 from archon.private_files import fault_of, private_folder
+from archon.security.authenticator import Authenticator, Open, own_authenticator
 
 _log = logging.getLogger(__name__)
+
+CHECK_INTERVAL: Final = 1.0
+"""Seconds between two looks at the credentials of open streams."""
 
 T = TypeVar("T")
 
@@ -47,9 +52,17 @@ class Service:
 
 
 class GrpcServer:
-    """Serves `services` on `host:port`; port 0 picks a free one."""
+    """Serves `services` on `host:port`; port 0 picks a free one. Callers are let in by `authenticator`, by default as
+    the environment says (ARCHON_KEYS). Raises FailedPrecondition if the keys cannot be read."""
 
-    def __init__(self, services: Sequence[Service], *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        services: Sequence[Service],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        authenticator: Authenticator | None = None,
+    ) -> None:
         self._services = services
         self._host = host
         self._wanted = port
@@ -58,6 +71,8 @@ class GrpcServer:
         self._stopped: asyncio.Task[None] | None = None
         self._reporting: asyncio.Future[None] | None = None
         self._names: list[str] = []
+        self._streams = OpenStreams(own_authenticator() if authenticator is None else authenticator)
+        self._checking = BackgroundLoop("credentials of open streams", self._check_streams)
         self.port = 0
 
     @property
@@ -68,7 +83,7 @@ class GrpcServer:
     async def start(self) -> str:
         """Binds the port and serves. Returns the address. Raises Unavailable if the port is taken."""
         server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=None)
-        guarded: Any = GuardedServer(server)
+        guarded: Any = GuardedServer(server, self._streams)
         for service in self._services:
             service.add(service.servicer, guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
@@ -90,7 +105,14 @@ class GrpcServer:
         self._names = ["", *names]
         await self._report_health()
         monitor.subscribers.append(self._loops_changed)
+        if not isinstance(self._streams.authenticator, Open):
+            self._checking.start()
         return self.address
+
+    async def _check_streams(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL)
+            self._streams.end_refused()
 
     def _listen_locally(self, server: grpc.aio.Server) -> None:
         path = socket_of(self.port)
@@ -126,6 +148,7 @@ class GrpcServer:
     async def _stop(self, grace: float) -> None:
         if self._loops_changed in monitor.subscribers:
             monitor.subscribers.remove(self._loops_changed)
+        await self._checking.close()
         await self.unhealthy()
         if self._server is not None:
             await self._server.stop(grace)

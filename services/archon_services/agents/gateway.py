@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from archon.errors import ArchonError, FailedPrecondition
 from archon.federation import MeshGateway, RunChoice, gateway_server
 from archon.federation.other_mesh import Address, description_of, mesh_id_of
+from archon.security.credentials import Credentials
 from archon.telemetry import logs
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.process import run
@@ -17,8 +18,8 @@ from archon_services.common.process import run
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
     """The other mesh and the role that stands for it. `address` is the orchestrator of the other mesh, `registry` its
-    registry if that is known, `orchestrator` the orchestrator of this mesh if that is known. An empty role has the name
-    of the mesh, an empty description is made of its roles."""
+    registry if that is known, `orchestrator` the orchestrator of this mesh if that is known, `credentials` what calls
+    to the other mesh present. An empty role has the name of the mesh, an empty description is made of its roles."""
 
     mesh: str
     address: Address
@@ -29,7 +30,7 @@ class GatewayOptions:
     choice: RunChoice = field(default_factory=RunChoice)
     metadata: Sequence[str] = ("*",)
     orchestrator: str = ""
-    secret: str = ""
+    credentials: Credentials | None = None
 
 
 @asynccontextmanager
@@ -45,10 +46,12 @@ async def gateway_app(options: GatewayOptions, settings: AgentServiceSettings) -
         choice=options.choice,
         metadata=options.metadata,
         orchestrator=options.orchestrator,
-        secret=options.secret,
+        credentials=options.credentials,
     )
     await _check_other(options, gateway.mesh_id)
-    about = options.description or await description_of(options.mesh, options.registry, options.choice.roles)
+    about = options.description or await description_of(
+        options.mesh, options.registry, options.choice.roles, options.credentials
+    )
     server = gateway_server(
         gateway,
         options.role,
@@ -72,7 +75,7 @@ def serve_gateway(options: GatewayOptions, settings: AgentServiceSettings) -> in
 
 async def _check_other(options: GatewayOptions, own: str) -> None:
     try:
-        other = await mesh_id_of(options.address())
+        other = await mesh_id_of(options.address(), options.credentials)
     except ArchonError:
         return  # it may start later; a loop is refused by the lineage of its runs
     if other and other == own:

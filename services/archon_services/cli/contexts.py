@@ -23,12 +23,14 @@ The mesh of a command, the first of these that names it:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A mesh: addresses of its services as host:port, or the folder of a mesh on this machine; empty if unknown."""
+    """A mesh: addresses of its services as host:port, or the folder of a mesh on this machine; and a
+    file with a token for them. Empty if unknown."""
 
     orchestrator: str = ""
     registry: str = ""
     memory: str = ""
     home: str = ""
+    token_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

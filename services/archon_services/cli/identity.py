@@ -1,29 +1,53 @@
-"""The identity with which a command calls the mesh."""
+"""The identity and the tokens with which commands call a mesh."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
+from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.target.mesh import target_or_none
 
 
 @contextmanager
-def calling_as(identity: str) -> Iterator[None]:
-    """Has calls within the block carry an identity, for which the secret of the mesh vouches; empty changes nothing.
-    Raises CliError without the secret."""
+def calling_as(identity: str, orchestrator: str) -> Iterator[None]:
+    """Has calls within the block made as another identity, for which the token of the caller must allow it; empty
+    changes nothing. `orchestrator` is the option of the command. Raises CliError if there is no token."""
     if not identity:
         yield
         return
-    if not os.environ.get("ARCHON_MESH_SECRET"):
+    from archon import context
+    from archon.security.credentials import credentials_for
+
+    target = target_or_none(orchestrator, find_home())
+    if target is not None and not credentials_for(target.orchestrator, "services").metadata():
         raise CliError(
-            "--as needs the secret of the mesh, which vouches for the identity",
-            hint="Set ARCHON_MESH_SECRET to the value that the services have.",
+            "--as needs a token of the mesh, which says that you may answer as others",
+            hint="Set ARCHON_TOKEN to what `archon token` prints in the folder of the mesh.",
             code=USAGE,
         )
-    from archon import context
-
     with context.serving(replace(context.current(), identity=identity)):
         yield
+
+
+def present_tokens_of_contexts() -> None:
+    """Has calls present the token of the context in use, to its services alone."""
+    from archon.security import credentials, mesh_folder
+
+    mesh_folder.chosen.append(_folder_of_context)
+    credentials.chosen.append(_token_file_of_context)
+
+
+def _folder_of_context() -> Path | None:
+    active = active_context()
+    return Path(active[1].home) if active is not None and active[1].home else None
+
+
+def _token_file_of_context(target: str) -> Path | None:
+    active = active_context()
+    if active is None or not active[1].token_file or target not in asdict(active[1]).values():
+        return None
+    return Path(active[1].token_file)

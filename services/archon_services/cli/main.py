@@ -32,6 +32,7 @@ from archon_services.cli.commands import (
     new,
     pause,
     plan,
+    policy,
     prompts,
     rerun,
     respond,
@@ -43,6 +44,7 @@ from archon_services.cli.commands import (
     serve,
     show,
     status,
+    token,
     tools,
     trace,
     up,
@@ -51,6 +53,7 @@ from archon_services.cli.commands import (
 )
 from archon_services.cli.contexts import RESOLUTION
 from archon_services.cli.errors import BROKEN_PIPE, EXIT_CODES, flush_output, report_error
+from archon_services.cli.identity import present_tokens_of_contexts
 from archon_services.cli.output_encoding import escape_what_streams_lack
 
 NAME: Final = "archon"
@@ -95,6 +98,8 @@ app.command()(trace.trace)
 app.command()(prompts.prompts)
 app.add_typer(workflow.workflow, name="workflow")
 app.add_typer(context.context, name="context")
+app.add_typer(token.token, name="token")
+app.add_typer(policy.policy, name="policy")
 app.add_typer(long_term.memory, name="memory")  # the commands of both modules
 app.command()(doctor.doctor)
 
@@ -155,6 +160,7 @@ def main() -> None:
     open_standard_streams()
     escape_what_streams_lack()
     clean_environment()
+    present_tokens_of_contexts()
     sys.argv[1:] = [argument.rstrip("\r") for argument in sys.argv[1:]]  # the last one, in a script with CRLF
     traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")
     call_context.enter(call_context.CallContext(traceparent=traceparent, tracestate=tracestate))

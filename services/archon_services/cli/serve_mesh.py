@@ -11,8 +11,8 @@ from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.target.context_mesh import context_mesh
 from archon_services.cli.target.mesh import find_registry, orchestrator_beside
 
-SECRET: Final = "ARCHON_OTHER_MESH_SECRET"
-"""The variable with the secret of the other mesh."""
+TOKEN: Final = "ARCHON_OTHER_MESH_TOKEN"
+"""The variable with a token of the other mesh; without it, the token of its context is presented."""
 
 STRATEGIES: Final = ("agent", "pipeline", "plan")
 
@@ -61,7 +61,7 @@ def serve_mesh(role: GatewayRole, host: str, port: int, advertise: str, registry
         choice=RunChoice(role.strategy, tuple(role.roles), role.planner),
         metadata=tuple(role.metadata) or ("*",),
         orchestrator=orchestrator_beside(own),
-        secret=os.environ.get(SECRET, ""),
+        credentials=mesh.credentials(os.environ.get(TOKEN, "")),
     )
     settings = AgentServiceSettings(registry=own, host=host, port=port, advertise=advertise, log_level="info")
     return serve_gateway(options, settings)

@@ -78,6 +78,14 @@ VARIABLES: Final = (
         "Jaeger's program for `archon up --jaeger`; empty: `jaeger` on PATH, or in .tools/bin",
     ),
     Variable(
+        "ARCHON_KEYS",
+        "path",
+        "",
+        (SERVICES, AGENTS),
+        "file of the public keys of the mesh (`keys.json` in its folder): callers need a token that one of them "
+        "verifies; `archon up` sets it; empty: every caller is let in, as anonymous",
+    ),
+    Variable(
         "ARCHON_MEMORY",
         "text",
         "",
@@ -92,13 +100,6 @@ VARIABLES: Final = (
         (SERVICES, AGENTS),
         "id of the mesh: its members refuse registrations and sessions of members of another one; `archon up` and "
         "`archon serve` set it; empty: every caller is let in",
-    ),
-    Variable(
-        "ARCHON_MESH_SECRET",
-        "text",
-        "",
-        (COMMAND_LINE, SERVICES, AGENTS),
-        "secret by which members trust tenant and identity of each other's calls; empty: every caller is anonymous",
     ),
     Variable(
         "ARCHON_MODEL",
@@ -116,12 +117,12 @@ VARIABLES: Final = (
         "host:port of the orchestrator of commands, and of a RemoteAgent outside of a task, which submits its runs",
     ),
     Variable(
-        "ARCHON_OTHER_MESH_SECRET",
+        "ARCHON_OTHER_MESH_TOKEN",
         "text",
         "",
         (COMMAND_LINE,),
-        "secret of the other mesh of `archon serve --mesh`, by which that mesh trusts the identities of people who "
-        "answer its questions here; empty: they are anonymous there",
+        "token of the other mesh of `archon serve --mesh`; empty: the one of its context. With a token that may act "
+        "for others, the identities of people who answer here cross",
     ),
     Variable(
         "ARCHON_PRICES",
@@ -160,6 +161,21 @@ VARIABLES: Final = (
         (SERVICES, AGENTS),
         "folder of Unix sockets by which processes on one machine reach each other instead of over TCP; `archon up` "
         "sets it; empty: none",
+    ),
+    Variable(
+        "ARCHON_TOKEN",
+        "text",
+        "",
+        (COMMAND_LINE, SERVICES, AGENTS),
+        "tokens that calls present, one for services and one for agents, separated by a comma; `archon token` prints "
+        "them; empty: ARCHON_TOKEN_FILE, else the token of the mesh on this machine that has a service at the address",
+    ),
+    Variable(
+        "ARCHON_TOKEN_FILE",
+        "path",
+        "",
+        (COMMAND_LINE, SERVICES, AGENTS),
+        "file with the tokens of ARCHON_TOKEN, which is read again when it has changed",
     ),
     Variable(
         "ARCHON_WORKFLOWS",

@@ -15,9 +15,9 @@ from typing import Final
 
 from archon.errors import ArchonError, FailedPrecondition
 from archon.private_files import fault_of, faults_within, private_folder
+from archon.security.mesh_folder import MeshFolder, nearest_folder
 from archon_services.local_mesh.errors import AlreadyUp
 
-NAME: Final = ".archon"
 _TRIES = 10  # `holder` takes the lock for an instant
 MEBIBYTE: Final = 1024 * 1024
 
@@ -35,7 +35,7 @@ class Home:
         does, for a link that is not configured, and if the current directory is gone."""
         folder = (os.environ if environment is None else environment).get("ARCHON_HOME", "")
         try:
-            home = cls(Path(folder).absolute() if folder else _nearest(Path.cwd()))
+            home = cls(Path(folder).absolute() if folder else nearest_folder(Path.cwd()))
         except FileNotFoundError:
             raise _no_directory() from None
         if not folder and home.root.is_symlink():
@@ -57,9 +57,23 @@ class Home:
         return FailedPrecondition(f"cannot use the folder {self.root}: {reason}; choose another one with ARCHON_HOME")
 
     @property
+    def folder(self) -> MeshFolder:
+        """The folder as programs outside of the mesh find it."""
+        return MeshFolder(self.root)
+
+    @property
     def state_file(self) -> Path:
         """The state of the mesh as JSON."""
-        return self.root / "state.json"
+        return self.folder.state_file
+
+    @property
+    def signing_key(self) -> Path:
+        """The private key that signs the tokens of the mesh."""
+        return self.root / "signing-key.json"
+
+    def process_token(self, name: str) -> Path:
+        """Returns the file with the tokens of a process."""
+        return self.root / "tokens" / name
 
     @property
     def logs(self) -> Path:
@@ -181,15 +195,7 @@ class Home:
 
     def holder(self) -> int:
         """Returns the id of the process that holds the lock; 0 if it is free, -1 if the id is not written yet."""
-        try:
-            with self._lock_file.open() as handle:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return int(handle.read() or 0) or -1
-        except OSError:
-            pass
-        return 0
+        return self.folder.holder()
 
     @property
     def _mesh_id_file(self) -> Path:
@@ -197,19 +203,8 @@ class Home:
 
     @property
     def _lock_file(self) -> Path:
-        return self.root / "lock"
+        return self.folder.lock_file
 
 
 def _no_directory() -> FailedPrecondition:
     return FailedPrecondition("the current directory has been removed: change to another one")
-
-
-def _nearest(start: Path) -> Path:
-    """Returns the nearest folder NAME. Outside of a repository and of the user's home only `start` is searched: a
-    folder above it may be another user's."""
-    searched: list[Path] = []
-    for folder in (start, *start.parents):
-        searched.append(folder / NAME)
-        if folder == Path.home() or (folder / ".git").exists():
-            return next((found for found in searched if found.is_dir()), start / NAME)
-    return start / NAME

@@ -11,6 +11,8 @@ from typing import Final
 
 from archon import local_sockets, mesh_id
 from archon.loopback import loopback_host
+from archon.security import credentials, keys
+from archon.security.principal import Kind, Principal
 from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
@@ -57,6 +59,13 @@ class ProcessSpec:
     role: str = ""
 
     @property
+    def principal(self) -> Principal | None:
+        """Who its calls are from; None if it makes none."""
+        if self.kind == "service":
+            return Principal(Kind.SERVICE, self.name)
+        return Principal(Kind.AGENT, self.role, roles=frozenset({self.role})) if self.kind == "agent" else None
+
+    @property
     def model(self) -> str:
         """The model of an agent; empty for other processes."""
         return (self.environment.get("ARCHON_MODEL") or "offline") if self.kind == "agent" else ""
@@ -90,6 +99,9 @@ class Plan:
     taken: set[int] = field(default_factory=set)
     """Ports that were given to processes."""
 
+    has_keys: bool = False
+    """Whether the mesh signs its tokens itself: it has a registry of its own."""
+
     @property
     def durable(self) -> bool:
         """Whether runs survive a restart of the orchestrator."""
@@ -101,6 +113,7 @@ class Plan:
         name = f"{role}-{number}"
         environment = {**self.roles[role], "ARCHON_READY_FILE": str(self.home.ready_file(name))}
         environment |= _metrics_port(self.taken)
+        environment |= _token_file(self.home, name) if self.has_keys else {}
         return ProcessSpec(name, "agent", _python("archon_services.agents", role), environment, "", 0, role)
 
 
@@ -126,6 +139,10 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     if "registry" in addresses:  # else the members belong to the mesh of another registry
         base[mesh_id.VARIABLE] = home.mesh_id()
     base |= exporting_to(traces.otlp) if traces.otlp else {}
+    has_keys = "registry" in addresses
+    if has_keys:  # else the tokens are those of the mesh of another registry, which the environment gives
+        base.pop(credentials.TOKEN, None)
+        base[keys.VARIABLE] = str(home.folder.keys_file)
     base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
     per_service = {
         "etcd": {},
@@ -148,13 +165,24 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         environment = {**base, **per_service[name], **options.environment.get(name, {})}
         environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
         environment |= _metrics_port(taken) if name != "etcd" else {}
+        environment |= _token_file(home, name) if has_keys and name != "etcd" else {}
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
     plan = Plan(
-        tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, traces.query, traces.otlp, taken
+        tuple(specs),
+        etcd,
+        registry,
+        tuple(notes),
+        options.restarts,
+        home,
+        roles,
+        traces.query,
+        traces.otlp,
+        taken,
+        has_keys,
     )
     instances = [
         plan.instance(role, number)
@@ -181,6 +209,10 @@ def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
                 notes.append(f"port {default} is in use: {name} listens on {port}")
         addresses[name] = f"{loopback_host()}:{port or free_port(taken)}"
     return addresses
+
+
+def _token_file(home: Home, name: str) -> dict[str, str]:
+    return {credentials.TOKEN_FILE: str(home.process_token(name))}
 
 
 def _serves_metrics() -> bool:

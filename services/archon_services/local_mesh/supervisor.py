@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
+from archon.security.principal import Principal
 from archon_services.local_mesh.child import EXTERNAL, GRACE, Child
 from archon_services.local_mesh.control import ControlServer
 from archon_services.local_mesh.errors import StartFailed
@@ -22,6 +23,7 @@ from archon_services.local_mesh.plan import Plan
 from archon_services.local_mesh.readiness import check_etcd, registered_addresses, wait_for_orchestrator
 from archon_services.local_mesh.role_instances import Report, RoleInstances
 from archon_services.local_mesh.state import MeshState, Phase, write_state
+from archon_services.local_mesh.tokens import TokenIssuer
 
 START_TIMEOUT: Final = 60.0
 
@@ -49,7 +51,9 @@ class Supervisor:
         self._writer = BackgroundLoop("state.json", self._write_changes)
         self._watch = BackgroundLoop("folder", self._watch_folder)
         self._folder_is_gone = False
-        self._instances = RoleInstances(home, plan, self._children, self._changed)
+        self._tokens = TokenIssuer(home)
+        self._renewing = BackgroundLoop("tokens", lambda: self._tokens.renew(self._callers))
+        self._instances = RoleInstances(home, plan, self._children, self._changed, self._issue_tokens)
         self._control = ControlServer(home, self._execute)
         self._stopped: asyncio.Task[None] | None = None
         for name in self._children:
@@ -89,6 +93,10 @@ class Supervisor:
         Raises StartFailed if a process cannot start, or after `timeout` seconds.
         """
         try:
+            if self.plan.has_keys:
+                self._tokens.prepare()
+                self._issue_tokens()
+                self._renewing.start()
             self._write_state()
             self._writer.start()
             self._watch.start()
@@ -135,6 +143,7 @@ class Supervisor:
         await asyncio.gather(*stops)
         await self._writer.close()
         await self._watch.close()
+        await self._renewing.close()
         if self._phase == "failed":
             self._write_state()  # `wait_ready` reads the error
         elif self.home.is_held():
@@ -147,6 +156,15 @@ class Supervisor:
                 f"the folder {self.home.root} was removed or replaced while its mesh was running: the mesh "
                 "was stopped, the runs and the shared memory in that folder are gone"
             )
+
+    def _issue_tokens(self) -> None:
+        """Writes the tokens of all processes, and of the user, as far as they need new ones."""
+        if self.plan.has_keys:
+            self._tokens.issue(self._callers())
+
+    def _callers(self) -> list[tuple[str, Principal]]:
+        specs = [child.spec for child in self._children.values()]
+        return [(spec.name, spec.principal) for spec in specs if spec.principal is not None]
 
     async def _watch_folder(self) -> None:
         while self.home.is_held():  # noqa: ASYNC110 - no event tells that a file was removed

@@ -42,6 +42,7 @@ from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
 from archon.identifiers import capability_fault, role_fault, version_fault
 from archon.output import OutputType
 from archon.registry import Capability, DependsOn, Profile, Registration, RegistrationHandle, RegistryClient, Tool
+from archon.security.authenticator import agent_authenticator
 from archon.server import GrpcServer, Service, announce, run_loop, signalled, withdraw
 from archon.telemetry import export, logs, metrics, metrics_export
 from archon.telemetry.final_export import stop_exports
@@ -229,7 +230,10 @@ class AgentServer:
             Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
             Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
         ]
-        self._server = GrpcServer(services, host=self.settings.host, port=self.settings.port)
+        authenticator, keys = agent_authenticator(self.settings.registry)
+        self._server = GrpcServer(
+            services, host=self.settings.host, port=self.settings.port, authenticator=authenticator
+        )
         address = await self._server.start()
         self._sweeper.start()
         if (recorder := metrics.recorder()) is not None:
@@ -240,7 +244,7 @@ class AgentServer:
         self.registration = replace(self.registration, address=self.settings.advertised(self._server.port))
         if self.settings.registry:
             try:
-                self._registry = RegistryClient(self.settings.registry)
+                self._registry = RegistryClient(self.settings.registry, on_keys=keys.tell if keys is not None else None)
                 self._handle = await self._registry.register(self.registration)
             except BaseException:
                 await self.stop(0.0)

@@ -22,7 +22,7 @@ from archon.federation.orphans import INTERVAL, OrphanSearch
 from archon.federation.other_mesh import Address, OtherMesh, RunChoice
 from archon.federation.reach import reach
 from archon.federation.submission import Submission, request_id_of, run_of
-from archon.interceptors import identity
+from archon.security.credentials import Credentials, NoCredentials
 from archon.types.task_state import TaskState
 
 _log = logging.getLogger(__name__)
@@ -47,8 +47,9 @@ class MeshGateway:
     budget, trace and questions to people cross, and so does a cancellation; a process that stops or is lost cancels
     nothing. `choice` says how the other mesh executes the runs. `metadata` are patterns of the keys that cross.
     `mesh_id` is the id of this mesh, by default ARCHON_MESH. With the address of its `orchestrator`, runs are found and
-    cancelled whose task ended while no gateway could cancel them. `secret` is the secret of the other mesh, if it has
-    one, with which the identities of people who answer cross. `patience` is how many seconds an attempt waits for the
+    cancelled whose task ended while no gateway could cancel them. `credentials` are what calls to the other
+    mesh present (archon.security.credentials.Tokens), by default nothing; with a token that may act for others the
+    identities of people who answer cross. `patience` is how many seconds an attempt waits for the
     other mesh while that does not answer.
 
     Use it as an async context manager around its server, in a single event loop.
@@ -63,18 +64,18 @@ class MeshGateway:
         metadata: Sequence[str] = ("*",),
         mesh_id: str = "",
         orchestrator: str | Address = "",
-        secret: str = "",
+        credentials: Credentials | None = None,
         patience: float = PATIENCE,
     ) -> None:
         self.name = name
         self.mesh_id = mesh_id or _own_id()
-        self._other = OtherMesh(name, address if callable(address) else lambda: address)
+        given = credentials or NoCredentials()  # never those of this mesh
+        self._other = OtherMesh(name, address if callable(address) else lambda: address, given)
         self._own = OtherMesh("this", orchestrator if callable(orchestrator) else lambda: orchestrator)
-        self._search = OrphanSearch(self._own, self._other, self.mesh_id, secret) if orchestrator else None
+        self._search = OrphanSearch(self._own, self._other, self.mesh_id) if orchestrator else None
         self._searching: BackgroundLoop | None = None
         self._choice = choice or RunChoice()
         self._metadata = tuple(metadata)
-        self._secret = secret
         self._patience = patience
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -83,10 +84,9 @@ class MeshGateway:
         if that waits for this task already, and DelegationTooDeep."""
         if task.plan_request is not None or task.exact:
             raise TaskRejected(f"the mesh {self.name} makes no plans, and executes no tools, for other meshes")
-        with identity.presenting(self._secret):
-            # The attempt has a timer of its own, which questions to people stop.
-            context.enter(replace(context.current(), deadline=None))
-            return await self._execute(task)
+        # The attempt has a timer of its own, which questions to people stop.
+        context.enter(replace(context.current(), deadline=None))
+        return await self._execute(task)
 
     async def _execute(self, task: TaskContext) -> Answer:
         starting = asyncio.create_task(self._start(task), name=f"submit-{task.task_id}")

@@ -10,7 +10,6 @@ from typing import Final
 from archon.errors import UnknownRun
 from archon.federation.lineage import PARENT_MESH_KEY, PARENT_RUN_KEY, PARENT_TASK_KEY
 from archon.federation.other_mesh import OtherMesh
-from archon.interceptors import identity
 from archon.types.run import Run
 from archon.types.task_state import TaskState
 
@@ -32,11 +31,10 @@ class OrphanSearch:
     """Searches the mesh `other` for runs in progress that are tasks of the mesh `own`, and cancels those whose task has
     ended: a task may be cancelled while its gateway is cut off, or while there is none."""
 
-    def __init__(self, own: OtherMesh, other: OtherMesh, own_id: str, secret: str) -> None:
+    def __init__(self, own: OtherMesh, other: OtherMesh, own_id: str) -> None:
         self._own = own
         self._other = other
         self._own_id = own_id
-        self._secret = secret
         self._parents: OrderedDict[str, tuple[str, str]] = OrderedDict()
         """Run and task above each run in progress of the other mesh; empty texts if it is no task of this mesh."""
 
@@ -49,8 +47,7 @@ class OrphanSearch:
     async def search(self) -> int:
         """Returns how many runs it has cancelled. Raises Unavailable and DeadlineExceeded if one of the meshes does not
         answer."""
-        with identity.presenting(self._secret):
-            listed = await self._other.client().list_runs(limit=MAX_LISTED, states=_IN_PROGRESS)
+        listed = await self._other.client().list_runs(limit=MAX_LISTED, states=_IN_PROGRESS)
         cancelled = 0
         runs: dict[str, Run | None] = {}
         for run in listed:
@@ -61,8 +58,7 @@ class OrphanSearch:
                 runs[parent_run] = await self._own_run(parent_run)
             if _goes_on(runs[parent_run], parent_task):
                 continue
-            with identity.presenting(self._secret):
-                await self._other.client().cancel(run.run_id, "its task has ended")
+            await self._other.client().cancel(run.run_id, "its task has ended")
             text = "cancelled run %s of the mesh %s: its task %s has ended"
             _log.info(text, run.run_id, self._other.name, parent_task, extra={"run_id": parent_run})
             cancelled += 1
@@ -71,11 +67,10 @@ class OrphanSearch:
     async def _parent(self, run_id: str) -> tuple[str, str]:
         """The run and the task here that a run of the other mesh belongs to; empty texts if it belongs to none."""
         if run_id not in self._parents:
-            with identity.presenting(self._secret):
-                try:
-                    metadata = (await self._other.client().get(run_id)).metadata
-                except UnknownRun:
-                    return "", ""
+            try:
+                metadata = (await self._other.client().get(run_id)).metadata
+            except UnknownRun:
+                return "", ""
             is_ours = metadata.get(PARENT_MESH_KEY) == self._own_id
             parent = (metadata.get(PARENT_RUN_KEY, ""), metadata.get(PARENT_TASK_KEY, "")) if is_ours else ("", "")
             self._parents[run_id] = parent

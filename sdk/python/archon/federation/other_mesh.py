@@ -15,6 +15,7 @@ from archon.channel import connect
 from archon.client import Client
 from archon.errors import ArchonError, FailedPrecondition, Unavailable
 from archon.registry import RegistryClient
+from archon.security.credentials import Credentials
 
 Address = Callable[[], str]
 """Returns host:port of an orchestrator. Raises an ArchonError while it is unknown."""
@@ -43,10 +44,12 @@ class RunChoice:
 
 
 class OtherMesh:
-    """The connection to the orchestrator of another mesh, made anew if the address of that has changed."""
+    """The connection to the orchestrator of another mesh, made anew if the address of that has changed. Its calls
+    present `credentials`, by default those of this process for its own mesh."""
 
-    def __init__(self, name: str, address: Address) -> None:
+    def __init__(self, name: str, address: Address, credentials: Credentials | None = None) -> None:
         self.name = name
+        self._credentials = credentials
         self._address = address
         self._target = ""
         self._client: Client | None = None
@@ -63,7 +66,7 @@ class OtherMesh:
                 self._earlier.append(self._client)
             if len(self._earlier) > MAX_EARLIER and (self._closing is None or self._closing.done()):
                 self._closing = asyncio.create_task(self._close_down_to(MAX_EARLIER), name="close earlier clients")
-            self._client, self._target = Client(target), target
+            self._client, self._target = Client(target, credentials=self._credentials), target
         return self._client
 
     def target(self) -> str:
@@ -78,7 +81,7 @@ class OtherMesh:
         try:
             target = self.target()
             if target not in self._ids:
-                self._ids = {target: await mesh_id_of(target)}
+                self._ids = {target: await mesh_id_of(target, self._credentials)}
             return self._ids[target]
         except ArchonError:
             return ""
@@ -97,10 +100,10 @@ class OtherMesh:
             await self._earlier.popleft().close()
 
 
-async def mesh_id_of(target: str) -> str:
+async def mesh_id_of(target: str, credentials: Credentials | None = None) -> str:
     """Returns the id of the mesh of an orchestrator at host:port; empty if it has none. A member of a mesh with an id
     refuses the members of other meshes, and says its own id. Raises Unavailable and DeadlineExceeded."""
-    channel = connect(target)
+    channel = connect(target, credentials=credentials)
     stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
     try:
         await stub.GetRun(pb.GetRunRequest(run_id=_NO_MESH), timeout=PROBE_TIMEOUT, metadata=((mesh_id.KEY, _NO_MESH),))
@@ -115,13 +118,15 @@ async def mesh_id_of(target: str) -> str:
     return ""
 
 
-async def description_of(name: str, registry: str, roles: Sequence[str] = ()) -> str:
+async def description_of(
+    name: str, registry: str, roles: Sequence[str] = (), credentials: Credentials | None = None
+) -> str:
     """Returns a description of a mesh by the roles of its registry at host:port, of all or of `roles`; without them if
     the registry cannot be reached or is empty, that is unknown."""
     text = f"Hands a task to the mesh {name}, which has agents of its own."
     if not registry:
         return text
-    client = RegistryClient(registry)
+    client = RegistryClient(registry, credentials=credentials)
     try:
         instances = await client.list_instances(timeout=PROBE_TIMEOUT)
     except ArchonError:

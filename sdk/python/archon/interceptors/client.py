@@ -1,4 +1,4 @@
-"""Client side: calls carry the deadline and the identity, and raise the class of error that the server raised."""
+"""Client side: calls carry the deadline and the credentials, and raise the class of error that the server raised."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import grpc.aio
 
 from archon import context, status
 from archon.errors import ArchonError, OperationCancelled
-from archon.interceptors import identity
 from archon.interceptors.stream_status import StreamStatus
+from archon.security.credentials import Credentials
 from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
 
 DEFAULT_TIMEOUT: Final = 30.0
@@ -20,15 +20,17 @@ DEFAULT_TIMEOUT: Final = 30.0
 T = TypeVar("T")
 
 
-def _outgoing(timeout: float | None, metadata: Any, default: float | None) -> tuple[float | None, grpc.aio.Metadata]:
-    """Returns the timeout and the metadata of a call with the deadline, the identity and the trace filled in."""
+def _outgoing(
+    timeout: float | None, metadata: Any, default: float | None, credentials: Credentials
+) -> tuple[float | None, grpc.aio.Metadata]:
+    """Returns the timeout and the metadata of a call with the deadline, the credentials and the trace filled in."""
     left = context.current().remaining()
     if timeout is None:
         timeout = default
     if left is not None:
         timeout = left if timeout is None else min(timeout, left)
     own = tuple(metadata or ())
-    return timeout, grpc.aio.Metadata(*own, *identity.outgoing(), *_trace(own))
+    return timeout, grpc.aio.Metadata(*own, *credentials.metadata(), *_trace(own))
 
 
 def _trace(metadata: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
@@ -108,11 +110,14 @@ class StreamStream(grpc.aio.StreamStreamClientInterceptor):
     """The guard of streams in both directions. Without an interceptor, gRPC leaves the task that sends the requests of
     a stream that the server has ended: it is destroyed while it is pending, with a line in the log."""
 
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
     async def intercept_stream_stream(
         self, continuation: Callable[..., Any], client_call_details: Any, request_iterator: Any
     ) -> Any:
         details = client_call_details
-        timeout, metadata = _outgoing(details.timeout, details.metadata, None)
+        timeout, metadata = _outgoing(details.timeout, details.metadata, None, self._credentials)
         outgoing = grpc.aio.ClientCallDetails(
             details.method, timeout, metadata, details.credentials, details.wait_for_ready
         )
@@ -120,15 +125,16 @@ class StreamStream(grpc.aio.StreamStreamClientInterceptor):
 
 
 class GuardedChannel(grpc.aio.Channel):
-    """A channel whose calls carry the deadline, the identity and the trace of the call being served. Unary calls raise
+    """A channel whose calls carry credentials, and the deadline and trace of the call being served. Unary calls raise
     ArchonErrors and have DEFAULT_TIMEOUT.
 
     gRPC's own interceptors take a task for each call, and leave a cycle of references to it: a channel that was closed
     would go on connecting until the garbage is collected. Only streams in both directions have one, `StreamStream`.
     """
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, credentials: Credentials) -> None:
         self._channel = channel
+        self._credentials = credentials
 
     async def __aenter__(self) -> GuardedChannel:
         return self
@@ -154,29 +160,29 @@ class GuardedChannel(grpc.aio.Channel):
         def guarded(request: Any, *, timeout: float | None = None, metadata: Any = None, **more: Any) -> _Translated:
             span = start_rpc_span(method, server=False)
             if span is None:
-                timeout, metadata = _outgoing(timeout, metadata, DEFAULT_TIMEOUT)
+                timeout, metadata = _outgoing(timeout, metadata, DEFAULT_TIMEOUT, self._credentials)
                 return _Translated(call(request, timeout=timeout, metadata=metadata, **more))
             with within(span):
-                timeout, metadata = _outgoing(timeout, metadata, DEFAULT_TIMEOUT)
+                timeout, metadata = _outgoing(timeout, metadata, DEFAULT_TIMEOUT, self._credentials)
             return _Traced(call(request, timeout=timeout, metadata=metadata, **more), span)
 
         return guarded
 
     def unary_stream(self, method: str, *arguments: Any, **options: Any) -> Any:
-        return _stream(self._channel.unary_stream(method, *arguments, **options))
+        return _stream(self._channel.unary_stream(method, *arguments, **options), self._credentials)
 
     def stream_unary(self, method: str, *arguments: Any, **options: Any) -> Any:
-        return _stream(self._channel.stream_unary(method, *arguments, **options))
+        return _stream(self._channel.stream_unary(method, *arguments, **options), self._credentials)
 
     def stream_stream(self, method: str, *arguments: Any, **options: Any) -> Any:
         return self._channel.stream_stream(method, *arguments, **options)
 
 
-def _stream(call: Any) -> Callable[..., Any]:
-    """Returns a call of a stream with the deadline, the identity and the trace. It has no timeout by default."""
+def _stream(call: Any, credentials: Credentials) -> Callable[..., Any]:
+    """Returns a call of a stream with the deadline, the credentials and the trace. It has no timeout by default."""
 
     def guarded(requests: Any = None, *, timeout: float | None = None, metadata: Any = None, **more: Any) -> Any:
-        timeout, metadata = _outgoing(timeout, metadata, None)
+        timeout, metadata = _outgoing(timeout, metadata, None, credentials)
         return call(requests, timeout=timeout, metadata=metadata, **more)
 
     return guarded

@@ -18,8 +18,9 @@ import grpc
 import grpc.aio
 
 from archon import errors, mesh_id, status
-from archon.context import CallContext, enter
-from archon.interceptors import identity
+from archon.context import CallContext, current, enter
+from archon.interceptors.open_streams import OpenStreams
+from archon.security.authenticator import Caller
 from archon.telemetry import metrics
 from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
 
@@ -33,13 +34,15 @@ def raw_messages(handler: F) -> F:
 
 
 class GuardedServer:
-    """A server for the generated `add_..._to_server` functions: guards each handler that they add to `server`."""
+    """A server for the generated `add_..._to_server` functions: guards each handler that they add to `server`. Callers
+    are let in by the authenticator of `streams`."""
 
-    def __init__(self, server: grpc.aio.Server) -> None:
+    def __init__(self, server: grpc.aio.Server, streams: OpenStreams) -> None:
         self._server = server
+        self._streams = streams
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        self._server.add_generic_rpc_handlers(tuple(_GuardedService(handler) for handler in handlers))
+        self._server.add_generic_rpc_handlers(tuple(_GuardedService(handler, self._streams) for handler in handlers))
 
     def add_registered_method_handlers(self, service_name: str, method_handlers: Any) -> None:
         """Does nothing, like grpc.aio's server: the generic handlers serve these methods."""
@@ -50,8 +53,9 @@ class GuardedServer:
 
 
 class _GuardedService(grpc.GenericRpcHandler):
-    def __init__(self, handlers: grpc.GenericRpcHandler) -> None:
+    def __init__(self, handlers: grpc.GenericRpcHandler, streams: OpenStreams) -> None:
         self._handlers = handlers
+        self._streams = streams
         self._guarded: dict[str, Any] = {}
 
     def service(self, handler_call_details: Any) -> Any:
@@ -61,7 +65,7 @@ class _GuardedService(grpc.GenericRpcHandler):
             handler = self._handlers.service(handler_call_details)
             if handler is None:
                 return None
-            guarded = self._guarded[method] = _guard(handler, method)
+            guarded = self._guarded[method] = _guard(handler, method, self._streams)
         return guarded
 
 
@@ -75,9 +79,9 @@ class _UnknownMethods(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _guard(handler: Any, method: str) -> Any:
+def _guard(handler: Any, method: str, streams: OpenStreams) -> Any:
     """The handler of one RPC with the guard around it."""
-    guarded = _Guarded(handler, method)
+    guarded = _Guarded(handler, method, streams)
     if handler.response_streaming:
         make: Any = (
             grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
@@ -90,7 +94,8 @@ def _guard(handler: Any, method: str) -> Any:
 class _Guarded:
     """One RPC. gRPC runs each call in an asyncio task of its own, so that the call context needs no reset."""
 
-    def __init__(self, handler: Any, method: str) -> None:
+    def __init__(self, handler: Any, method: str, streams: OpenStreams) -> None:
+        self._streams = streams
         self._behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
         self._method = method
         raw = getattr(self._behaviour, "__archon_raw__", False)
@@ -106,14 +111,14 @@ class _Guarded:
             yield self._decode(message)
 
     async def respond(self, incoming: Any, context: Any) -> bytes:
-        enter(_call_context(context))
+        refused = self._admit(context)
         span = start_rpc_span(self._method, server=True)
         if span is None:
-            return await self._measured(incoming, context)
+            return await self._measured(incoming, context, refused)
         error: errors.ArchonError | None = errors.OperationCancelled("the caller cancelled the call")
         try:
             with within(span):
-                response = await self._measured(incoming, context)
+                response = await self._measured(incoming, context, refused)
             error = None
             return response
         except grpc.aio.AbortError as aborted:
@@ -123,13 +128,13 @@ class _Guarded:
         finally:
             end_rpc_span(span, error)
 
-    async def _measured(self, incoming: Any, context: Any) -> bytes:
+    async def _measured(self, incoming: Any, context: Any, refused: errors.ArchonError | None) -> bytes:
         recorder = metrics.recorder()
         if recorder is None:
-            return await self._respond(incoming, context)
+            return await self._respond(incoming, context, refused)
         code, began = "CANCELLED", time.monotonic()
         try:
-            response = await self._respond(incoming, context)
+            response = await self._respond(incoming, context, refused)
             code = "OK"
             return response
         except grpc.aio.AbortError as aborted:
@@ -140,8 +145,10 @@ class _Guarded:
             labels = ("grpc", self._method.lstrip("/"), code)
             recorder.record(metrics.RPC_DURATION, time.monotonic() - began, labels)
 
-    async def _respond(self, incoming: Any, context: Any) -> bytes:
+    async def _respond(self, incoming: Any, context: Any, refused: errors.ArchonError | None) -> bytes:
         try:
+            if refused is not None:
+                raise refused
             mesh_id.check(context.invocation_metadata() or ())
             response = self._behaviour(self._request(incoming), context)
             if inspect.isawaitable(response):
@@ -151,23 +158,39 @@ class _Guarded:
             return await self._failed(context, raised)
 
     async def stream(self, incoming: Any, context: Any) -> AsyncIterator[bytes]:
-        enter(_call_context(context))
+        refused = self._admit(context)
         try:
+            if refused is not None:
+                raise refused
             mesh_id.check(context.invocation_metadata() or ())
             responses = self._behaviour(self._request(incoming), context)
             if not hasattr(responses, "__aiter__"):
                 raise NotImplementedError(self._method)
-            try:
-                async for response in responses:
-                    yield response if isinstance(response, bytes) else self._encode(response)
-            finally:
-                await _close(responses)  # now, not when it is collected: a watcher's place is held until then
+            with self._streams.opened(current().principal):
+                try:
+                    async for response in responses:
+                        yield response if isinstance(response, bytes) else self._encode(response)
+                finally:
+                    await _close(responses)  # now, not when it is collected: a watcher's place is held until then
         except GeneratorExit:
             raise
         except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
             await self._failed(context, raised)
 
+    def _admit(self, context: Any) -> errors.ArchonError | None:
+        """Makes the call the current one. Returns why its caller is refused; None if it is let in."""
+        metadata = context.invocation_metadata() or ()
+        refused: errors.ArchonError | None = None
+        try:
+            caller = self._streams.authenticator.caller(self._method, metadata)
+        except errors.ArchonError as error:
+            refused, caller = error, Caller()
+        enter(_call_context(context, metadata, caller))
+        return refused
+
     async def _failed(self, context: Any, raised: BaseException) -> NoReturn:
+        if isinstance(raised, asyncio.CancelledError) and (refusal := self._streams.take_refusal()) is not None:
+            await _refuse(context, refusal)
         if isinstance(raised, (grpc.aio.AbortError, KeyboardInterrupt, SystemExit)):
             raise raised
         if isinstance(raised, asyncio.CancelledError):
@@ -186,9 +209,7 @@ def _identity(message: Any) -> Any:
     return message
 
 
-def _call_context(context: Any) -> CallContext:
-    metadata = context.invocation_metadata() or ()
-    tenant, caller = identity.incoming(metadata)
+def _call_context(context: Any, metadata: Any, caller: Caller) -> CallContext:
     traceparent = tracestate = ""
     for key, value in metadata:
         if key == "traceparent":
@@ -198,10 +219,11 @@ def _call_context(context: Any) -> CallContext:
     left = context.time_remaining()
     return CallContext(
         deadline=None if left is None else time.monotonic() + left,
-        tenant=tenant,
-        identity=caller,
+        tenant=caller.tenant,
+        identity=caller.identity,
         traceparent=traceparent,
         tracestate=tracestate,
+        principal=caller.principal,
     )
 
 

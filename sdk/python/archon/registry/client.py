@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import zip_longest
 from typing import Any, Final, cast
@@ -23,6 +23,7 @@ from archon.registry.keepalive import Keepalive
 from archon.registry.registration import Registration
 from archon.registry.registration_handle import CALL_TIMEOUT, CLOSE_TIMEOUT, RegistrationHandle
 from archon.registry.retry import backoff, is_transient
+from archon.security.credentials import Credentials
 from archon.types.edge import Edge
 from archon.wire import to_seconds
 
@@ -39,11 +40,21 @@ class RegistryClient:
     event loop. Close it, or use it as an async context manager. Calls raise Unavailable and DeadlineExceeded if the
     registry or its store is unreachable, InvalidArgument with the invalid fields.
 
-    The client's registrations are its own: other clients can neither change nor end them."""
+    Calls present `credentials`, by default the token of this process or of the mesh on this machine. `on_keys` is
+    called with the public keys of the mesh (a JSON Web Key Set, or empty) after each registration. The client's
+    registrations are its own: other clients can neither change nor end them."""
 
-    def __init__(self, target: str, *, options: Sequence[Option] | None = None) -> None:
+    def __init__(
+        self,
+        target: str,
+        *,
+        options: Sequence[Option] | None = None,
+        credentials: Credentials | None = None,
+        on_keys: Callable[[str], None] | None = None,
+    ) -> None:
         self.target = target
-        self._channel = connect(target, options)
+        self._channel = connect(target, options, credentials=credentials)
+        self._on_keys = on_keys
         self._stub = registry_service_pb2_grpc.RegistryServiceStub(self._channel)
         self._keepalive = Keepalive(self._stub)
         self._token = secrets.token_urlsafe(24)
@@ -203,6 +214,8 @@ class RegistryClient:
     async def _register(self, registration: Registration, token: str) -> Lease:
         request = pb.RegisterInstanceRequest(registration=convert.registration_to_proto(registration), token=token)
         answer = await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT, metadata=mesh_id.outgoing())
+        if self._on_keys is not None:
+            self._on_keys(answer.keys_json)
         return Lease(to_seconds(answer.ttl), convert.refused_from_proto(answer.refused_edges))
 
     async def _deregister(self, instance_id: str, token: str) -> None:

@@ -16,6 +16,7 @@ _TRANSIENT: Final = (
     errors.UnknownFailure,
     errors.OperationCancelled,
     errors.LeaseExpired,
+    errors.TokenExpired,
 )
 
 

@@ -45,7 +45,7 @@ def chat(
     line is the answer. An empty line or Ctrl-D ends the chat. Ctrl-C stops the current answer, or ends the chat if
     there is none. If standard input is not a terminal, each line of it is a message.
     """
-    with calling_as(identity):
+    with calling_as(identity, orchestrator):
         raise typer.Exit(asyncio.run(_chat(_open(agent, model, session, user, metadata or [], orchestrator))))
 
 

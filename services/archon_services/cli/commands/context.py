@@ -17,8 +17,8 @@ from archon_services.cli.target.mesh import checked_address
 
 context = typer.Typer(no_args_is_help=True)
 
-_HEADERS: Final = ("context", "in use", "orchestrator", "registry", "memory", "home")
-_FOLDED: Final = (5,)
+_HEADERS: Final = ("context", "in use", "orchestrator", "registry", "memory", "home", "token file")
+_FOLDED: Final = (5, 6)
 _HINT: Final = "`archon context list` lists the contexts, and `archon context set` adds one."
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the context.")]
@@ -82,6 +82,9 @@ def set_(
     home: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder (ARCHON_HOME) of a mesh on this machine.")
     ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with a token, which is presented to these services.")
+    ] = None,
 ) -> None:
     """Add a context, or change the given values of one."""
     if not re.fullmatch(r"[\w.-]+", name):
@@ -90,6 +93,8 @@ def set_(
     values = {service: checked_address(address) for service, address in addresses.items() if address}
     if home is not None:
         values["home"] = str(home.absolute())
+    if token_file is not None:
+        values["token_file"] = str(token_file.absolute())
     if not values:
         raise CliError("missing address or folder", hint="`archon context set --help` lists the options.", code=USAGE)
     contexts = read_contexts()

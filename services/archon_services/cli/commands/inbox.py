@@ -34,7 +34,7 @@ def inbox(
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """List the open questions of all runs, those that expire first at the top; with --answer, answer them."""
-    with calling_as(identity):
+    with calling_as(identity, orchestrator):
         _show(find_orchestrator(orchestrator), answer=answer, as_json=as_json)
 
 

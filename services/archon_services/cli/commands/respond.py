@@ -66,7 +66,7 @@ def respond(
         text = read_text(answer or "", file, "answer", hint=_HINT)
     elif not sys.stdin.isatty():
         raise CliError("missing answer, and standard input is no terminal to prompt for it", hint=_HINT, code=USAGE)
-    with calling_as(identity):
+    with calling_as(identity, orchestrator):
         address = find_orchestrator(orchestrator)
         asking_run = asyncio.run(_get(address, run))
         pending = _select(asking_run, question, request_id)

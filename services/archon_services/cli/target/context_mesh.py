@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from archon.errors import Unavailable
+from archon.security.credentials import Credentials, TokenFile, Tokens
+from archon.security.mesh_folder import MeshFolder
 from archon_services.cli.contexts import Context, find_home, read_contexts
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.target.mesh import checked_address, orchestrator_beside
@@ -29,6 +31,14 @@ class ContextMesh:
         if not address:
             raise Unavailable(f"no mesh is running in {self.context.home}")
         return address
+
+    def credentials(self, token: str) -> Credentials | None:
+        """Returns what calls to it present: the given token, else that of the context; None if there is none."""
+        if token:
+            return Tokens(token)
+        if self.context.token_file:
+            return Tokens(TokenFile(Path(self.context.token_file)))
+        return Tokens(TokenFile(MeshFolder(Path(self.context.home)).token_file)) if self.context.home else None
 
     def registry(self) -> str:
         """Returns the present address of its registry; empty if that is unknown."""

@@ -34,6 +34,7 @@ from archon.frames import (
 )
 from archon.interceptors.stream_status import StreamStatus
 from archon.local_sockets import nearest
+from archon.security.credentials import credentials_for
 from archon.telemetry import metrics
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
@@ -92,7 +93,7 @@ class Stream:
         # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
         channel = grpc.aio.insecure_channel(nearest(address), options=agent_options(fresh=fresh))
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
-        call = method(self._requests(), metadata=mesh_id.outgoing())
+        call = method(self._requests(), metadata=(*mesh_id.outgoing(), *credentials_for(address, "agents").metadata()))
         ended = StreamStatus(call)
 
         def broken(error: ArchonError) -> None:

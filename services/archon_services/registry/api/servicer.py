@@ -10,6 +10,8 @@ from typing import Any
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.context import current
+from archon.security.authenticator import own_keys_json
+from archon.security.policy import check_role
 from archon.wire import duration
 from archon_services.registry.api import validation
 from archon_services.registry.api.client_host import client_host
@@ -33,6 +35,7 @@ class RegistryServicer:
     async def RegisterInstance(self, request: pb.RegisterInstanceRequest, context: Any) -> pb.RegisterInstanceResponse:
         """Registers an instance or renews its registration."""
         call = current()
+        check_role(call.principal, request.registration.role)
         wanted = validation.registration(
             request.registration, tenant=call.tenant, identity=call.identity, loopback=self._loopback
         )
@@ -44,6 +47,7 @@ class RegistryServicer:
             refused_edges=registered.refused,
             ttl=duration(registered.ttl),
             token=issued if registered.registration.owner == owner else "",
+            keys_json=own_keys_json(),
         )
 
     async def KeepAlive(

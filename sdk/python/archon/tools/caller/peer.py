@@ -55,7 +55,9 @@ class ToolPeer:
     def __init__(self, address: str) -> None:
         self.address = address
         options = [option for option in agent_options() if option[0] != "grpc.max_receive_message_length"]
-        self._channel = connect(address, [*options, ("grpc.max_receive_message_length", MAX_ANSWER_BYTES)])
+        self._channel = connect(
+            address, [*options, ("grpc.max_receive_message_length", MAX_ANSWER_BYTES)], audience="agents"
+        )
         self._stub: Any = tool_service_pb2_grpc.ToolServiceStub(self._channel)
 
     async def close(self) -> None:

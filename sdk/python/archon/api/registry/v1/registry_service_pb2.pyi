@@ -87,8 +87,13 @@ class RegisterInstanceResponse(_message.Message):
     REFUSED_EDGES_FIELD_NUMBER: _builtins.int
     TTL_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
+    KEYS_JSON_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The registration token, if the registry has issued it with this response."""
+    keys_json: _builtins.str
+    """The public keys that verify the tokens of the mesh, as a JSON Web Key Set (RFC 7517), with its issuer and its revoked
+    tokens; empty if the mesh needs no tokens.
+    """
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
         """The registration as stored."""
@@ -108,10 +113,11 @@ class RegisterInstanceResponse(_message.Message):
         refused_edges: _abc.Iterable[_registry_pb2.RefusedEdge] | None = ...,
         ttl: _duration_pb2.Duration | None = ...,
         token: _builtins.str = ...,
+        keys_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused_edges", b"refused_edges", "registration", b"registration", "token", b"token", "ttl", b"ttl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys_json", b"keys_json", "refused_edges", b"refused_edges", "registration", b"registration", "token", b"token", "ttl", b"ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

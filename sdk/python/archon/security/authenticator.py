@@ -1,0 +1,238 @@
+"""Verifies who calls a server, and whether it may."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from archon import context
+from archon.errors import (
+    ArchonError,
+    FailedPrecondition,
+    PermissionDenied,
+    TokenExpired,
+    TokenMissing,
+    TokenRevoked,
+    Unavailable,
+)
+from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, has_own_token
+from archon.security.keys import VARIABLE, KeyFile, KeySet
+from archon.security.mesh_folder import ServingFolder
+from archon.security.policy import check_allowed
+from archon.security.principal import Kind, Principal
+from archon.security.tokens import Audience, verify
+
+_log = logging.getLogger(__name__)
+
+HEALTH: Final = "/grpc.health.v1.Health/"
+"""Methods that anybody may call: a probe of Kubernetes has no token."""
+
+MAX_VERIFIED: Final = 4_096
+"""Tokens whose caller is remembered, so that each is verified once."""
+
+REFUSALS_LOGGED: Final = 10
+"""Refused calls per minute that are logged; the others are counted."""
+
+_MINUTE: Final = 60.0
+_BEARER: Final = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a call: on behalf of `identity` in `tenant`; `principal` is who has presented the credentials, None on
+    a server without keys."""
+
+    tenant: str = context.DEFAULT_TENANT
+    identity: str = context.ANONYMOUS
+    principal: Principal | None = None
+
+
+class Authenticator(Protocol):
+    """Says who calls. `method` is the full name of the RPC."""
+
+    def caller(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
+        """Returns the caller. Raises Unauthenticated, PermissionDenied, and Unavailable if the keys are not known
+        yet."""
+        ...
+
+    def check(self, principal: Principal) -> None:
+        """Raises TokenExpired or TokenRevoked if the credentials of a call in progress are not valid any more."""
+        ...
+
+
+class Open:
+    """Lets every caller in, as anonymous."""
+
+    def caller(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
+        """Returns an anonymous caller."""
+        return Caller()
+
+    def check(self, principal: Principal) -> None:
+        """Never raises."""
+
+
+class Keys(Protocol):
+    """Where the public keys come from."""
+
+    def read(self) -> KeySet | None:
+        """Returns the keys, None if every caller is let in. Raises Unavailable or FailedPrecondition if they are not
+        known."""
+        ...
+
+
+class TokenAuthenticator:
+    """Lets callers in by their token, which is verified once until it expires or the keys change."""
+
+    def __init__(self, keys: Keys, audience: Audience) -> None:
+        self._keys = keys
+        self._audience: Audience = audience
+        self._verified: dict[str, Principal] = {}
+        self._by: KeySet | None = None
+        self._refusals = _Refusals()
+
+    def caller(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
+        """Returns the caller of a call with this metadata."""
+        if method.startswith(HEALTH):
+            return Caller()
+        try:
+            keys = self._current_keys()
+            if keys is None:
+                return Caller()
+            fields = {key: value for key, value in metadata if isinstance(value, str)}
+            principal = self._principal(fields.get("authorization", ""), keys)
+            check_allowed(method, principal)
+            return _caller(fields, principal)
+        except ArchonError as error:
+            self._refusals.note(method, error)
+            raise
+
+    def check(self, principal: Principal) -> None:
+        """Raises TokenExpired or TokenRevoked if the token of a call in progress is not valid any more."""
+        keys = self._current_keys()
+        if keys is not None and principal.token_id in keys.revoked:
+            raise TokenRevoked("the token of this call was revoked")
+        if time.time() >= principal.expires:
+            raise TokenExpired("the token of this call has expired")
+
+    def _current_keys(self) -> KeySet | None:
+        try:
+            keys = self._keys.read()
+        except FailedPrecondition as error:
+            raise Unavailable(f"no call can be let in: {error}") from None
+        if keys is not self._by:  # another key, or a token was revoked
+            self._verified.clear()
+            self._by = keys
+        return keys
+
+    def _principal(self, authorization: str, keys: KeySet) -> Principal:
+        if authorization[: len(_BEARER)].lower() != _BEARER:
+            raise TokenMissing(
+                f"this member of the mesh {keys.issuer} needs a token: `archon token`, in the folder of the mesh, "
+                'prints one; set ARCHON_TOKEN to it, or the metadata "authorization" to "Bearer TOKEN"'
+            )
+        token = authorization[len(_BEARER) :].strip()
+        principal = self._verified.get(token)
+        if principal is None:
+            principal = verify(token, keys, self._audience)
+            if len(self._verified) >= MAX_VERIFIED:
+                self._verified.clear()
+            self._verified[token] = principal
+        elif time.time() >= principal.expires:
+            del self._verified[token]
+            raise TokenExpired("the token has expired")
+        return principal
+
+
+def _caller(fields: Mapping[str, str], principal: Principal) -> Caller:
+    """Returns on whose behalf a call is made: that of an agent is made on its own, whoever it works for."""
+    name = fields.get(IDENTITY_KEY, principal.identity)
+    if name == principal.identity or principal.kind is Kind.AGENT:
+        return Caller(principal.tenant, principal.identity, principal)
+    if not principal.may_act_for_others:
+        raise PermissionDenied(
+            f"{principal.identity} is of kind {principal.kind} and may not call as {name!r}",
+            metadata={"identity": principal.identity, "kind": principal.kind.value},
+        )
+    return Caller(fields.get(TENANT_KEY, principal.tenant), name, principal)
+
+
+class _Refusals:
+    """Logs refused calls: a few in each minute, and the number of the others."""
+
+    def __init__(self) -> None:
+        self._until = -math.inf
+        self._count = 0
+
+    def note(self, method: str, error: ArchonError) -> None:
+        now = time.monotonic()
+        if now >= self._until:
+            if self._count > REFUSALS_LOGGED:
+                _log.warning("refused %d further calls in a minute", self._count - REFUSALS_LOGGED)
+            self._until, self._count = now + _MINUTE, 0
+        self._count += 1
+        if self._count <= REFUSALS_LOGGED:
+            _log.warning("refused a call of %s: %s", method.rpartition("/")[2], error)
+
+
+class LearntKeys:
+    """The keys of an agent: those of the folder of its mesh on this machine, else those that the registry has told.
+
+    An agent with a token lets nobody in before it knows the keys; one without lets everybody in, as its mesh does."""
+
+    def __init__(self, registry: str) -> None:
+        self._registry = registry
+        self._folder = ServingFolder(registry) if registry else None
+        self._file: KeyFile | None = None
+        self._told: KeySet | None = None
+
+    def tell(self, keys_json: str) -> None:
+        """Takes in the answer of the registry: a key set as JSON, empty if it has none."""
+        if keys_json:
+            try:
+                self._told = KeySet.parse(keys_json)
+            except FailedPrecondition as error:
+                _log.warning("the keys that the registry has sent are not used: %s", error)
+
+    def read(self) -> KeySet | None:
+        """Returns the keys; None if the mesh has none."""
+        if self._file is None and self._folder is not None and (folder := self._folder.find()) is not None:
+            self._file = KeyFile(folder.keys_file)
+        if self._file is not None:
+            return self._file.read()
+        if self._told is None and self._registry and has_own_token():
+            raise Unavailable("this agent has not registered yet", retry_delay=1.0)
+        return self._told
+
+
+def own_authenticator(audience: Audience = "services") -> Authenticator:
+    """Returns the authenticator of a service, by the environment: with ARCHON_KEYS it needs tokens. Raises
+    FailedPrecondition if that file cannot be used."""
+    if not (path := os.environ.get(VARIABLE, "")):
+        return Open()
+    file = KeyFile(Path(path))
+    file.read()
+    return TokenAuthenticator(file, audience)
+
+
+def own_keys_json() -> str:
+    """Returns the public keys of the mesh of this process, as a JSON Web Key Set; empty if it needs no tokens."""
+    if not (path := os.environ.get(VARIABLE, "")):
+        return ""
+    file = KeyFile(Path(path))
+    file.read()
+    return file.text
+
+
+def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys | None]:
+    """Returns the authenticator of an agent that registers at `registry` (host:port), and what is to be told the keys
+    that the registry sends, if anything is."""
+    if os.environ.get(VARIABLE, ""):
+        return own_authenticator("agents"), None
+    keys = LearntKeys(registry)
+    return TokenAuthenticator(keys, "agents"), keys

@@ -1,0 +1,145 @@
+"""The tokens that this process presents: from ARCHON_TOKEN or ARCHON_TOKEN_FILE, else from the folder of the mesh on
+this machine that has a service at the address of the call."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from archon import context
+from archon.security.mesh_folder import ServingFolder
+from archon.security.principal import ACT_FOR_OTHERS
+from archon.security.tokens import Audience, claims_of
+
+TOKEN: Final = "ARCHON_TOKEN"
+TOKEN_FILE: Final = "ARCHON_TOKEN_FILE"
+
+chosen: list[Callable[[str], Path | None]] = []
+"""Functions of the program that choose a file of tokens for calls to an address, before a folder is searched."""
+
+TENANT_KEY: Final = "archon-tenant"
+IDENTITY_KEY: Final = "archon-identity"
+
+Metadata = tuple[tuple[str, str], ...]
+
+_INTERVAL: Final = 1.0
+"""Seconds between two looks at a file: its token was renewed if it has changed."""
+
+_SEPARATOR: Final = re.compile(r"[\s,]+")
+
+
+class Credentials(Protocol):
+    """What the calls of a channel present."""
+
+    def metadata(self) -> Metadata:
+        """Returns the metadata of a call made now: a token, and on whose behalf it is made."""
+        ...
+
+
+class NoCredentials:
+    """Presents nothing."""
+
+    def metadata(self) -> Metadata:
+        """Returns no metadata."""
+        return ()
+
+
+class Tokens:
+    """Presents the token that is for `audience`, of a text or a file of tokens; and if it is of a kind that may act for
+    others, the identity on whose behalf a call is made. Raises TokenInvalid if a part of the text is no token."""
+
+    def __init__(self, source: str | TokenFile, audience: Audience = "services") -> None:
+        self._source = source if isinstance(source, TokenFile) else tokens_in(source)
+        self._audience: Audience = audience
+
+    def metadata(self) -> Metadata:
+        """Returns the token, and the identity of the call being served."""
+        tokens = self._source.read() if isinstance(self._source, TokenFile) else self._source
+        token = tokens.get(self._audience)
+        if token is None:
+            return ()
+        call = context.current()
+        if call.identity == context.ANONYMOUS or not token.may_act_for_others:
+            return token.metadata
+        return (*token.metadata, (TENANT_KEY, call.tenant), (IDENTITY_KEY, call.identity))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token to present: its metadata, and whether its kind may act for others."""
+
+    metadata: Metadata
+    may_act_for_others: bool
+
+
+class TokenFile:
+    """A file of tokens, one for each audience, which is read again when it has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._checked = -_INTERVAL
+        self._stamp: tuple[int, int, int] | None = None
+        self._tokens: Mapping[Audience, Token] = {}
+
+    def read(self) -> Mapping[Audience, Token]:
+        """Returns the tokens by audience; the last ones if the file cannot be read now."""
+        now = time.monotonic()
+        if now - self._checked >= _INTERVAL:
+            self._checked = now
+            try:
+                entry = os.stat(self._path)
+                stamp = entry.st_mtime_ns, entry.st_size, entry.st_ino
+                if stamp != self._stamp:
+                    self._tokens, self._stamp = tokens_in(self._path.read_text()), stamp
+            except (OSError, ValueError):
+                pass
+        return self._tokens
+
+
+class FoundTokens:
+    """Presents the user's token of the mesh on this machine that has a service at `target`, once there is one."""
+
+    def __init__(self, target: str, audience: Audience) -> None:
+        self._folder = ServingFolder(target)
+        self._audience: Audience = audience
+        self._tokens: Tokens | None = None
+
+    def metadata(self) -> Metadata:
+        """Returns the token, and the identity of the call being served."""
+        if self._tokens is None and (folder := self._folder.find()) is not None:
+            self._tokens = Tokens(TokenFile(folder.token_file), self._audience)
+        return self._tokens.metadata() if self._tokens is not None else ()
+
+
+def credentials_for(target: str, audience: Audience) -> Credentials:
+    """Returns what calls to `target` (host:port) present, by the environment of this process."""
+    if text := os.environ.get(TOKEN, ""):
+        return Tokens(text, audience)
+    if path := os.environ.get(TOKEN_FILE, ""):
+        return Tokens(TokenFile(Path(path)), audience)
+    for choose in chosen:
+        if (file := choose(target)) is not None:
+            return Tokens(TokenFile(file), audience)
+    return FoundTokens(target, audience) if audience == "services" else NoCredentials()
+
+
+def has_own_token() -> bool:
+    """Returns whether the environment gives this process a token."""
+    return bool(os.environ.get(TOKEN) or os.environ.get(TOKEN_FILE))
+
+
+def tokens_in(text: str) -> dict[Audience, Token]:
+    """Returns the tokens of a text, separated by commas or white space, by their audience. Raises TokenInvalid if a
+    part is no token."""
+    tokens: dict[Audience, Token] = {}
+    for token in _SEPARATOR.split(text.strip()):
+        if token:
+            claims = claims_of(token)
+            presented = Token((("authorization", f"Bearer {token}"),), claims.get("kind") in ACT_FOR_OTHERS)
+            tokens["agents" if claims.get("aud") == "agents" else "services"] = presented
+    return tokens

@@ -1,0 +1,120 @@
+"""The folder of a mesh on this machine, as programs outside of the mesh find it: its token, its public keys, and the
+addresses of its services."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from archon.loopback import is_loopback
+from archon.private_files import fault_of
+
+NAME: Final = ".archon"
+
+chosen: list[Callable[[], Path | None]] = []
+"""Functions of the program that choose a folder before the nearest one, such as that of a context of the command
+line."""
+
+_INTERVAL: Final = 0.1
+"""Seconds between two looks for a folder: a mesh writes its addresses before it serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFolder:
+    """The folder at `root`. It need not exist."""
+
+    root: Path
+
+    @property
+    def lock_file(self) -> Path:
+        """Is locked by the supervisor while the mesh runs."""
+        return self.root / "lock"
+
+    @property
+    def state_file(self) -> Path:
+        """The state of the mesh as JSON."""
+        return self.root / "state.json"
+
+    @property
+    def token_file(self) -> Path:
+        """The tokens of the user who started the mesh."""
+        return self.root / "token"
+
+    @property
+    def keys_file(self) -> Path:
+        """The public keys that verify the tokens of the mesh."""
+        return self.root / "keys.json"
+
+    def holder(self) -> int:
+        """Returns the id of the process that holds the lock; 0 if it is free, -1 if the id is not written yet."""
+        try:
+            with self.lock_file.open() as handle:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(handle.read() or 0) or -1
+        except OSError:
+            pass
+        return 0
+
+    def serves(self, target: str) -> bool:
+        """Returns whether a running mesh of this folder has a service at `target` (host:port). Another program may
+        listen there while the mesh does not run: it would get the token."""
+        host, _, port = target.rpartition(":")
+        if not port.isdecimal() or not is_loopback(host):
+            return False
+        try:
+            if fault_of(self.root) or not (pid := self.holder()):
+                return False
+            state = json.loads(self.state_file.read_text())
+            addresses = [process["address"] for process in state["processes"] if process["kind"] == "service"]
+            return state["pid"] == pid and any(address.rpartition(":")[2] == port for address in addresses)
+        except (OSError, ValueError, TypeError, KeyError):
+            return False
+
+
+class ServingFolder:
+    """The folder of the mesh whose service is at `target`: looked for until it is found, in intervals."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._found: MeshFolder | None = None
+        self._looked = -_INTERVAL
+
+    def find(self) -> MeshFolder | None:
+        """Returns the folder; None if none is found now."""
+        now = time.monotonic()
+        if self._found is None and now - self._looked >= _INTERVAL:
+            self._looked = now
+            self._found = next((folder for folder in _candidates() if folder.serves(self._target)), None)
+        return self._found
+
+
+def _candidates() -> list[MeshFolder]:
+    """The folders in which a program looks for its mesh: ARCHON_HOME, those that it chooses, and the nearest."""
+    if configured := os.environ.get("ARCHON_HOME", ""):
+        return [MeshFolder(Path(configured).absolute())]
+    roots = [root for choose in chosen if (root := choose()) is not None]
+    try:
+        nearest = nearest_folder(Path.cwd())
+        roots += [] if nearest.is_symlink() else [nearest]
+    except FileNotFoundError:  # the current directory has been removed
+        pass
+    return [MeshFolder(root) for root in roots]
+
+
+def nearest_folder(start: Path) -> Path:
+    """Returns the nearest folder NAME. Outside of a repository and of the user's home only `start` is searched: a
+    folder above it may be another user's."""
+    searched: list[Path] = []
+    for folder in (start, *start.parents):
+        searched.append(folder / NAME)
+        if folder == Path.home() or (folder / ".git").exists():
+            return next((found for found in searched if found.is_dir()), start / NAME)
+    return start / NAME

@@ -1,0 +1,124 @@
+"""Who may call which RPC: one table, and whatever is not in it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from archon.errors import PermissionDenied
+from archon.security.principal import Kind, Principal
+
+_READERS: Final = frozenset({Kind.VIEWER, Kind.AUDITOR, Kind.OPERATOR, Kind.ADMIN})
+_OPERATORS: Final = frozenset({Kind.OPERATOR, Kind.ADMIN})
+_ADMINS: Final = frozenset({Kind.ADMIN})
+_MEMBERS: Final = frozenset({Kind.AGENT, Kind.SERVICE, Kind.ADMIN})
+_SERVICES: Final = frozenset({Kind.SERVICE})
+_EVERYBODY: Final = frozenset(Kind)
+
+_SERVICE_NAMES: Final = {
+    "orchestrator.v1.OrchestratorService": {
+        "SubmitRun": _OPERATORS,
+        "WatchRun": _READERS | _SERVICES,
+        "GetRun": _READERS | _SERVICES,
+        "ListRuns": _READERS | _SERVICES,
+        "ListRunRecords": _READERS,
+        "CancelRun": _OPERATORS,
+        "ListQuestions": _READERS,
+        "Respond": _OPERATORS,
+        "PauseRun": _OPERATORS,
+        "ResumeRun": _OPERATORS,
+        "PlanRun": _OPERATORS,
+        "EditPlan": _OPERATORS,
+        "ForkRun": _OPERATORS,
+        "RateRun": _OPERATORS,
+        "ListInstanceMetrics": _READERS,
+        "Converse": _OPERATORS,
+    },
+    "registry.v1.RegistryService": {
+        "RegisterInstance": _MEMBERS,
+        "KeepAlive": _MEMBERS,
+        "DeregisterInstance": _MEMBERS,
+        "ResolveInstances": _EVERYBODY,
+        "ListInstances": _EVERYBODY,
+        "PinEdges": _ADMINS,
+        "UnpinEdges": _ADMINS,
+        "GetGraph": _EVERYBODY,
+        "Watch": _EVERYBODY,
+    },
+    "memory.v1.MemoryGraphService": {
+        "PublishItems": _MEMBERS,
+        "PullItems": _EVERYBODY,
+        "GetGraph": _EVERYBODY,
+        "SearchItems": _EVERYBODY,
+        "WatchItems": _EVERYBODY,
+        "ClearItems": _ADMINS,
+    },
+    "memory.v1.WorkingMemoryService": {
+        "GetValue": _EVERYBODY,
+        "SetValue": _MEMBERS,
+        "ListValues": _EVERYBODY,
+        "DeleteValue": _MEMBERS,
+        "WatchValues": _EVERYBODY,
+    },
+    "memory.v1.LongTermMemoryService": {
+        "StoreEntry": _MEMBERS,
+        "SearchEntries": _EVERYBODY,
+        "GetEntry": _EVERYBODY,
+        "ListEntries": _EVERYBODY,
+        "ListRecentEntries": _EVERYBODY,
+        "RateEntry": _MEMBERS | _OPERATORS,
+        "UpdateEntry": _MEMBERS,
+        "DeleteEntry": _MEMBERS,
+        "ForgetEntries": _MEMBERS,
+        "RestoreEntries": _ADMINS,
+        "GetStats": _EVERYBODY,
+    },
+    "agent.v1.AgentService": {
+        "Describe": _EVERYBODY,
+        "RunTask": _SERVICES | _ADMINS,
+        "Session": _SERVICES,
+        "Deliver": _MEMBERS,
+    },
+    "agent.v1.AttachService": {"Attach": frozenset({Kind.AGENT})},
+    "tool.v1.ToolService": {
+        "ListTools": _EVERYBODY,
+        "LeaseTool": _MEMBERS,
+        "ExecuteTool": _MEMBERS,
+        "RevokeLease": _MEMBERS,
+    },
+}
+
+POLICY: Final[Mapping[str, frozenset[Kind]]] = {
+    f"/archon.api.{service}/{method}": kinds
+    for service, methods in _SERVICE_NAMES.items()
+    for method, kinds in methods.items()
+}
+"""By the full name of the RPC: the kinds of callers that may call it."""
+
+
+def check_role(principal: Principal | None, role: str) -> None:
+    """Raises PermissionDenied if the caller is an agent whose credentials do not name a role."""
+    if principal is None or principal.kind is not Kind.AGENT or role in principal.roles:
+        return
+    allowed = ", ".join(sorted(principal.roles)) or "none"
+    raise PermissionDenied(
+        f"{principal.identity} may not register the role {role!r}; roles of its credentials: {allowed}",
+        metadata={"role": role, "identity": principal.identity},
+    )
+
+
+_REFLECTION: Final = "/grpc.reflection."
+
+
+def check_allowed(method: str, principal: Principal) -> None:
+    """Raises PermissionDenied if the caller may not call an RPC."""
+    kinds = POLICY.get(method)
+    if kinds is None and method.startswith(_REFLECTION):
+        return  # descriptors, which say nothing about the mesh; the caller has proved who it is
+    if kinds is None or principal.kind not in kinds:
+        name = method.rpartition("/")[2]
+        allowed = ", ".join(sorted(kinds or ())) or "nobody"
+        raise PermissionDenied(
+            f"{principal.identity} is of kind {principal.kind} and may not call {name}; kinds that may: {allowed}",
+            metadata={"method": method, "identity": principal.identity, "kind": principal.kind.value},
+        )

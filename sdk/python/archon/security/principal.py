@@ -1,0 +1,51 @@
+"""Who calls: a person, a client program, an agent or a service of the mesh."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from archon.context import DEFAULT_TENANT
+
+
+class Kind(StrEnum):
+    """The kind of a caller, on which its permissions depend."""
+
+    VIEWER = "viewer"
+    AUDITOR = "auditor"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+    AGENT = "agent"
+    SERVICE = "service"
+
+
+ACT_FOR_OTHERS: Final = frozenset({Kind.ADMIN, Kind.SERVICE})
+"""Kinds whose calls may name another tenant and identity, on whose behalf they are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller whose credentials were verified.
+
+    `name` is that of a person or a client, the role of an agent, or the name of a service. `roles` are the roles that
+    an agent may register. `expires` is when its credentials end, in wall seconds; `token_id` is empty if it has no
+    token."""
+
+    kind: Kind
+    name: str
+    tenant: str = DEFAULT_TENANT
+    roles: frozenset[str] = frozenset()
+    expires: float = math.inf
+    token_id: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The identity of its calls, such as `alice`, `agent:reviewer` or `service:orchestrator`."""
+        return f"{self.kind}:{self.name}" if self.kind in (Kind.AGENT, Kind.SERVICE) else self.name
+
+    @property
+    def may_act_for_others(self) -> bool:
+        """Whether its calls may name another tenant and identity, on whose behalf they are made."""
+        return self.kind in ACT_FOR_OTHERS

@@ -1,0 +1,145 @@
+"""`archon token`: tokens of a mesh on this machine."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import Annotated, Final
+
+import typer
+
+from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
+from archon_services.cli.options import JsonOption
+
+token = typer.Typer(invoke_without_command=True)
+
+_KINDS: Final = ("viewer", "auditor", "operator", "admin")
+_LIFETIME: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST: Final = 366 * 86400.0
+_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,256}")
+
+
+@token.callback()
+def issue(
+    call: typer.Context,
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="Of a person or a program: viewer, auditor, operator or admin.")
+    ] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Who it is for; default: you.")] = "",
+    role: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE", help="A role that an agent with this token may register. Repeatable."),
+    ] = None,
+    agents: Annotated[
+        bool, typer.Option("--for-agents", help="For calls of agents themselves, instead of the services.")
+    ] = False,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="How long it is valid, such as 30m, 12h or 7d.")] = "12h",
+) -> None:
+    """Print a token of the mesh in ARCHON_HOME, for calls from elsewhere.
+
+    \b
+    grpcurl -H "authorization: Bearer $(archon token)" ...
+    ARCHON_TOKEN=$(archon token --role reviewer) python reviewer.py
+
+    Commands and programs in the folder of the mesh find a token by themselves. With --role it is for an agent: one
+    token for the services of the mesh, and one for other agents, separated by a comma.
+    """
+    if call.invoked_subcommand is not None:
+        return
+    from archon.errors import InvalidArgument
+    from archon.identifiers import check_role
+    from archon.security.principal import Kind, Principal
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh.tokens import TokenIssuer, user
+
+    roles = role or []
+    if roles and (kind or agents):
+        raise CliError("--role is for agents: it goes with neither --kind nor --for-agents", code=USAGE)
+    if kind and kind not in _KINDS:
+        raise CliError(f"unknown kind {kind!r}: expected one of {', '.join(_KINDS)}", code=USAGE)
+    if name and not _NAME.fullmatch(name):
+        raise CliError(f"invalid name {name!r}", hint="Use up to 256 letters, digits, and . _ @ -", code=USAGE)
+    try:
+        for each in roles:
+            check_role(each)
+    except InvalidArgument as error:
+        raise CliError(str(error), code=USAGE) from None
+    lifetime = _seconds(expires)
+    issuer = TokenIssuer(find_home())
+    if roles:
+        principal = Principal(Kind.AGENT, name or roles[0], roles=frozenset(roles))
+        audiences = ["services", "agents"]
+    else:
+        principal = Principal(Kind(kind or "admin"), name or user().name)
+        audiences = ["agents" if agents else "services"]
+    tokens = [issuer.token(principal, audience, lifetime=lifetime) for audience in audiences]  # type: ignore[arg-type]
+    print(",".join(tokens))
+
+
+@token.command()
+def show(
+    text: Annotated[str, typer.Argument(metavar="TOKEN", help="A token; - for standard input.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a token says: who it is for, and until when. It is not verified."""
+    from archon.security.tokens import claims_of
+    from archon_services.cli.render.output import print_json, print_table
+
+    claims = claims_of(sys.stdin.read().strip() if text == "-" else text)
+    if as_json:
+        print_json(claims)
+        return
+    values = {**claims, "exp": _time(claims.get("exp")), "iat": _time(claims.get("iat"))}
+    names = {"sub": "name", "jti": "id", "iss": "mesh", "aud": "for", "iat": "issued", "exp": "expires"}
+    rows = [
+        (names.get(key, key), ", ".join(value) if isinstance(value, list) else str(value))
+        for key, value in values.items()
+    ]
+    print_table(("field", "value"), rows, folded=(1,))
+
+
+@token.command()
+def revoke(
+    text: Annotated[str, typer.Argument(metavar="TOKEN", help="A token or its id, which `archon token show` prints.")],
+) -> None:
+    """Have the mesh refuse a token from now on; its open streams end within seconds."""
+    from archon.security.tokens import claims_of
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh.tokens import TokenIssuer
+
+    token_id = str(claims_of(text).get("jti", "")) if "." in text else text
+    if not token_id:
+        raise CliError("the token has no id", code=NOT_FOUND)
+    TokenIssuer(find_home()).revoke(token_id)
+    print(f"The token {token_id} is revoked.")
+
+
+@token.command()
+def rotate() -> None:
+    """Replace the key of the mesh: every token that was issued before is refused.
+
+    Processes of `archon up` get new tokens within seconds; agents with a token of yours need a new one.
+    """
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh.tokens import TokenIssuer
+
+    issuer = TokenIssuer(find_home())
+    _ = issuer.key  # a folder without a mesh gets none
+    issuer.rotate()
+    print("The mesh has a new key. Tokens that were issued before are refused.")
+
+
+def _seconds(text: str) -> float:
+    match = _LIFETIME.fullmatch(text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0 < seconds <= _LONGEST:
+        raise CliError(f"invalid time {text!r}: expected 30m, 12h or 7d, at most 366d", code=USAGE)
+    return seconds
+
+
+def _time(seconds: object) -> str:
+    if not isinstance(seconds, (int, float)):
+        return "-"
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seconds))

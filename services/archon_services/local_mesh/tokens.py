@@ -1,0 +1,150 @@
+"""Issues the tokens of a mesh on this machine: for each of its processes, and for the user who has started it."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from archon.errors import FailedPrecondition
+from archon.private_files import private_folder
+from archon.security.keys import KeySet, SigningKey, key_set_text
+from archon.security.principal import Kind, Principal
+from archon.security.tokens import Audience, sign
+from archon_services.local_mesh.home import Home
+
+LIFETIME: Final = 24 * 3600.0
+"""Seconds for which the tokens of processes and of the user are valid; they are renewed long before."""
+
+RENEW_INTERVAL: Final = 5.0
+"""Seconds between two looks at the tokens: the wall clock may have been set."""
+
+MAX_REVOKED: Final = 10_000
+"""Ids of revoked tokens that are kept."""
+
+_RENEW_AFTER: Final = LIFETIME / 3
+_AUDIENCES: Final[tuple[Audience, ...]] = ("services", "agents")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._@-]")
+
+
+class TokenIssuer:
+    """The key of the mesh in a folder, with which its tokens are signed. `now` returns wall seconds.
+
+    Without a key, `prepare` makes one. Raises FailedPrecondition if the files of the keys are damaged.
+    """
+
+    def __init__(self, home: Home, *, now: Callable[[], float] = time.time) -> None:
+        self._home = home
+        self._now = now
+        self._key: SigningKey | None = None
+
+    @property
+    def key(self) -> SigningKey:
+        """The signing key. Raises FailedPrecondition if the folder has none: no mesh was ever started there."""
+        if self._key is None:
+            try:
+                self._key = SigningKey.parse(self._home.signing_key.read_text())
+            except FileNotFoundError:
+                raise FailedPrecondition(
+                    f"no mesh was started in {self._home.root} yet: there is no key to sign a token with"
+                ) from None
+            except (OSError, ValueError, FailedPrecondition) as error:
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                raise FailedPrecondition(f"cannot use {self._home.signing_key}: {reason}") from None
+        return self._key
+
+    def prepare(self) -> None:
+        """Makes the keys of the mesh, unless there are some."""
+        if not self._home.signing_key.exists():
+            self._new_key()
+        elif not self._home.folder.keys_file.exists():
+            self._write_keys([])
+        _ = self.key, self._revoked()
+
+    def rotate(self) -> None:
+        """Replaces the key: every token that was issued before is refused."""
+        self._new_key()
+
+    def _new_key(self) -> None:
+        self._key = SigningKey.generate(self._home.mesh_id())
+        _replace(self._home.signing_key, self._key.text)
+        self._write_keys([])
+
+    def revoke(self, token_id: str) -> None:
+        """Has the members of the mesh refuse a token, within about two seconds."""
+        revoked = [earlier for earlier in self._revoked() if earlier != token_id]
+        self._write_keys([*revoked, token_id][-MAX_REVOKED:])
+
+    def _revoked(self) -> list[str]:
+        file = self._home.folder.keys_file
+        try:
+            return sorted(KeySet.parse(file.read_text()).revoked)
+        except (OSError, ValueError, FailedPrecondition) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise FailedPrecondition(f"cannot use {file}: {reason}") from None
+
+    def _write_keys(self, revoked: list[str]) -> None:
+        _replace(self._home.folder.keys_file, key_set_text([self.key.public], self.key.issuer, revoked))
+
+    def token(self, principal: Principal, audience: Audience = "services", *, lifetime: float = LIFETIME) -> str:
+        """Returns a token for a caller, which is valid for `lifetime` seconds."""
+        now = self._now()
+        return sign(self.key, replace(principal, expires=now + lifetime), audience, now=now)
+
+    def write(self, file: Path, principal: Principal) -> None:
+        """Writes the tokens of a caller to a file, one for each audience, unless it has some that are young and of this
+        key."""
+        marker = file.with_name(f".{file.name}.issued")
+        key_id, now = self.key.key_id, self._now()
+        try:
+            issued_by, _, issued_at = marker.read_text().partition(" ")
+            if file.exists() and issued_by == key_id and 0 <= now - float(issued_at) < _RENEW_AFTER:
+                return
+        except (OSError, ValueError):
+            pass
+        tokens = [self.token(principal, audience) for audience in _AUDIENCES]
+        private_folder(file.parent)
+        _replace(file, "\n".join(tokens))
+        _replace(marker, f"{key_id} {now}")
+
+    async def renew(self, processes: Callable[[], Iterable[tuple[str, Principal]]]) -> None:
+        """Keeps the tokens of the user and of the processes young; `processes` returns their names and callers."""
+        while True:
+            await asyncio.sleep(RENEW_INTERVAL)
+            self._key = None  # a command may have replaced it
+            await asyncio.to_thread(self.issue, list(processes()))
+
+    def issue(self, processes: Iterable[tuple[str, Principal]]) -> None:
+        """Writes the tokens of the user and of these processes, as far as they need new ones."""
+        self.write(self._home.folder.token_file, user())
+        for name, principal in processes:
+            self.write(self._home.process_token(name), principal)
+
+
+def user() -> Principal:
+    """Returns the user of this process, who may do everything in a mesh of its own."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # of a container that knows no such user
+        name = f"user-{os.getuid()}"
+    return Principal(Kind.ADMIN, _NOT_IN_NAMES.sub("-", name) or "user")
+
+
+def _replace(file: Path, content: str) -> None:
+    """Replaces a file, which only its owner can read, atomically."""
+    partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as output:
+            output.write(content + "\n")
+        partial.replace(file)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
