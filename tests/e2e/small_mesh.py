@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
+from archon.security import credentials, keys
+from archon.security.principal import Kind, Principal
 from archon.server import signalled
 from archon_mesh.declared import load_agent
 from archon_mesh.node import agent_from_role
@@ -20,6 +22,7 @@ from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import load_or_exit
 from archon_services.local_mesh import Home, MeshState, ProcessState
 from archon_services.local_mesh.state import write_state
+from archon_services.local_mesh.tokens import TokenIssuer
 from archon_services.memory.app import memory_app
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.app import orchestrator_app
@@ -91,6 +94,11 @@ def main() -> int:
     """Serves until a signal."""
     home = Home.find()
     with home.hold():
+        issuer = TokenIssuer(home)
+        issuer.prepare()
+        issuer.issue([("small-mesh", Principal(Kind.SERVICE, "small-mesh"))])
+        os.environ[keys.VARIABLE] = str(home.folder.keys_file)
+        os.environ[credentials.TOKEN_FILE] = str(home.process_token("small-mesh"))
         asyncio.run(_serve(home, sys.argv[1:]))
     return 0
 

@@ -23,6 +23,7 @@ from typing import Protocol
 import psutil
 import pytest
 
+from archon.security.credentials import TokenFile, Tokens
 from archon_services.local_mesh import Home, MeshState, live_state
 from tests.fixtures.command_line import main
 from tests.fixtures.fork_server import fork_server
@@ -64,6 +65,11 @@ class Terminal:
         self.environment = {**clean, "ARCHON_HOME": str(home), **environment}
         self.usual_ports = False
         """Whether `archon up` takes the ports of its defaults, which other meshes on this machine may want too."""
+
+    @property
+    def credentials(self) -> Tokens:
+        """What a client of the mesh in the home presents."""
+        return Tokens(TokenFile(self.home / "token"))
 
     def archon(self, *arguments: str, stdin: str = "") -> Result:
         """Runs a command to its end: in this process if it can, else in a fork. It cannot if it starts processes, or

@@ -150,7 +150,8 @@ def test_a_served_file_remembers_in_the_memory_of_its_mesh(terminal: Terminal, t
 
 def test_a_file_that_is_served_without_a_memory_service_says_so(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "clerk.yaml").write_text(CLERK.format(name="loner"))
-    elsewhere = Terminal(tmp_path / "home", ARCHON_REGISTRY=terminal.state().registry)
+    token = terminal.archon("token", "--role", "loner").out.strip()
+    elsewhere = Terminal(tmp_path / "home", ARCHON_REGISTRY=terminal.state().registry, ARCHON_TOKEN=token)
     with elsewhere.start("serve", str(tmp_path / "clerk.yaml")) as serving:
         serving.until("note: the memory service beside the registry")
         wait_until(lambda: "loner" in terminal.archon("agents").out, within=PATIENCE)

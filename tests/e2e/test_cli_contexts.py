@@ -36,7 +36,7 @@ def test_contexts_are_set_used_listed_and_deleted(terminal: Terminal) -> None:
     assert terminal.archon("context", "use", "prod").code == 0
     assert terminal.archon("context", "current").out == "prod\n"
     listed = json.loads(terminal.archon("context", "list", "--json").out)
-    prod = {"orchestrator": "host-1:7100", "registry": "host-1:7101", "memory": "", "home": ""}
+    prod = {"orchestrator": "host-1:7100", "registry": "host-1:7101", "memory": "", "home": "", "token_file": ""}
     assert listed["contexts"]["prod"] == prod
     assert listed["contexts"]["here"]["home"] == str(Path.cwd() / "some/where")
     assert stat.S_IMODE(file(terminal).stat().st_mode) == 0o600
@@ -53,6 +53,7 @@ def test_contexts_are_set_used_listed_and_deleted(terminal: Terminal) -> None:
 def test_options_come_before_environment_context_and_folder(terminal: Terminal) -> None:
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
     registry = terminal.state().registry
+    token = terminal.archon("token", "--kind", "viewer").out.strip()
     addresses = ("--registry", "127.0.0.1:1", "--orchestrator", "127.0.0.1:1")
     assert terminal.archon("context", "set", "gone", *addresses).code == 0
     assert terminal.archon("context", "use", "gone").code == 0
@@ -61,6 +62,9 @@ def test_options_come_before_environment_context_and_folder(terminal: Terminal) 
     gone = terminal.archon("agents")
     assert (gone.code, gone.error_lines[0]) == (3, "error: cannot reach the registry at 127.0.0.1:1")
     assert gone.error_lines[1].endswith("The context gone names it.")
+    refused = terminal.archon("agents", "--registry", registry)
+    assert (refused.code, "needs a token: `archon token`" in refused.err) == (1, True)
+    terminal.environment["ARCHON_TOKEN"] = token
     assert terminal.archon("agents", "--registry", registry).code == 0
     elsewhere = terminal.archon("up", "--replicas", "designer=0", "--etcd", "127.0.0.1:1")
     assert elsewhere.error_lines[:2] == [

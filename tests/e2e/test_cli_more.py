@@ -161,7 +161,8 @@ def test_doctor_reports_a_silent_process_and_its_log(terminal: Terminal) -> None
 
 
 @pytest.mark.usefixtures("finished")
-async def test_doctor_reports_runs_in_the_future(terminal: Terminal) -> None:
+async def test_doctor_reports_runs_in_the_future(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_HOME", str(terminal.home))
     orchestrator = terminal.state().address("orchestrator")
     assert await clock.check_events(orchestrator) == []
     [finding] = await clock.check_events(orchestrator, now=time.time() - 3600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import signal
 import subprocess
@@ -72,7 +73,7 @@ def test_run_prints_its_question_and_continues_when_answered(terminal: Terminal)
         accepted = terminal.archon("respond", run_id[:12], "blue").out
         assert accepted == f"Answer accepted. Run {run_id} continues.\n"
         assert running.end() == 0
-    assert "answered: blue" in running.text
+    assert f"answered by {getpass.getuser()}: blue" in running.text
     assert "blue on page 7, attempt 2" in running.text
 
 
@@ -250,16 +251,20 @@ def test_a_chat_whose_input_ends_before_the_answer_cancels_its_run(terminal: Ter
     assert last_run(terminal)["state"] == "TASK_STATE_CANCELED"
 
 
-def test_an_identity_needs_the_secret_of_the_mesh(terminal: Terminal) -> None:
+def test_an_identity_needs_a_token_of_the_mesh(terminal: Terminal, tmp_path: Path) -> None:
+    elsewhere = Terminal(tmp_path, ARCHON_ORCHESTRATOR=terminal.state().address("orchestrator"))
     for command in (("respond", "last", "yes"), ("inbox", "--answer"), ("chat", "clerk")):
-        assert_error(terminal.archon(*command, "--as", "ann"), 2, "--as needs the secret of the mesh")
+        assert_error(elsewhere.archon(*command, "--as", "ann"), 2, "--as needs a token of the mesh")
+    viewer = terminal.archon("token", "--kind", "viewer").out.strip()
+    elsewhere.environment["ARCHON_TOKEN"] = viewer
+    assert_error(elsewhere.archon("inbox", "--as", "ann"), 2, "--as needs a token of the mesh that may act for others")
 
 
 @pytest.mark.slow
-def test_an_approver_answers_by_the_identity_that_the_secret_vouches_for(tmp_path: Path) -> None:
+def test_an_approver_answers_as_the_identity_that_the_token_vouches_for(tmp_path: Path) -> None:
     rules = tmp_path / "rules.yaml"
     rules.write_text("rules:\n  - {trigger: checkpoint, role: writer, name: review, approvers: [ann], timeout: 900}\n")
-    terminal = Terminal(tmp_path / "home", ARCHON_MESH_SECRET="s3cret", ARCHON_RULES=str(rules))
+    terminal = Terminal(tmp_path / "home", ARCHON_RULES=str(rules))
     try:
         up = terminal.archon("up", "--detach", "--only", "registry,memory,orchestrator,writer")
         assert up.code == 0, up.err

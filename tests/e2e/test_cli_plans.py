@@ -51,11 +51,12 @@ class Stage:
             ECHO_LEDGER=str(self.ledger),
             PLANS=json.dumps(plans),
             ARCHON_REGISTRY=self.terminal.state().registry,
+            ARCHON_HOME=str(self.terminal.home),
             ARCHON_TTL="2",
         )
         await process.start()
         try:
-            async with RegistryClient(self.terminal.state().registry) as client:
+            async with RegistryClient(self.terminal.state().registry, credentials=self.terminal.credentials) as client:
 
                 async def listed() -> bool:
                     return any(each.address == process.address for each in await client.list_instances())

@@ -103,7 +103,7 @@ async def test_rerun_prints_json_and_fails_as_run_does(desk: Desk) -> None:
 
 async def test_a_run_in_progress_cannot_be_rerun(desk: Desk) -> None:
     desk.server.script(Answer(delay=300.0))
-    async with Client(desk.terminal.state().address("orchestrator")) as client:
+    async with Client(desk.terminal.state().address("orchestrator"), credentials=desk.terminal.credentials) as client:
         handle = await client.submit(GOAL)
         refused = await desk.archon("rerun", handle.run_id)
         assert (refused.code, refused.error_lines[0]) == (

@@ -42,7 +42,7 @@ def instances(terminal: Terminal) -> dict[str, int]:
 
 
 async def registered(terminal: Terminal) -> list[str]:
-    async with RegistryClient(terminal.state().registry) as client:
+    async with RegistryClient(terminal.state().registry, credentials=terminal.credentials) as client:
         return sorted(instance.role for instance in await client.list_instances())
 
 
@@ -129,7 +129,7 @@ async def test_a_run_continues_over_a_restart_and_over_down_and_up(terminal: Ter
         terminal.environment |= {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "k", "ARCHON_DRAIN": "0.1"}
         started = await run_in_thread(terminal, *up)
         assert started.code == 0, started.err
-        async with Client(terminal.state().address("orchestrator")) as client:
+        async with Client(terminal.state().address("orchestrator"), credentials=terminal.credentials) as client:
             handle = await client.submit("It must be blue.", roles=["requirements"])
             await until(lambda: len(model.received) == 1, PATIENCE)
             restarted = await run_in_thread(terminal, "restart", "requirements")
@@ -138,7 +138,7 @@ async def test_a_run_continues_over_a_restart_and_over_down_and_up(terminal: Ter
         down = await run_in_thread(terminal, "down")
         assert down.out.splitlines()[1:] == [f"1 run continues at the next `archon up`: {handle.run_id[:12]}"]
         assert (await run_in_thread(terminal, *up)).code == 0
-        async with Client(terminal.state().address("orchestrator")) as client:
+        async with Client(terminal.state().address("orchestrator"), credentials=terminal.credentials) as client:
             events = [event async for event in client.watch(handle.run_id, durable_only=True)]
             run = await client.get(handle.run_id)
         assert run.state == TaskState.COMPLETED

@@ -46,11 +46,16 @@ async def test_an_auction_shows_its_bids_and_the_award(terminal: Terminal, tmp_p
         registry = terminal.state().registry
         for quality in ("0.5", "0.9", "0.7"):
             process = ServiceProcess(
-                "tests.fixtures.bidding_agent", tmp_path, BID_QUALITY=quality, ARCHON_REGISTRY=registry, ARCHON_TTL="2"
+                "tests.fixtures.bidding_agent",
+                tmp_path,
+                BID_QUALITY=quality,
+                ARCHON_REGISTRY=registry,
+                ARCHON_TTL="2",
+                ARCHON_HOME=str(terminal.home),
             )
             await process.start()
             stack.push_async_callback(process.stop)
-        async with RegistryClient(registry) as client:
+        async with RegistryClient(registry, credentials=terminal.credentials) as client:
 
             async def listed() -> bool:
                 return [each.role for each in await client.list_instances()].count("bidder") == 3
@@ -127,11 +132,16 @@ async def test_the_messages_of_a_run_are_listed_with_their_readers(terminal: Ter
         registry = terminal.state().registry
         for role in ("writer", "reader"):
             process = ServiceProcess(
-                "tests.fixtures.messaging_agent", tmp_path, ECHO_ROLE=role, ARCHON_REGISTRY=registry, ARCHON_TTL="2"
+                "tests.fixtures.messaging_agent",
+                tmp_path,
+                ECHO_ROLE=role,
+                ARCHON_REGISTRY=registry,
+                ARCHON_TTL="2",
+                ARCHON_HOME=str(terminal.home),
             )
             await process.start()
             stack.push_async_callback(process.stop)
-        async with RegistryClient(registry) as client:
+        async with RegistryClient(registry, credentials=terminal.credentials) as client:
 
             async def listed() -> bool:
                 return {"writer", "reader"} <= {each.role for each in await client.list_instances()}

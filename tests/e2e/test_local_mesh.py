@@ -38,7 +38,7 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
         before = mesh.orchestrator
         mesh.restart("orchestrator")
         assert mesh.orchestrator == before
-        async with Client(mesh.orchestrator) as client:
+        async with Client(mesh.orchestrator, credentials=mesh.credentials) as client:
             run = await (await client.submit("It must be blue.")).result(timeout=PATIENCE)
             assert [answer.role for answer in run.answers] == ["implementer"]
         assert_private(mesh.home)

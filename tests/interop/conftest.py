@@ -23,5 +23,5 @@ def mesh() -> Iterator[LocalMesh]:
 @pytest.fixture
 async def client(mesh: LocalMesh) -> AsyncIterator[Client]:
     """A client of the mesh's orchestrator."""
-    async with Client(mesh.orchestrator) as client:
+    async with Client(mesh.orchestrator, credentials=mesh.credentials) as client:
         yield client

@@ -113,7 +113,7 @@ async def start_go(go_program: Path, tmp_path: Path) -> AsyncIterator[StartGo]:
 
 async def registered(mesh: LocalMesh, address: str) -> None:
     """Waits until the registry lists an address."""
-    async with RegistryClient(mesh.registry) as registry:
+    async with RegistryClient(mesh.registry, credentials=mesh.credentials) as registry:
 
         async def holds() -> bool:
             return any(instance.address == address for instance in await registry.list_instances())

@@ -41,7 +41,7 @@ def mesh(go_program: Path) -> Iterator[LocalMesh]:
 @pytest.fixture
 async def designer(mesh: LocalMesh, start_go: StartGo) -> GoAgent:
     """The only designer of the mesh."""
-    agent = await start_go(mesh.registry)
+    agent = await start_go(mesh.registry, ARCHON_TOKEN=mesh.token("designer"))
     await registered(mesh, agent.address)
     return agent
 
@@ -82,7 +82,7 @@ async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, clie
     assert "R1. Readers must be able to reserve a book." in request["requirements"]
     assert json.loads(record.response_json).startswith("C1. GoComponentR1 — covers R1")
 
-    async with MemoryGraphClient(mesh.memory, "go") as memory:
+    async with MemoryGraphClient(mesh.memory, "go", credentials=mesh.credentials) as memory:
 
         async def published() -> bool:
             items = await memory.pull_for("implementer")
@@ -177,5 +177,5 @@ async def test_sigterm_finishes_running_tasks_and_takes_no_new_ones(
     assert (run.state, designing(run).attempt) == (TaskState.COMPLETED, 1)
     assert "GoComponentR1" in answer_text(run)
     assert "drained" in designer.log
-    async with RegistryClient(mesh.registry) as registry:
+    async with RegistryClient(mesh.registry, credentials=mesh.credentials) as registry:
         assert designer.address not in [instance.address for instance in await registry.list_instances()]

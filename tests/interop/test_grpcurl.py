@@ -15,6 +15,9 @@ from archon_services.testing.mesh import LocalMesh
 from tests.fixtures.require import require
 
 README = Path(__file__).resolve().parents[2] / "README.md"
+AUTH = "$AUTH"
+"""The word of the recipes that the shell replaces by the header with the token."""
+
 SUBMIT = "archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
 
 
@@ -53,7 +56,8 @@ def program() -> Path:
 @pytest.fixture(scope="module")
 def usual(program: Path, mesh: LocalMesh) -> dict[str, str]:
     """The addresses of the README, and the address of the same service in this mesh."""
-    return {"127.0.0.1:7100": mesh.orchestrator, "127.0.0.1:7101": mesh.registry, "127.0.0.1:7102": mesh.memory}
+    addresses = {"127.0.0.1:7100": mesh.orchestrator, "127.0.0.1:7101": mesh.registry, "127.0.0.1:7102": mesh.memory}
+    return {**addresses, AUTH: f"authorization: Bearer {mesh.user_token()}"}
 
 
 def grpcurl(program: Path, usual: dict[str, str], *words: str) -> Answered:
@@ -111,7 +115,7 @@ def test_memory_shows_what_the_implementer_sees(answers: dict[str, dict[str, Any
 
 def test_the_details_of_an_error_can_be_read(program: Path, usual: dict[str, str]) -> None:
     data = json.dumps({"goal": [{"text": "x"}], "roles": ["absent"]})
-    failed = grpcurl(program, usual, "-plaintext", "-d", data, "127.0.0.1:7100", SUBMIT)
+    failed = grpcurl(program, usual, "-plaintext", "-H", AUTH, "-d", data, "127.0.0.1:7100", SUBMIT)
     assert failed.code == 64 + 5, "grpcurl adds 64 to the status code, here NOT_FOUND"
     assert "Code: NotFound" in failed.err
     details = failed.err.partition("Details:")[2]
@@ -121,7 +125,10 @@ def test_the_details_of_an_error_can_be_read(program: Path, usual: dict[str, str
 
 @pytest.mark.parametrize("service", ["127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102"])
 def test_a_service_describes_itself_without_a_proto_file(program: Path, usual: dict[str, str], service: str) -> None:
-    listed = grpcurl(program, usual, "-plaintext", service, "list")
+    listed = grpcurl(program, usual, "-plaintext", "-H", AUTH, service, "list")
     assert listed.code == 0 and "archon.api." in listed.out
     name = next(line for line in listed.out.splitlines() if line.startswith("archon.api."))
-    assert f"service {name.rpartition('.')[2]}" in grpcurl(program, usual, "-plaintext", service, "describe", name).out
+    assert (
+        f"service {name.rpartition('.')[2]}"
+        in grpcurl(program, usual, "-plaintext", "-H", AUTH, service, "describe", name).out
+    )

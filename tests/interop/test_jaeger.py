@@ -170,7 +170,7 @@ async def test_an_agent_in_go_is_in_the_trace_of_its_run(
     mesh: LocalMesh, client: Client, jaeger: JaegerQuery, start_go: StartGo
 ) -> None:
     with paused(mesh):
-        agent = await start_go(mesh.registry, **exporting_to(mesh.state.otlp))
+        agent = await start_go(mesh.registry, ARCHON_TOKEN=mesh.token("designer"), **exporting_to(mesh.state.otlp))
         await registered(mesh, agent.address)
         run = await (await client.submit(GOAL)).result(timeout=30)
         spans = await trace_of(jaeger, run.trace_id, {"designer-go", "requirements", "implementer"})
@@ -184,7 +184,7 @@ async def test_a_killed_orchestrator_breaks_no_trace(
     mesh: LocalMesh, client: Client, jaeger: JaegerQuery, start_go: StartGo
 ) -> None:
     with paused(mesh):
-        agent = await start_go(mesh.registry, **exporting_to(mesh.state.otlp))
+        agent = await start_go(mesh.registry, ARCHON_TOKEN=mesh.token("designer"), **exporting_to(mesh.state.otlp))
         await registered(mesh, agent.address)
         handle = await client.submit(GOAL, metadata={DELAY: "3s"})
         await agent.until_logged("begin", within=20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,12 @@ async def report(program: Path, mesh: LocalMesh) -> dict[str, Any]:
     node = find("node")
     assert node is not None
     child = await asyncio.create_subprocess_exec(
-        node, program, mesh.orchestrator, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        node,
+        program,
+        mesh.orchestrator,
+        env={**os.environ, "ARCHON_TOKEN": mesh.user_token()},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(PATIENCE):
         out, err = await child.communicate()

@@ -20,16 +20,17 @@ def calling_as(identity: str, orchestrator: str) -> Iterator[None]:
         yield
         return
     from archon import context
-    from archon.security.credentials import credentials_for
+    from archon.security.credentials import IDENTITY_KEY, credentials_for
 
     target = target_or_none(orchestrator, find_home())
-    if target is not None and not credentials_for(target.orchestrator, "services").metadata():
-        raise CliError(
-            "--as needs a token of the mesh, which says that you may answer as others",
-            hint="Set ARCHON_TOKEN to what `archon token` prints in the folder of the mesh.",
-            code=USAGE,
-        )
     with context.serving(replace(context.current(), identity=identity)):
+        presented = credentials_for(target.orchestrator, "services").metadata() if target is not None else ()
+        if target is not None and IDENTITY_KEY not in dict(presented):
+            raise CliError(
+                "--as needs a token of the mesh that may act for others: one of kind admin",
+                hint="Set ARCHON_TOKEN to what `archon token` prints in the folder of the mesh.",
+                code=USAGE,
+            )
         yield
 
 

@@ -10,15 +10,18 @@ if TYPE_CHECKING:
     import grpc.aio
 
     from archon.api.agent.v1 import agent_service_pb2
+    from archon.security.credentials import Credentials
 
 TIMEOUT: Final = 1.5
 """Seconds per health check."""
 
 
 class Probe:
-    """Checks the process at one address. An async context manager that closes its connection."""
+    """Checks the process at one address. An async context manager that closes its connection. `credentials` are what
+    `describe` presents; a health check needs none."""
 
-    def __init__(self, kind: str, address: str) -> None:
+    def __init__(self, kind: str, address: str, credentials: Credentials | None = None) -> None:
+        self._credentials = credentials
         self._kind = kind
         self._address = address
         self._channel: grpc.aio.Channel | None = None
@@ -57,9 +60,11 @@ class Probe:
 
     def _connected(self) -> grpc.aio.Channel:
         from archon.channel import agent_options, connect
+        from archon.security.credentials import NoCredentials
 
         if self._channel is None:
-            self._channel = connect(self._address, agent_options())
+            credentials = self._credentials or NoCredentials()
+            self._channel = connect(self._address, agent_options(), credentials=credentials)
         return self._channel
 
     async def _grpc(self) -> bool:

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,6 @@ MAX_REVOKED: Final = 10_000
 """Ids of revoked tokens that are kept."""
 
 _RENEW_AFTER: Final = LIFETIME / 3
-_AUDIENCES: Final[tuple[Audience, ...]] = ("services", "agents")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._@-]")
 
 
@@ -98,7 +97,7 @@ class TokenIssuer:
         now = self._now()
         return sign(self.key, replace(principal, expires=now + lifetime), audience, now=now)
 
-    def write(self, file: Path, principal: Principal) -> None:
+    def write(self, file: Path, callers: Mapping[Audience, Principal]) -> None:
         """Writes the tokens of a caller to a file, one for each audience, unless it has some that are young and of this
         key."""
         marker = file.with_name(f".{file.name}.issued")
@@ -109,7 +108,7 @@ class TokenIssuer:
                 return
         except (OSError, ValueError):
             pass
-        tokens = [self.token(principal, audience) for audience in _AUDIENCES]
+        tokens = [self.token(principal, audience) for audience, principal in callers.items()]
         private_folder(file.parent)
         _replace(file, "\n".join(tokens))
         _replace(marker, f"{key_id} {now}")
@@ -123,9 +122,11 @@ class TokenIssuer:
 
     def issue(self, processes: Iterable[tuple[str, Principal]]) -> None:
         """Writes the tokens of the user and of these processes, as far as they need new ones."""
-        self.write(self._home.folder.token_file, user())
+        # What others have registered as an agent may be any program: it gets no token of an admin.
+        own: dict[Audience, Principal] = {"services": user(), "agents": replace(user(), kind=Kind.OPERATOR)}
+        self.write(self._home.folder.token_file, own)
         for name, principal in processes:
-            self.write(self._home.process_token(name), principal)
+            self.write(self._home.process_token(name), {"services": principal, "agents": principal})
 
 
 def user() -> Principal:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from archon.api.registry.v1 import registry_service_pb2_grpc
+from archon.security.authenticator import own_key_file
 from archon.server import GrpcServer, Service
 from archon_services.registry.api.servicer import RegistryServicer
 from archon_services.registry.api.validation import is_loopback
@@ -26,7 +27,7 @@ async def registry_app(settings: RegistrySettings) -> AsyncIterator[str]:
     Raises Unavailable if the port is in use, and InvalidArgument if `etcd` is not a list of host:port.
     """
     async with _store(settings) as store:
-        servicer = RegistryServicer(store, loopback=is_loopback(settings.host))
+        servicer = RegistryServicer(store, loopback=is_loopback(settings.host), keys=own_key_file())
         server = GrpcServer(
             [Service(SERVICE, registry_service_pb2_grpc.add_RegistryServiceServicer_to_server, servicer)],
             host=settings.host,

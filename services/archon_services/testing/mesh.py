@@ -13,8 +13,11 @@ from pathlib import Path
 from types import TracebackType
 
 from archon.errors import DeadlineExceeded
+from archon.security.credentials import Credentials, TokenFile, Tokens
+from archon.security.principal import Kind, Principal
 from archon_services.local_mesh import Home, MeshOptions, MeshState, read_state, spawn, stop_mesh, wait_ready
 from archon_services.local_mesh.state import Condition, ProcessState
+from archon_services.local_mesh.tokens import TokenIssuer, user
 
 _POLL = 0.02
 
@@ -97,6 +100,21 @@ class LocalMesh:
     def home(self) -> Path:
         """The folder of this mesh."""
         return self._home.root
+
+    @property
+    def credentials(self) -> Credentials:
+        """What clients of this mesh present: `Client(mesh.orchestrator, credentials=mesh.credentials)`."""
+        return Tokens(TokenFile(self._home.folder.token_file))
+
+    def user_token(self) -> str:
+        """Returns a token of the user of this process for the services, which is valid for a day."""
+        return TokenIssuer(self._home).token(user())
+
+    def token(self, role: str) -> str:
+        """Returns the ARCHON_TOKEN of an agent of this role, which is valid for a day."""
+        principal = Principal(Kind.AGENT, role, roles=frozenset({role}))
+        issuer = TokenIssuer(self._home)
+        return f"{issuer.token(principal)},{issuer.token(principal, 'agents')}"
 
     @property
     def state(self) -> MeshState:

@@ -238,7 +238,7 @@ func main() {
 	if target := os.Getenv("ARCHON_REGISTRY"); target != "" {
 		// without a limit gRPC would wait up to two minutes before it reconnects
 		again := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second}}
-		channel, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(again))
+		channel, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(again), grpc.WithPerRPCCredentials(token{}))
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -16,6 +16,13 @@ import { Status } from "./stubs/google/rpc/status";
 
 const BREAK_AFTER = 3;
 
+// The token of ARCHON_TOKEN, which every call presents.
+function token(): Metadata {
+  const metadata = new Metadata();
+  metadata.set("authorization", `Bearer ${process.env.ARCHON_TOKEN ?? ""}`);
+  return metadata;
+}
+
 type TypedError = { code: string; reason: string; known: boolean; domain: string; message: string; fields: string[] };
 
 function text(parts: Part[]): string {
@@ -24,7 +31,7 @@ function text(parts: Part[]): string {
 
 function submit(client: OrchestratorServiceClient, request: Partial<SubmitRunRequest>): Promise<SubmitRunResponse> {
   return new Promise((resolve, reject) => {
-    client.submitRun(SubmitRunRequest.fromPartial(request), new Metadata(), { deadline: Date.now() + 10_000 }, (error, answer) =>
+    client.submitRun(SubmitRunRequest.fromPartial(request), token(), { deadline: Date.now() + 10_000 }, (error, answer) =>
       error ? reject(error) : resolve(answer),
     );
   });
@@ -37,7 +44,7 @@ function watch(
   afterSeq: number,
   enough: (durable: RunEvent[]) => boolean,
 ): Promise<{ events: RunEvent[]; ended: string }> {
-  const stream = client.watchRun(WatchRunRequest.fromPartial({ runId, afterSeq }));
+  const stream = client.watchRun(WatchRunRequest.fromPartial({ runId, afterSeq }), token());
   const events: RunEvent[] = [];
   return new Promise((resolve, reject) => {
     stream.on("data", (batch: WatchRunResponse) => {

@@ -9,7 +9,6 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 from archon import context
-from archon.interceptors import identity
 from archon.submission import submit_request
 
 
@@ -21,20 +20,6 @@ def test_a_nested_call_gets_at_most_the_time_left() -> None:
         with context.deadline(60.0):
             assert context.timeout(30.0) <= 5.0, "an inner deadline does not extend the outer deadline"
     assert context.timeout(30.0) == 30.0
-
-
-def test_without_credentials_callers_are_anonymous(monkeypatch: object) -> None:
-    claimed = (("archon-tenant", "acme"), ("archon-identity", "root"))
-    assert identity.incoming(claimed) == ("default", "anonymous")
-
-
-def test_an_identity_is_accepted_only_with_the_mesh_secret(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setenv("ARCHON_MESH_SECRET", "s3cret")
-    claimed = [("archon-tenant", "acme"), ("archon-identity", "alice")]
-    assert identity.incoming(claimed) == ("default", "anonymous")
-    assert identity.incoming([*claimed, ("archon-mesh-secret", "wrong")]) == ("default", "anonymous")
-    with context.serving(context.CallContext(tenant="acme", identity="alice")):
-        assert identity.incoming(identity.outgoing()) == ("acme", "alice")
 
 
 def test_current_span_is_the_trace_of_calls_made_now() -> None:

@@ -69,8 +69,10 @@ class MeshGateway:
     ) -> None:
         self.name = name
         self.mesh_id = mesh_id or _own_id()
-        given = credentials or NoCredentials()  # never those of this mesh
-        self._other = OtherMesh(name, address if callable(address) else lambda: address, given)
+        self.credentials = credentials or NoCredentials()
+        """What calls to the other mesh present: never the credentials of this mesh."""
+
+        self._other = OtherMesh(name, address if callable(address) else lambda: address, self.credentials)
         self._own = OtherMesh("this", orchestrator if callable(orchestrator) else lambda: orchestrator)
         self._search = OrphanSearch(self._own, self._other, self.mesh_id) if orchestrator else None
         self._searching: BackgroundLoop | None = None

@@ -22,6 +22,7 @@ from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
 from archon.registry.retry import backoff, is_transient
+from archon.security.credentials import Credentials
 from archon.wire import policy_from_proto
 
 CALL_TIMEOUT: Final = 10.0
@@ -40,10 +41,16 @@ class MemoryGraphClient:
     """
 
     def __init__(
-        self, target: str, scope: str = "", *, registry: str = "", options: Sequence[Option] | None = None
+        self,
+        target: str,
+        scope: str = "",
+        *,
+        registry: str = "",
+        options: Sequence[Option] | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._scope = convert.text(scope, "scope")
-        self._channel = connect(target, options)
+        self._channel = connect(target, options, credentials=credentials)
         self._stub = memory_graph_service_pb2_grpc.MemoryGraphServiceStub(self._channel)
         self._registry_target = registry
         self._registry: RegistryClient | None = None

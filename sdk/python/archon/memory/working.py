@@ -19,6 +19,7 @@ from archon.memory import values
 from archon.memory.convert import text
 from archon.memory.values import WorkingChange, WorkingValue
 from archon.registry.retry import backoff
+from archon.security.credentials import Credentials
 from archon.wire import to_seconds
 
 T = TypeVar("T")
@@ -43,9 +44,16 @@ class WorkingMemoryClient:
     DeadlineExceeded if the service is unreachable, InvalidArgument, ResourceExhausted if a limit is reached.
     """
 
-    def __init__(self, target: str, scope: str, *, options: Sequence[Option] | None = None) -> None:
+    def __init__(
+        self,
+        target: str,
+        scope: str,
+        *,
+        options: Sequence[Option] | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._scope = text(scope, "scope")
-        self._channel = connect(target, _options(target) if options is None else options)
+        self._channel = connect(target, _options(target) if options is None else options, credentials=credentials)
         self._stub = working_memory_service_pb2_grpc.WorkingMemoryServiceStub(self._channel)
 
     async def __aenter__(self) -> WorkingMemoryClient:

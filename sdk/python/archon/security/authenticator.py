@@ -202,7 +202,7 @@ class LearntKeys:
     def read(self) -> KeySet | None:
         """Returns the keys; None if the mesh has none."""
         if self._file is None and self._folder is not None and (folder := self._folder.find()) is not None:
-            self._file = KeyFile(folder.keys_file)
+            self._file = KeyFile(folder.keys_file) if folder.keys_file.exists() else None
         if self._file is not None:
             return self._file.read()
         if self._told is None and self._registry and has_own_token():
@@ -210,23 +210,21 @@ class LearntKeys:
         return self._told
 
 
-def own_authenticator(audience: Audience = "services") -> Authenticator:
-    """Returns the authenticator of a service, by the environment: with ARCHON_KEYS it needs tokens. Raises
+def own_key_file() -> KeyFile | None:
+    """Returns the file of public keys that the environment names (ARCHON_KEYS); None if it names none. Raises
     FailedPrecondition if that file cannot be used."""
     if not (path := os.environ.get(VARIABLE, "")):
-        return Open()
+        return None
     file = KeyFile(Path(path))
     file.read()
-    return TokenAuthenticator(file, audience)
+    return file
 
 
-def own_keys_json() -> str:
-    """Returns the public keys of the mesh of this process, as a JSON Web Key Set; empty if it needs no tokens."""
-    if not (path := os.environ.get(VARIABLE, "")):
-        return ""
-    file = KeyFile(Path(path))
-    file.read()
-    return file.text
+def own_authenticator(audience: Audience = "services") -> Authenticator:
+    """Returns the authenticator of a server, by the environment: with ARCHON_KEYS it needs tokens. Raises
+    FailedPrecondition if that file cannot be used."""
+    file = own_key_file()
+    return Open() if file is None else TokenAuthenticator(file, audience)
 
 
 def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys | None]:

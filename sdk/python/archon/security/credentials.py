@@ -117,7 +117,8 @@ class FoundTokens:
 
 
 def credentials_for(target: str, audience: Audience) -> Credentials:
-    """Returns what calls to `target` (host:port) present, by the environment of this process."""
+    """Returns what calls present, by the environment of this process: to the service at `target` (host:port), or to the
+    agents of its mesh."""
     if text := os.environ.get(TOKEN, ""):
         return Tokens(text, audience)
     if path := os.environ.get(TOKEN_FILE, ""):
@@ -125,7 +126,7 @@ def credentials_for(target: str, audience: Audience) -> Credentials:
     for choose in chosen:
         if (file := choose(target)) is not None:
             return Tokens(TokenFile(file), audience)
-    return FoundTokens(target, audience) if audience == "services" else NoCredentials()
+    return FoundTokens(target, audience)
 
 
 def has_own_token() -> bool:

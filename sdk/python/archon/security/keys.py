@@ -119,8 +119,12 @@ class KeyFile:
         self._checked = -interval
         self._stamp: tuple[int, int, int] | None = None
         self._keys: KeySet | None = None
-        self.text = ""
-        """The content of the file when it was last read."""
+        self._text = ""
+
+    def text(self) -> str:
+        """Returns the keys as JSON. Raises FailedPrecondition as `read` does."""
+        self.read()
+        return self._text
 
     def read(self) -> KeySet:
         """Returns the keys. A file that has become unreadable leaves the last ones valid; raises FailedPrecondition if
@@ -136,7 +140,7 @@ class KeyFile:
                 if entry.st_size > _MAX_BYTES:
                     raise FailedPrecondition(f"it has more than {_MAX_BYTES} bytes")
                 text = self.path.read_text(encoding="utf-8")
-                self._keys, self.text = KeySet.parse(text), text
+                self._keys, self._text = KeySet.parse(text), text
                 self._stamp = stamp
         except (OSError, ValueError, FailedPrecondition) as error:
             if self._keys is None:

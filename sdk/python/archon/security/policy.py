@@ -8,19 +8,22 @@ from typing import Final
 from archon.errors import PermissionDenied
 from archon.security.principal import Kind, Principal
 
-_READERS: Final = frozenset({Kind.VIEWER, Kind.AUDITOR, Kind.OPERATOR, Kind.ADMIN})
-_OPERATORS: Final = frozenset({Kind.OPERATOR, Kind.ADMIN})
-_ADMINS: Final = frozenset({Kind.ADMIN})
-_MEMBERS: Final = frozenset({Kind.AGENT, Kind.SERVICE, Kind.ADMIN})
 _SERVICES: Final = frozenset({Kind.SERVICE})
+_ADMINS: Final = _SERVICES | {Kind.ADMIN}
+_OPERATORS: Final = _ADMINS | {Kind.OPERATOR}
+"""A service may be a front end, which calls on behalf of people."""
+
+_READERS: Final = _OPERATORS | {Kind.VIEWER, Kind.AUDITOR}
+_MEMBERS: Final = _ADMINS | {Kind.AGENT}
+_TOOL_USERS: Final = _MEMBERS | _OPERATORS
 _EVERYBODY: Final = frozenset(Kind)
 
 _SERVICE_NAMES: Final = {
     "orchestrator.v1.OrchestratorService": {
         "SubmitRun": _OPERATORS,
-        "WatchRun": _READERS | _SERVICES,
-        "GetRun": _READERS | _SERVICES,
-        "ListRuns": _READERS | _SERVICES,
+        "WatchRun": _READERS,
+        "GetRun": _READERS,
+        "ListRuns": _READERS,
         "ListRunRecords": _READERS,
         "CancelRun": _OPERATORS,
         "ListQuestions": _READERS,
@@ -75,16 +78,16 @@ _SERVICE_NAMES: Final = {
     },
     "agent.v1.AgentService": {
         "Describe": _EVERYBODY,
-        "RunTask": _SERVICES | _ADMINS,
+        "RunTask": _ADMINS,
         "Session": _SERVICES,
         "Deliver": _MEMBERS,
     },
     "agent.v1.AttachService": {"Attach": frozenset({Kind.AGENT})},
     "tool.v1.ToolService": {
         "ListTools": _EVERYBODY,
-        "LeaseTool": _MEMBERS,
-        "ExecuteTool": _MEMBERS,
-        "RevokeLease": _MEMBERS,
+        "LeaseTool": _TOOL_USERS,
+        "ExecuteTool": _TOOL_USERS,
+        "RevokeLease": _TOOL_USERS,
     },
 }
 

@@ -83,8 +83,10 @@ def verify(token: str, keys: KeySet, audience: Audience) -> Principal:
 
 def _principal(claims: dict[str, Any]) -> Principal:
     roles, kind = claims.get("roles", []), claims.get("kind")
-    if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles) or kind not in set(Kind):
+    if not isinstance(kind, str) or kind not in set(Kind):
         raise TokenInvalid("the token names no kind of caller that this mesh knows")
+    if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
+        raise TokenInvalid("the roles of the token are not a list of names")
     return Principal(
         Kind(kind),
         str(claims["sub"]),

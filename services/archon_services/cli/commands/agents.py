@@ -14,6 +14,7 @@ from archon_services.cli.target.mesh import connecting, find_registry
 
 if TYPE_CHECKING:
     from archon.registry import Registration
+    from archon.security.credentials import Credentials
 
 _HEADERS: Final = (
     *("role", "instance", "address", "version", "tasks", "state", "heartbeat", "model", "depends on"),
@@ -91,20 +92,25 @@ class _Member:
 
 async def _members(registry: str) -> list[_Member]:
     from archon.registry import RegistryClient
+    from archon.security.credentials import credentials_for
 
     with connecting("registry", registry):
         async with RegistryClient(registry) as client:
             leases = await client.list_leases()
+    credentials = credentials_for(registry, "agents")
     members = [_Member(instance, max(0.0, instance.ttl - left) if left else None) for instance, left in leases]
-    return [*await asyncio.gather(*map(_asked, members[:PROBED])), *members[PROBED:]]
+    return [
+        *await asyncio.gather(*(_asked(member, credentials) for member in members[:PROBED])),
+        *members[PROBED:],
+    ]
 
 
-async def _asked(member: _Member) -> _Member:
+async def _asked(member: _Member, credentials: Credentials) -> _Member:
     from archon_services.local_mesh.probe import Probe
 
     if not member.instance.address:
         return member
-    async with Probe("agent", member.instance.address) as probe:
+    async with Probe("agent", member.instance.address, credentials) as probe:
         answers, described = await asyncio.gather(probe.serves(), probe.describe())
     tells = described is not None and described.HasField("running_tasks")
     return replace(member, answers=answers, running_tasks=described.running_tasks if described and tells else None)

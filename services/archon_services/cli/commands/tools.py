@@ -14,6 +14,7 @@ from archon_services.cli.target.mesh import connecting, find_registry
 if TYPE_CHECKING:
     from archon.api.agent.v1.agent_service_pb2 import ToolHealth
     from archon.registry import Registration
+    from archon.security.credentials import Credentials
     from archon.tools import FoundTool
 
 _HEADERS: Final = (
@@ -116,11 +117,13 @@ async def _shared_tools(registry: str, role: str) -> list[FoundTool]:
 
 async def _tools(registry: str, role: str) -> list[_Tool]:
     from archon.registry import RegistryClient
+    from archon.security.credentials import credentials_for
 
     with connecting("registry", registry):
         async with RegistryClient(registry) as client:
             instances = await client.list_instances(role)
-    told = await asyncio.gather(*map(_health, instances[:ASKED]))
+    credentials = credentials_for(registry, "agents")
+    told = await asyncio.gather(*(_health(instance, credentials) for instance in instances[:ASKED]))
     return [
         tool
         for number, instance in enumerate(instances)
@@ -128,12 +131,12 @@ async def _tools(registry: str, role: str) -> list[_Tool]:
     ]
 
 
-async def _health(instance: Registration) -> dict[str, ToolHealth]:
+async def _health(instance: Registration, credentials: Credentials) -> dict[str, ToolHealth]:
     from archon_services.local_mesh.probe import Probe
 
     if not instance.address:
         return {}
-    async with Probe("agent", instance.address) as probe:
+    async with Probe("agent", instance.address, credentials) as probe:
         described = await probe.describe()
     return {health.name: health for health in described.tools} if described is not None else {}
 

@@ -10,7 +10,7 @@ from typing import Any
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.context import current
-from archon.security.authenticator import own_keys_json
+from archon.security.keys import KeyFile
 from archon.security.policy import check_role
 from archon.wire import duration
 from archon_services.registry.api import validation
@@ -27,8 +27,10 @@ _log = logging.getLogger(__name__)
 class RegistryServicer:
     """Implements RegistryService over a store. The proto documents the errors of each call."""
 
-    def __init__(self, store: RegistryStore, *, loopback: bool = True) -> None:
-        """`loopback`: whether registrations may have addresses that only this machine can dial."""
+    def __init__(self, store: RegistryStore, *, loopback: bool = True, keys: KeyFile | None = None) -> None:
+        """`loopback`: whether registrations may have addresses that only this machine can dial. `keys` are sent to
+        agents that register, which verify their callers by them."""
+        self._keys = keys
         self._store = store
         self._loopback = loopback
 
@@ -47,7 +49,7 @@ class RegistryServicer:
             refused_edges=registered.refused,
             ttl=duration(registered.ttl),
             token=issued if registered.registration.owner == owner else "",
-            keys_json=own_keys_json(),
+            keys_json=self._keys.text() if self._keys is not None else "",
         )
 
     async def KeepAlive(

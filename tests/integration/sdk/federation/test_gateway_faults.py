@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from archon import context
 from archon.agent import AgentSettings, Question, QuestionTerms, TaskContext
 from archon.client import answer_text
 from archon.errors import Unavailable
@@ -15,12 +18,14 @@ from archon.federation import CHILD_RUN_KEY, MESHES_KEY, MeshGateway, RunChoice,
 from archon.federation.lineage import MAX_MESHES
 from archon.federation.orphans import OrphanSearch
 from archon.federation.other_mesh import OtherMesh, mesh_id_of
-from archon.interceptors import identity
 from archon.secret_answers import seal
+from archon.security.credentials import credentials_for
+from archon.security.principal import Kind, Principal
 from archon.testing import FakeAgent, FakeOrchestrator
 from archon.types import Failure, Run, TaskState
 from archon_services.testing.local_service import LocalService
 from tests.fixtures.ports import free_ports
+from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually, until
 from tests.integration.sdk.federation.two_meshes import FAR, NEAR, TwoMeshes, ended, question_of, unique
 
@@ -345,7 +350,7 @@ async def test_orphans_of_ended_tasks_are_found_and_cancelled(two_meshes: TwoMes
     foreign = await two_meshes.far.client.submit("x", roles=[far])
     near = OtherMesh("near", lambda: two_meshes.near.orchestrator.address)
     far_mesh = OtherMesh("far", lambda: two_meshes.far.orchestrator.address)
-    search = OrphanSearch(near, far_mesh, NEAR, "")
+    search = OrphanSearch(near, far_mesh, NEAR)
     assert await search.search() == 1
     assert (await ended(two_meshes.far, child.run_id)).state is TaskState.CANCELED
     for run_id in (other.run_id, foreign.run_id):
@@ -355,19 +360,27 @@ async def test_orphans_of_ended_tasks_are_found_and_cancelled(two_meshes: TwoMes
         await mesh.close()
 
 
-async def test_the_secret_of_this_mesh_never_leaves_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARCHON_MESH_SECRET", "ours")
-    assert ("archon-mesh-secret", "ours") in identity.outgoing()
-    with identity.presenting(""):
-        assert identity.outgoing() == ()
-        assert await asyncio.create_task(_outgoing()) == ()
-    with identity.presenting("theirs"):
-        assert ("archon-mesh-secret", "theirs") in identity.outgoing()
-    assert ("archon-mesh-secret", "ours") in identity.outgoing()
+async def test_the_token_of_this_mesh_never_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_meshes: TwoMeshes
+) -> None:
+    keys = TestKeys(tmp_path)
+    monkeypatch.setenv("ARCHON_TOKEN", keys.tokens(Principal(Kind.SERVICE, "ours")))
+    asked: list[str] = []
 
+    def address() -> str:
+        asked.append("x")
+        return two_meshes.far.orchestrator.address
 
-async def _outgoing() -> tuple[tuple[str, str], ...]:
-    return identity.outgoing()
+    with context.serving(replace(context.current(), identity="ann")):
+        assert ("archon-identity", "ann") in credentials_for("127.0.0.1:1", "services").metadata()
+        gateway = MeshGateway("far", address)
+        assert gateway.credentials.metadata() == ()
+        theirs = keys.credentials(Principal(Kind.OPERATOR, "gateway"))
+        assert [key for key, _ in MeshGateway("far", address, credentials=theirs).credentials.metadata()] == [
+            "authorization"
+        ]
+        vouching = keys.credentials(Principal(Kind.SERVICE, "gateway"))
+        assert ("archon-identity", "ann") in MeshGateway("far", address, credentials=vouching).credentials.metadata()
 
 
 async def test_the_id_of_a_mesh_is_asked_of_its_orchestrator(

@@ -21,6 +21,7 @@ from archon.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from archon.types import RunQuestion, TaskState
 from tests.fixtures.hook_server import HookServer
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
@@ -236,10 +237,11 @@ async def test_only_an_approver_may_answer(mesh: Mesh, troupe: Troupe) -> None:
     assert [each.state for each in run.closed_questions] == ["cancelled"]
 
 
-async def test_an_approver_is_vouched_for_by_the_secret_of_the_mesh(
+async def test_an_approver_is_vouched_for_by_the_token_of_a_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ARCHON_MESH_SECRET", "of this test")
+    for name, value in TestKeys(tmp_path).environment().items():
+        monkeypatch.setenv(name, value)
     (tmp_path / "rules.yaml").write_text(RULES)
     mesh = Mesh(tmp_path)
     async with AsyncExitStack() as stack:

@@ -23,13 +23,13 @@ from archon_services.testing import EtcdProcess
 from tests.fixtures.plan_replies import reply, subtask
 from tests.fixtures.replicas import ProcessReplicas
 from tests.fixtures.services import ServiceProcess
+from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import of
 
 pytestmark = pytest.mark.slow
 
 RULES: Final = "rules: [{trigger: plan, name: plans, approvers: [ann]}]"
-SECRET: Final = "of this test"
 
 PLANS: Final = [
     reply(subtask("flight"), subtask("hotel", "flight"), subtask("cruise", "hotel", critical=True), goal="a trip"),
@@ -52,6 +52,9 @@ class Trips(ProcessReplicas):
     reader: Client
     """Of an orchestrator that is not killed at the stage."""
 
+    keys: TestKeys
+    """Of the tokens of the mesh."""
+
     roles: dict[str, ServiceProcess]
     """The processes of the agents."""
 
@@ -65,7 +68,7 @@ class Trips(ProcessReplicas):
         rules = self.home / "rules.yaml"
         rules.write_text(RULES)
         self.gates.mkdir()
-        settings = {"ARCHON_RULES": str(rules), "ARCHON_MESH_SECRET": SECRET}
+        settings = {"ARCHON_RULES": str(rules), **self.keys.environment()}
         await self.start(ARCHON_JOURNAL=dsn, **settings)
         await self.start_second(dsn, **settings)
         self.reader = self.other
@@ -151,8 +154,10 @@ async def trips(
     etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Trips]:
     """A mesh of the processes that take part in a trip."""
-    monkeypatch.setenv("ARCHON_MESH_SECRET", SECRET)  # with it, the client vouches for its identity
     mesh = Trips(tmp_path, etcd.address)
+    mesh.keys = TestKeys(tmp_path)
+    for name, value in mesh.keys.environment().items():  # of a service, which may act for people
+        monkeypatch.setenv(name, value)
     await mesh.open(postgres_dsn)
     yield mesh
     await mesh.stop()

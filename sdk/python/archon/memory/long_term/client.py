@@ -39,6 +39,7 @@ from archon.memory.long_term.entry import (
 )
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
+from archon.security.credentials import Credentials
 
 CALL_TIMEOUT: Final = 10.0
 """Seconds that a call may take by default."""
@@ -60,10 +61,15 @@ class LongTermMemoryClient:
     """
 
     def __init__(
-        self, target: str, *, metadata: Mapping[str, str] | None = None, options: Sequence[Option] | None = None
+        self,
+        target: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        options: Sequence[Option] | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._metadata = limits.check_metadata(metadata)
-        self._channel = connect(target, options)
+        self._channel = connect(target, options, credentials=credentials)
         self._stub = long_term_memory_service_pb2_grpc.LongTermMemoryServiceStub(self._channel)
 
     async def __aenter__(self) -> LongTermMemoryClient:

@@ -11,6 +11,7 @@ from typing import Final
 from archon.clock import monotonic
 from archon.errors import ArchonError
 from archon.registry import Registration, RegistryClient
+from archon.security.credentials import credentials_for
 from archon.tools.caller.find import FIND_SECONDS, FoundTool, shared_by
 from archon.tools.caller.leased_tool import LeasedTool
 from archon.tools.caller.peer import ToolPeer
@@ -40,6 +41,7 @@ class ToolClient:
         self.instance_id = instance_id
         self._own_registry = isinstance(registry, str)
         self._registry = RegistryClient(registry) if isinstance(registry, str) else registry
+        self._credentials = credentials_for(self._registry.target, "agents")
         self._clock = clock
         self._peers: OrderedDict[str, ToolPeer] = OrderedDict()
         self._listed: dict[str, tuple[float, list[Registration]]] = {}
@@ -96,7 +98,7 @@ class ToolClient:
         """Returns the connection to an instance."""
         peer = self._peers.get(address)
         if peer is None:
-            peer = self._peers[address] = ToolPeer(address)
+            peer = self._peers[address] = ToolPeer(address, self._credentials)
         self._peers.move_to_end(address)
         return peer
 
