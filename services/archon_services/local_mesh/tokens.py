@@ -52,7 +52,8 @@ class TokenIssuer:
                 self._key = SigningKey.parse(self._home.signing_key.read_text())
             except FileNotFoundError:
                 raise FailedPrecondition(
-                    f"no mesh was started in {self._home.root} yet: there is no key to sign a token with"
+                    f"no mesh was started in {self._home.root} yet: there is no key to sign a token with "
+                    "(`archon token init` makes one)"
                 ) from None
             except (OSError, ValueError, FailedPrecondition) as error:
                 reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -32,6 +32,10 @@ def issue(
         list[str] | None,
         typer.Option(metavar="ROLE", help="A role that an agent with this token may register. Repeatable."),
     ] = None,
+    service: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="A service or a front end, which may act for others, such as orchestrator."),
+    ] = "",
     agents: Annotated[
         bool, typer.Option("--for-agents", help="For calls of agents themselves, instead of the services.")
     ] = False,
@@ -43,24 +47,26 @@ def issue(
     grpcurl -H "authorization: Bearer $(archon token)" ...
     ARCHON_TOKEN=$(archon token --role reviewer) python reviewer.py
 
-    Commands and programs in the folder of the mesh find a token by themselves. With --role it is for an agent: one
-    token for the services of the mesh, and one for other agents, separated by a comma.
+    Commands and programs in the folder of the mesh find a token by themselves. With --role it is for an agent, with
+    --service for a process of the mesh: one token for services, and one for agents, separated by a comma.
     """
     if call.invoked_subcommand is not None:
         return
     from archon.errors import InvalidArgument
     from archon.identifiers import check_role
     from archon.security.principal import Kind, Principal
+    from archon.security.tokens import Audience
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh.tokens import TokenIssuer, user
 
     roles = role or []
-    if roles and (kind or agents):
-        raise CliError("--role is for agents: it goes with neither --kind nor --for-agents", code=USAGE)
+    if sum(map(bool, (roles, service, kind or agents))) > 1:
+        raise CliError("use one of --role, --service, and --kind or --for-agents", code=USAGE)
     if kind and kind not in _KINDS:
         raise CliError(f"unknown kind {kind!r}: expected one of {', '.join(_KINDS)}", code=USAGE)
-    if name and not _NAME.fullmatch(name):
-        raise CliError(f"invalid name {name!r}", hint="Use up to 256 letters, digits, and . _ @ -", code=USAGE)
+    for given in filter(None, (name, service)):
+        if not _NAME.fullmatch(given):
+            raise CliError(f"invalid name {given!r}", hint="Use up to 256 letters, digits, and . _ @ -", code=USAGE)
     try:
         for each in roles:
             check_role(each)
@@ -68,14 +74,32 @@ def issue(
         raise CliError(str(error), code=USAGE) from None
     lifetime = _seconds(expires)
     issuer = TokenIssuer(find_home())
+    audiences: list[Audience] = ["services", "agents"]
     if roles:
         principal = Principal(Kind.AGENT, name or roles[0], roles=frozenset(roles))
-        audiences = ["services", "agents"]
+    elif service:
+        principal = Principal(Kind.SERVICE, service)
     else:
         principal = Principal(Kind(kind or "admin"), name or user().name)
         audiences = ["agents" if agents else "services"]
-    tokens = [issuer.token(principal, audience, lifetime=lifetime) for audience in audiences]  # type: ignore[arg-type]
+    tokens = [issuer.token(principal, audience, lifetime=lifetime) for audience in audiences]
     print(",".join(tokens))
+
+
+@token.command()
+def init() -> None:
+    """Make the keys of a mesh in ARCHON_HOME, for services that `archon up` does not start.
+
+    `keys.json` is for ARCHON_KEYS of each service and agent; keep `signing-key.json` where tokens are issued.
+    """
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh.tokens import TokenIssuer
+
+    home = find_home()
+    with home.hold():
+        is_new = not home.signing_key.exists()
+        TokenIssuer(home).prepare()
+    print(f"{'The keys are' if is_new else 'There are keys'} in {home.root}. `archon token` issues tokens.")
 
 
 @token.command()
@@ -112,7 +136,9 @@ def revoke(
     token_id = str(claims_of(text).get("jti", "")) if "." in text else text
     if not token_id:
         raise CliError("the token has no id", code=NOT_FOUND)
-    TokenIssuer(find_home()).revoke(token_id)
+    issuer = TokenIssuer(find_home())
+    _ = issuer.key  # a folder without a mesh has no tokens
+    issuer.revoke(token_id)
     print(f"The token {token_id} is revoked.")
 
 

@@ -170,6 +170,14 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The run has reached its maximum number, or its maximum size, of messages."""
     ERROR_REASON_STEP_TIMEOUT: _ErrorReason.ValueType  # 66
     """The step did not end within the time that its plan gives it."""
+    ERROR_REASON_TOKEN_MISSING: _ErrorReason.ValueType  # 67
+    """The call has no token, and this mesh needs one."""
+    ERROR_REASON_TOKEN_INVALID: _ErrorReason.ValueType  # 68
+    """The token is malformed, or was signed by another mesh, or for another audience."""
+    ERROR_REASON_TOKEN_EXPIRED: _ErrorReason.ValueType  # 69
+    """The token has expired."""
+    ERROR_REASON_TOKEN_REVOKED: _ErrorReason.ValueType  # 70
+    """The token was revoked."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -320,6 +328,14 @@ ERROR_REASON_TOO_MANY_MESSAGES: ErrorReason.ValueType  # 65
 """The run has reached its maximum number, or its maximum size, of messages."""
 ERROR_REASON_STEP_TIMEOUT: ErrorReason.ValueType  # 66
 """The step did not end within the time that its plan gives it."""
+ERROR_REASON_TOKEN_MISSING: ErrorReason.ValueType  # 67
+"""The call has no token, and this mesh needs one."""
+ERROR_REASON_TOKEN_INVALID: ErrorReason.ValueType  # 68
+"""The token is malformed, or was signed by another mesh, or for another audience."""
+ERROR_REASON_TOKEN_EXPIRED: ErrorReason.ValueType  # 69
+"""The token has expired."""
+ERROR_REASON_TOKEN_REVOKED: ErrorReason.ValueType  # 70
+"""The token was revoked."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:
