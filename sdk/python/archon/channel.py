@@ -17,8 +17,11 @@ import grpc.aio
 
 from archon.interceptors.client import GuardedChannel, StreamStream
 from archon.local_sockets import nearest
+from archon.security.certificates import CertificateFolder, own_folder
 from archon.security.credentials import Credentials, credentials_for
-from archon.security.tokens import Audience
+from archon.security.peer import ORCHESTRATOR, Peer
+from archon.security.secure_channel import SecureChannel, secure_channel
+from archon.security.transport import folder_for
 
 MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 """The largest message that gRPC takes. Above it gRPC answers a bare RESOURCE_EXHAUSTED, so that it stands well above
@@ -107,22 +110,42 @@ def server_options() -> list[Option]:
     ]
 
 
+def bare_channel(target: str, options: Sequence[Option], peer: Peer) -> grpc.aio.Channel:
+    """A channel to `peer` at `host:port` with the certificate of this process as it is now, if it has one; calls carry
+    nothing of themselves. Raises FailedPrecondition if the certificate cannot be used."""
+    if (folder := own_folder()) is None:
+        return grpc.aio.insecure_channel(nearest(target), options=list(options))
+
+    def make(own: grpc.ChannelCredentials, more: Sequence[Option]) -> grpc.aio.Channel:
+        return grpc.aio.secure_channel(target, own, options=[*options, *more])
+
+    return secure_channel(folder.read(), peer, make)
+
+
 def connect(
     target: str,
     options: Sequence[Option] | None = None,
     *,
-    audience: Audience = "services",
+    peer: Peer = ORCHESTRATOR,
     credentials: Credentials | None = None,
+    certificate: CertificateFolder | None = None,
 ) -> grpc.aio.Channel:
-    """A channel to `host:port`, which connects at the first call; the caller closes it. Calls carry `credentials`, by
-    default those of this process for a service or an agent of its mesh, and the deadline and the identity of the call
-    being served; unary calls raise ArchonErrors."""
-    credentials = credentials_for(target, audience) if credentials is None else credentials
+    """A channel to `peer` at `host:port`, which connects at the first call; the caller closes it. Calls carry
+    `credentials`, by default those of this process for its mesh, and the deadline and the identity of the call being
+    served; unary calls raise ArchonErrors.
+
+    With a `certificate`, by default that of ARCHON_TLS or of the mesh on this machine, the connection is encrypted,
+    and the certificate of the other side must name the peer. Raises FailedPrecondition if the own certificate cannot
+    be used."""
+    credentials = credentials_for(target, peer.audience) if credentials is None else credentials
+    options = service_options(target) if options is None else options
+    interceptors = [StreamStream(credentials)]
+    if (folder := certificate or folder_for(target)) is not None:
+
+        def make(own: grpc.ChannelCredentials, more: Sequence[Option]) -> grpc.aio.Channel:
+            return grpc.aio.secure_channel(target, own, options=[*options, *more], interceptors=interceptors)
+
+        return GuardedChannel(SecureChannel(folder, peer, make), credentials)
     return GuardedChannel(
-        grpc.aio.insecure_channel(
-            nearest(target),
-            options=list(service_options(target) if options is None else options),
-            interceptors=[StreamStream(credentials)],
-        ),
-        credentials,
+        grpc.aio.insecure_channel(nearest(target), options=list(options), interceptors=interceptors), credentials
     )

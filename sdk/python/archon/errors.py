@@ -46,6 +46,7 @@ ArchonError
   + Unavailable                   UNAVAILABLE           (ConnectionError)
   + DataLoss                      DATA_LOSS
   + Unauthenticated               UNAUTHENTICATED
+      + CertificateRefused
       + TokenMissing
       + TokenInvalid
       + TokenExpired
@@ -476,6 +477,12 @@ class Unauthenticated(ArchonError):
 
     code = "UNAUTHENTICATED"
     default_reason = "UNAUTHENTICATED"
+
+
+class CertificateRefused(Unauthenticated):
+    """The certificate of the connection has expired, or names no member of this mesh."""
+
+    default_reason = "CERTIFICATE_REFUSED"
 
 
 class TokenMissing(Unauthenticated):

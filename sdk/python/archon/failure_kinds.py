@@ -158,6 +158,7 @@ _REASONS: Final = {
     "input.permission": (
         "PERMISSION_DENIED",
         "UNAUTHENTICATED",
+        "CERTIFICATE_REFUSED",
         "TOKEN_MISSING",
         "TOKEN_INVALID",
         "TOKEN_EXPIRED",

@@ -24,8 +24,14 @@ from archon.local_sockets import socket_of
 from archon.loopback import with_port
 from archon.private_files import fault_of, private_folder
 from archon.security.authenticator import Authenticator, Open, own_authenticator
+from archon.security.certificates import own_folder
+from archon.security.secure_channel import server_credentials
+from archon.security.transport import check_listening
 
 _log = logging.getLogger(__name__)
+
+HEALTH_PORT: Final = "ARCHON_HEALTH_PORT"
+"""The variable with the port on which a server with TLS answers health checks without it."""
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two looks at the credentials of open streams."""
@@ -67,6 +73,7 @@ class GrpcServer:
         self._host = host
         self._wanted = port
         self._server: grpc.aio.Server | None = None
+        self._health_server: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
         self._stopped: asyncio.Task[None] | None = None
         self._reporting: asyncio.Future[None] | None = None
@@ -93,13 +100,23 @@ class GrpcServer:
         add_reflection(reflected, guarded)
         guarded.refuse_unknown_methods()
         wanted = with_port(self._host, self._wanted)
+        certificate = own_folder()
+        if warning := check_listening(self._host, encrypted=certificate is not None):
+            _log.warning("%s", warning)
         try:
-            self.port = server.add_insecure_port(wanted)
+            self.port = (
+                server.add_insecure_port(wanted)
+                if certificate is None
+                else server.add_secure_port(wanted, server_credentials(certificate))
+            )
         except RuntimeError as error:
             raise errors.Unavailable(
                 f"cannot listen on {wanted}: is another process using the port?", metadata={"address": wanted}
             ) from error
-        self._listen_locally(server)
+        if certificate is None:
+            self._listen_locally(server)
+        else:
+            await self._serve_health()
         await server.start()
         self._server = server
         self._names = ["", *names]
@@ -113,6 +130,21 @@ class GrpcServer:
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
             self._streams.end_refused()
+
+    async def _serve_health(self) -> None:
+        """Serves health alone on ARCHON_HEALTH_PORT, without TLS: probes of Kubernetes have no certificate."""
+        if not (port := os.environ.get(HEALTH_PORT, "")):
+            return
+        self._health_server = grpc.aio.server(options=server_options())
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._health_server)
+        wanted = with_port(self._host, int(port)) if port.isdecimal() else port
+        try:
+            self._health_server.add_insecure_port(wanted)
+        except RuntimeError as error:
+            raise errors.Unavailable(
+                f"cannot listen on {wanted} for health checks ({HEALTH_PORT})", metadata={"address": wanted}
+            ) from error
+        await self._health_server.start()
 
     def _listen_locally(self, server: grpc.aio.Server) -> None:
         path = socket_of(self.port)
@@ -150,8 +182,9 @@ class GrpcServer:
             monitor.subscribers.remove(self._loops_changed)
         await self._checking.close()
         await self.unhealthy()
-        if self._server is not None:
-            await self._server.stop(grace)
+        for server in (self._server, self._health_server):
+            if server is not None:
+                await server.stop(grace)
 
 
 def announce(ready_file: Path | None, address: str) -> None:

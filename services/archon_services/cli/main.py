@@ -18,6 +18,7 @@ from archon_services.cli.commands import (
     agents,
     ask,
     cancel,
+    certs,
     chat,
     context,
     demo,
@@ -100,6 +101,7 @@ app.add_typer(workflow.workflow, name="workflow")
 app.add_typer(context.context, name="context")
 app.add_typer(token.token, name="token")
 app.add_typer(policy.policy, name="policy")
+app.add_typer(certs.certs, name="certs")
 app.add_typer(long_term.memory, name="memory")  # the commands of both modules
 app.command()(doctor.doctor)
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon.memory_room import oom_kills
+from archon.security import certificates
 from archon_services.local_mesh.forks import ForkedProcess, ForkServer
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import last_lines, limit_size
@@ -55,6 +56,8 @@ class Child:
             spec.name, spec.kind, "starting", address=spec.address, model=spec.model, metrics=spec.metrics
         )
         self._home = home
+        has_tls = certificates.VARIABLE in spec.environment
+        self._certificate = certificates.CertificateFolder(home.folder.user_certificate) if has_tls else None
         self._changed = changed
         self._restarts = restarts
         self._wanted = asyncio.Event()
@@ -215,7 +218,9 @@ class Child:
         healthy_since, misses = 0.0, 0
         try:
             address = await self._address()
-            async with Probe(self.spec.kind, address) as probe:
+            async with Probe(
+                self.spec.kind, address, self.spec.role or self.spec.name, certificate=self._certificate
+            ) as probe:
                 while True:
                     if await probe.serves():
                         healthy_since, misses = healthy_since or time.monotonic(), 0

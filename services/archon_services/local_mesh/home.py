@@ -71,6 +71,15 @@ class Home:
         """The private key that signs the tokens of the mesh."""
         return self.root / "signing-key.json"
 
+    @property
+    def tls(self) -> Path:
+        """The folder of the authority and of the certificates of its processes, if connections are encrypted."""
+        return self.root / "tls"
+
+    def certificate(self, name: str) -> Path:
+        """Returns the folder with the certificate of a process."""
+        return self.tls / name
+
     def process_token(self, name: str) -> Path:
         """Returns the file with the tokens of a process."""
         return self.root / "tokens" / name

@@ -48,6 +48,9 @@ class MeshOptions:
     jaeger: str = ""
     """Jaeger's program, to which all processes export their spans; none is started if empty."""
 
+    tls: bool = False
+    """Whether connections between the processes are encrypted, with certificates of an authority of the mesh."""
+
     def __post_init__(self) -> None:
         for role, count in self.replicas.items():
             if role not in ROLES:

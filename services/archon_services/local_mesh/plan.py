@@ -11,7 +11,7 @@ from typing import Final
 
 from archon import local_sockets, mesh_id
 from archon.loopback import loopback_host
-from archon.security import credentials, keys
+from archon.security import certificates, credentials, keys
 from archon.security.principal import Kind, Principal
 from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
@@ -102,6 +102,9 @@ class Plan:
     has_keys: bool = False
     """Whether the mesh signs its tokens itself: it has a registry of its own."""
 
+    tls: bool = False
+    """Whether its connections are encrypted."""
+
     @property
     def durable(self) -> bool:
         """Whether runs survive a restart of the orchestrator."""
@@ -114,6 +117,7 @@ class Plan:
         environment = {**self.roles[role], "ARCHON_READY_FILE": str(self.home.ready_file(name))}
         environment |= _metrics_port(self.taken)
         environment |= _token_file(self.home, name) if self.has_keys else {}
+        environment |= _certificate(self.home, name) if self.tls else {}
         return ProcessSpec(name, "agent", _python("archon_services.agents", role), environment, "", 0, role)
 
 
@@ -140,6 +144,8 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         base[mesh_id.VARIABLE] = home.mesh_id()
     base |= exporting_to(traces.otlp) if traces.otlp else {}
     has_keys = "registry" in addresses
+    if options.tls and not has_keys:
+        raise StartFailed("--tls needs a registry of this mesh: certificates are issued for all of its members here")
     if has_keys:  # else the tokens are those of the mesh of another registry, which the environment gives
         base.pop(credentials.TOKEN, None)
         base[keys.VARIABLE] = str(home.folder.keys_file)
@@ -166,6 +172,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
         environment |= _metrics_port(taken) if name != "etcd" else {}
         environment |= _token_file(home, name) if has_keys and name != "etcd" else {}
+        environment |= _certificate(home, name) if options.tls and name != "etcd" else {}
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
@@ -183,6 +190,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         traces.otlp,
         taken,
         has_keys,
+        options.tls,
     )
     instances = [
         plan.instance(role, number)
@@ -213,6 +221,10 @@ def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
 
 def _token_file(home: Home, name: str) -> dict[str, str]:
     return {credentials.TOKEN_FILE: str(home.process_token(name))}
+
+
+def _certificate(home: Home, name: str) -> dict[str, str]:
+    return {certificates.VARIABLE: str(home.certificate(name))}
 
 
 def _serves_metrics() -> bool:

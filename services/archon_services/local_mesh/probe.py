@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import grpc.aio
 
     from archon.api.agent.v1 import agent_service_pb2
+    from archon.security.certificates import CertificateFolder
     from archon.security.credentials import Credentials
 
 TIMEOUT: Final = 1.5
@@ -17,10 +18,20 @@ TIMEOUT: Final = 1.5
 
 
 class Probe:
-    """Checks the process at one address. An async context manager that closes its connection. `credentials` are what
-    `describe` presents; a health check needs none."""
+    """Checks the process at one address. An async context manager that closes its connection. `name` is that of
+    a service, or the role of an agent; `credentials` are what `describe` presents; a health check needs none.
+    `certificate` is for connections that are encrypted."""
 
-    def __init__(self, kind: str, address: str, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        address: str,
+        name: str = "",
+        credentials: Credentials | None = None,
+        certificate: CertificateFolder | None = None,
+    ) -> None:
+        self._certificate = certificate
+        self._name = name
         self._credentials = credentials
         self._kind = kind
         self._address = address
@@ -61,10 +72,17 @@ class Probe:
     def _connected(self) -> grpc.aio.Channel:
         from archon.channel import agent_options, connect
         from archon.security.credentials import NoCredentials
+        from archon.security.peer import Peer
 
         if self._channel is None:
             credentials = self._credentials or NoCredentials()
-            self._channel = connect(self._address, agent_options(), credentials=credentials)
+            self._channel = connect(
+                self._address,
+                agent_options(),
+                peer=Peer("agent" if self._kind == "agent" else "service", self._name),
+                credentials=credentials,
+                certificate=self._certificate,
+            )
         return self._channel
 
     async def _grpc(self) -> bool:

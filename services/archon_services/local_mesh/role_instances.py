@@ -26,7 +26,7 @@ Report = Callable[[str], None]
 
 
 class RoleInstances:
-    """The instances of the roles among the processes of a mesh. One command is executed at a time. `issue_tokens`
+    """The instances of the roles among the processes of a mesh. One command is executed at a time. `issue_credentials`
     writes the tokens of all children."""
 
     def __init__(
@@ -35,13 +35,13 @@ class RoleInstances:
         plan: Plan,
         children: dict[str, Child],
         changed: asyncio.Event,
-        issue_tokens: Callable[[], None],
+        issue_credentials: Callable[[], None],
     ) -> None:
         self._home = home
         self._plan = plan
         self._children = children
         self._changed = changed
-        self._issue_tokens = issue_tokens
+        self._issue_credentials = issue_credentials
         self._busy = asyncio.Lock()
 
     async def execute(self, command: str, value: Any, report: Report) -> None:
@@ -115,7 +115,7 @@ class RoleInstances:
         child = Child(spec, self._home, self._changed.set, restarts=self._plan.restarts)
         self._children[spec.name] = child
         try:
-            self._issue_tokens()
+            self._issue_credentials()
             await child.start()
             await self._wait_registered(child)
         except Exception:

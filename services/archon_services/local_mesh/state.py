@@ -52,8 +52,9 @@ class ProcessState:
 @dataclass(frozen=True, slots=True)
 class MeshState:
     """The state of a mesh. `error` is why it failed to start; `notes` tell users about ports other than the default;
-    `durable` is False if its runs end with the orchestrator, whose journal is in memory; `traces` and
-    `otlp` are where Jaeger answers queries and receives spans (host:port), empty without it."""
+    `durable` is False if its runs end with the orchestrator, whose journal is in memory; `traces` and `otlp` are where
+    Jaeger answers queries and receives spans (host:port), empty without it; `tls` tells whether connections are
+    encrypted."""
 
     phase: Phase
     pid: int
@@ -66,6 +67,7 @@ class MeshState:
     durable: bool = True
     traces: str = ""
     otlp: str = ""
+    tls: bool = False
 
     def address(self, name: str) -> str:
         """Returns host:port of a service; empty if this mesh does not run it."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
 from archon.security.principal import Principal
+from archon_services.local_mesh.certificates import CertificateIssuer
 from archon_services.local_mesh.child import EXTERNAL, GRACE, Child
 from archon_services.local_mesh.control import ControlServer
 from archon_services.local_mesh.errors import StartFailed
@@ -23,7 +24,7 @@ from archon_services.local_mesh.plan import Plan
 from archon_services.local_mesh.readiness import check_etcd, registered_addresses, wait_for_orchestrator
 from archon_services.local_mesh.role_instances import Report, RoleInstances
 from archon_services.local_mesh.state import MeshState, Phase, write_state
-from archon_services.local_mesh.tokens import TokenIssuer
+from archon_services.local_mesh.tokens import RENEW_INTERVAL, TokenIssuer
 
 START_TIMEOUT: Final = 60.0
 
@@ -52,8 +53,9 @@ class Supervisor:
         self._watch = BackgroundLoop("folder", self._watch_folder)
         self._folder_is_gone = False
         self._tokens = TokenIssuer(home)
-        self._renewing = BackgroundLoop("tokens", lambda: self._tokens.renew(self._callers))
-        self._instances = RoleInstances(home, plan, self._children, self._changed, self._issue_tokens)
+        self._certificates = CertificateIssuer(home)
+        self._renewing = BackgroundLoop("credentials", self._renew_credentials)
+        self._instances = RoleInstances(home, plan, self._children, self._changed, self._issue_credentials)
         self._control = ControlServer(home, self._execute)
         self._stopped: asyncio.Task[None] | None = None
         for name in self._children:
@@ -81,6 +83,7 @@ class Supervisor:
             durable=self.plan.durable,
             traces=self.plan.traces,
             otlp=self.plan.otlp,
+            tls=self.plan.tls,
         )
 
     def child(self, name: str) -> Child | None:
@@ -95,7 +98,7 @@ class Supervisor:
         try:
             if self.plan.has_keys:
                 self._tokens.prepare()
-                self._issue_tokens()
+                self._issue_credentials()
                 self._renewing.start()
             self._write_state()
             self._writer.start()
@@ -157,10 +160,18 @@ class Supervisor:
                 "was stopped, the runs and the shared memory in that folder are gone"
             )
 
-    def _issue_tokens(self) -> None:
-        """Writes the tokens of all processes, and of the user, as far as they need new ones."""
+    def _issue_credentials(self) -> None:
+        """Writes tokens and certificates of all processes, and of the user, as far as they need new ones."""
         if self.plan.has_keys:
             self._tokens.issue(self._callers())
+        if self.plan.tls:
+            self._certificates.issue(self._callers())
+
+    async def _renew_credentials(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_INTERVAL)
+            self._tokens.forget_key()  # a command may have replaced it
+            self._issue_credentials()
 
     def _callers(self) -> list[tuple[str, Principal]]:
         specs = [child.spec for child in self._children.values()]

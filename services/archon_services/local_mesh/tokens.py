@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import os
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -19,6 +17,7 @@ from archon.security.keys import KeySet, SigningKey, key_set_text
 from archon.security.principal import Kind, Principal
 from archon.security.tokens import Audience, sign
 from archon_services.local_mesh.home import Home
+from archon_services.local_mesh.private_replace import replace_file
 
 LIFETIME: Final = 24 * 3600.0
 """Seconds for which the tokens of processes and of the user are valid; they are renewed long before."""
@@ -74,7 +73,7 @@ class TokenIssuer:
 
     def _new_key(self) -> None:
         self._key = SigningKey.generate(self._home.mesh_id())
-        _replace(self._home.signing_key, self._key.text)
+        replace_file(self._home.signing_key, f"{self._key.text}\n".encode())
         self._write_keys([])
 
     def revoke(self, token_id: str) -> None:
@@ -91,7 +90,9 @@ class TokenIssuer:
             raise FailedPrecondition(f"cannot use {file}: {reason}") from None
 
     def _write_keys(self, revoked: list[str]) -> None:
-        _replace(self._home.folder.keys_file, key_set_text([self.key.public], self.key.issuer, revoked))
+        replace_file(
+            self._home.folder.keys_file, f"{key_set_text([self.key.public], self.key.issuer, revoked)}\n".encode()
+        )
 
     def token(self, principal: Principal, audience: Audience = "services", *, lifetime: float = LIFETIME) -> str:
         """Returns a token for a caller, which is valid for `lifetime` seconds."""
@@ -111,15 +112,12 @@ class TokenIssuer:
             pass
         tokens = [self.token(principal, audience) for audience, principal in callers.items()]
         private_folder(file.parent)
-        _replace(file, "\n".join(tokens))
-        _replace(marker, f"{key_id} {now}")
+        replace_file(file, "\n".join([*tokens, ""]).encode())
+        replace_file(marker, f"{key_id} {now}\n".encode())
 
-    async def renew(self, processes: Callable[[], Iterable[tuple[str, Principal]]]) -> None:
-        """Keeps the tokens of the user and of the processes young; `processes` returns their names and callers."""
-        while True:
-            await asyncio.sleep(RENEW_INTERVAL)
-            self._key = None  # a command may have replaced it
-            await asyncio.to_thread(self.issue, list(processes()))
+    def forget_key(self) -> None:
+        """Reads the key again at its next use."""
+        self._key = None
 
     def issue(self, processes: Iterable[tuple[str, Principal]]) -> None:
         """Writes the tokens of the user and of these processes, as far as they need new ones."""
@@ -137,16 +135,3 @@ def user() -> Principal:
     except (OSError, KeyError):  # of a container that knows no such user
         name = f"user-{os.getuid()}"
     return Principal(Kind.ADMIN, _NOT_IN_NAMES.sub("-", name) or "user")
-
-
-def _replace(file: Path, content: str) -> None:
-    """Replaces a file, which only its owner can read, atomically."""
-    partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as output:
-            output.write(content + "\n")
-        partial.replace(file)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise

@@ -67,6 +67,7 @@ REASONS: Final = {
     "START_FAILED": "Read the lines of the log in the message; `archon doctor` checks this machine.",
     "TOO_MANY_DELEGATIONS": "Split the task, or let the coordinator ask for more in one delegation.",
     "TOO_MANY_EVENTS": "Split the goal.",
+    "CERTIFICATE_REFUSED": "Issue a certificate of this mesh: `archon certs issue`.",
     "TOKEN_MISSING": "Call from the folder of the mesh, or set `ARCHON_TOKEN` to the output of `archon token` there.",
     "TOKEN_INVALID": "Use a token of this mesh, for this audience: `archon token` prints one.",
     "TOKEN_EXPIRED": "Get a new token: `archon token`.",

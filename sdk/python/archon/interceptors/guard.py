@@ -182,7 +182,7 @@ class _Guarded:
         metadata = context.invocation_metadata() or ()
         refused: errors.ArchonError | None = None
         try:
-            caller = self._streams.authenticator.caller(self._method, metadata)
+            caller = self._streams.authenticator.caller(self._method, metadata, context.auth_context)
         except errors.ArchonError as error:
             refused, caller = error, Caller()
         enter(_call_context(context, metadata, caller))

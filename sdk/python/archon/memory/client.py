@@ -23,6 +23,7 @@ from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
 from archon.registry.retry import backoff, is_transient
 from archon.security.credentials import Credentials
+from archon.security.peer import MEMORY
 from archon.wire import policy_from_proto
 
 CALL_TIMEOUT: Final = 10.0
@@ -50,7 +51,7 @@ class MemoryGraphClient:
         credentials: Credentials | None = None,
     ) -> None:
         self._scope = convert.text(scope, "scope")
-        self._channel = connect(target, options, credentials=credentials)
+        self._channel = connect(target, options, peer=MEMORY, credentials=credentials)
         self._stub = memory_graph_service_pb2_grpc.MemoryGraphServiceStub(self._channel)
         self._registry_target = registry
         self._registry: RegistryClient | None = None

@@ -20,6 +20,7 @@ from archon.memory.convert import text
 from archon.memory.values import WorkingChange, WorkingValue
 from archon.registry.retry import backoff
 from archon.security.credentials import Credentials
+from archon.security.peer import MEMORY
 from archon.wire import to_seconds
 
 T = TypeVar("T")
@@ -53,7 +54,9 @@ class WorkingMemoryClient:
         credentials: Credentials | None = None,
     ) -> None:
         self._scope = text(scope, "scope")
-        self._channel = connect(target, _options(target) if options is None else options, credentials=credentials)
+        self._channel = connect(
+            target, _options(target) if options is None else options, peer=MEMORY, credentials=credentials
+        )
         self._stub = working_memory_service_pb2_grpc.WorkingMemoryServiceStub(self._channel)
 
     async def __aenter__(self) -> WorkingMemoryClient:

@@ -17,6 +17,7 @@ _TRANSIENT: Final = (
     errors.OperationCancelled,
     errors.LeaseExpired,
     errors.TokenExpired,
+    errors.CertificateRefused,
 )
 
 

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from archon import context
 from archon.errors import (
     ArchonError,
+    CertificateRefused,
     FailedPrecondition,
     PermissionDenied,
     TokenExpired,
@@ -21,6 +22,7 @@ from archon.errors import (
     TokenRevoked,
     Unavailable,
 )
+from archon.security.certificates import CertificateFolder, OwnCertificate, member_of, own_folder
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, has_own_token
 from archon.security.keys import VARIABLE, KeyFile, KeySet
 from archon.security.mesh_folder import ServingFolder
@@ -43,6 +45,10 @@ _MINUTE: Final = 60.0
 _BEARER: Final = "bearer "
 
 
+Pair = tuple[str, str | bytes]
+Connection = Callable[[], Mapping[str, Sequence[bytes]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who makes a call: on behalf of `identity` in `tenant`; `principal` is who has presented the credentials, None on
@@ -54,9 +60,10 @@ class Caller:
 
 
 class Authenticator(Protocol):
-    """Says who calls. `method` is the full name of the RPC."""
+    """Says who calls. `method` is the full name of the RPC; `connection` returns what is known of the connection, as
+    grpc.aio's `auth_context` does."""
 
-    def caller(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
+    def caller(self, method: str, metadata: Iterable[Pair], connection: Connection) -> Caller:
         """Returns the caller. Raises Unauthenticated, PermissionDenied, and Unavailable if the keys are not known
         yet."""
         ...
@@ -69,7 +76,7 @@ class Authenticator(Protocol):
 class Open:
     """Lets every caller in, as anonymous."""
 
-    def caller(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
+    def caller(self, method: str, metadata: Iterable[Pair], connection: Connection) -> Caller:
         """Returns an anonymous caller."""
         return Caller()
 
@@ -86,26 +93,32 @@ class Keys(Protocol):
         ...
 
 
-class TokenAuthenticator:
-    """Lets callers in by their token, which is verified once until it expires or the keys change."""
+class MemberAuthenticator:
+    """Lets callers in by their token, which is verified once until it expires or the keys change; or without one, by
+    the certificate of their connection, if the server has a `certificate` itself."""
 
-    def __init__(self, keys: Keys, audience: Audience) -> None:
+    def __init__(self, keys: Keys, audience: Audience, certificate: CertificateFolder | None = None) -> None:
         self._keys = keys
         self._audience: Audience = audience
+        self._certificate = certificate
+        self._members: dict[bytes, Principal] = {}
         self._verified: dict[str, Principal] = {}
         self._by: KeySet | None = None
         self._refusals = _Refusals()
 
-    def caller(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
+    def caller(self, method: str, metadata: Iterable[Pair], connection: Connection) -> Caller:
         """Returns the caller of a call with this metadata."""
         if method.startswith(HEALTH):
             return Caller()
         try:
             keys = self._current_keys()
-            if keys is None:
-                return Caller()
             fields = {key: value for key, value in metadata if isinstance(value, str)}
-            principal = self._principal(fields.get("authorization", ""), keys)
+            if self._certificate is not None and (keys is None or "authorization" not in fields):
+                principal = self._member(connection(), self._certificate.read())
+            elif keys is None:
+                return Caller()
+            else:
+                principal = self._principal(fields.get("authorization", ""), keys)
             check_allowed(method, principal)
             return _caller(fields, principal)
         except ArchonError as error:
@@ -118,6 +131,8 @@ class TokenAuthenticator:
         if keys is not None and principal.token_id in keys.revoked:
             raise TokenRevoked("the token of this call was revoked")
         if time.time() >= principal.expires:
+            if not principal.token_id:
+                raise CertificateRefused("the certificate of this call has expired")
             raise TokenExpired("the token of this call has expired")
 
     def _current_keys(self) -> KeySet | None:
@@ -129,6 +144,19 @@ class TokenAuthenticator:
             self._verified.clear()
             self._by = keys
         return keys
+
+    def _member(self, connection: Mapping[str, Sequence[bytes]], own: OwnCertificate) -> Principal:
+        """Returns the caller that the certificate of a connection names."""
+        [pem] = connection.get("x509_pem_cert", (b"",))
+        principal = self._members.get(pem)
+        if principal is None:
+            principal = member_of(pem, own.identity.mesh)
+            if len(self._members) >= MAX_VERIFIED:
+                self._members.clear()
+            self._members[pem] = principal
+        if time.time() >= principal.expires:
+            raise CertificateRefused("the certificate of the connection has expired")
+        return principal
 
     def _principal(self, authorization: str, keys: KeySet) -> Principal:
         if authorization[: len(_BEARER)].lower() != _BEARER:
@@ -220,11 +248,21 @@ def own_key_file() -> KeyFile | None:
     return file
 
 
+class NoKeys:
+    """Keys of a mesh that has none: its members have certificates."""
+
+    def read(self) -> KeySet | None:
+        """Returns None."""
+        return None
+
+
 def own_authenticator(audience: Audience = "services") -> Authenticator:
-    """Returns the authenticator of a server, by the environment: with ARCHON_KEYS it needs tokens. Raises
-    FailedPrecondition if that file cannot be used."""
-    file = own_key_file()
-    return Open() if file is None else TokenAuthenticator(file, audience)
+    """Returns the authenticator of a server, by the environment: with ARCHON_KEYS it takes tokens, with ARCHON_TLS
+    certificates. Raises FailedPrecondition if they cannot be used."""
+    file, certificate = own_key_file(), own_folder()
+    if file is None and certificate is None:
+        return Open()
+    return MemberAuthenticator(NoKeys() if file is None else file, audience, certificate)
 
 
 def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys | None]:
@@ -233,4 +271,4 @@ def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys | None
     if os.environ.get(VARIABLE, ""):
         return own_authenticator("agents"), None
     keys = LearntKeys(registry)
-    return TokenAuthenticator(keys, "agents"), keys
+    return MemberAuthenticator(keys, "agents", own_folder()), keys

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from archon.loopback import is_loopback
 from archon.private_files import fault_of
@@ -63,20 +63,42 @@ class MeshFolder:
             pass
         return 0
 
+    @property
+    def user_certificate(self) -> Path:
+        """The folder of the certificate of the user who started the mesh, if its connections are encrypted."""
+        return self.root / "tls" / "user"
+
+    def live_state(self) -> dict[str, Any] | None:
+        """Returns the state of the mesh; None if it does not run, or another user could have written it."""
+        try:
+            if fault_of(self.root) or not (pid := self.holder()):
+                return None
+            state = json.loads(self.state_file.read_text())
+        except (OSError, ValueError):
+            return None
+        return state if isinstance(state, dict) and state.get("pid") == pid else None
+
     def serves(self, target: str) -> bool:
         """Returns whether a running mesh of this folder has a service at `target` (host:port). Another program may
         listen there while the mesh does not run: it would get the token."""
-        host, _, port = target.rpartition(":")
-        if not port.isdecimal() or not is_loopback(host):
-            return False
-        try:
-            if fault_of(self.root) or not (pid := self.holder()):
-                return False
-            state = json.loads(self.state_file.read_text())
-            addresses = [process["address"] for process in state["processes"] if process["kind"] == "service"]
-            return state["pid"] == pid and any(address.rpartition(":")[2] == port for address in addresses)
-        except (OSError, ValueError, TypeError, KeyError):
-            return False
+        return _has(self.live_state(), target, ("service",))
+
+    def encrypts(self, target: str) -> bool:
+        """Returns whether a running mesh of this folder has a service or an agent at `target` (host:port), and encrypts
+        its connections."""
+        state = self.live_state()
+        return state is not None and bool(state.get("tls")) and _has(state, target, ("service", "agent"))
+
+
+def _has(state: dict[str, Any] | None, target: str, kinds: tuple[str, ...]) -> bool:
+    host, _, port = target.rpartition(":")
+    if state is None or not port.isdecimal() or not is_loopback(host):
+        return False
+    try:
+        addresses = [process["address"] for process in state["processes"] if process["kind"] in kinds]
+        return any(address.rpartition(":")[2] == port for address in addresses)
+    except (AttributeError, TypeError, KeyError):
+        return False
 
 
 class ServingFolder:
@@ -92,12 +114,13 @@ class ServingFolder:
         now = time.monotonic()
         if self._found is None and now - self._looked >= _INTERVAL:
             self._looked = now
-            self._found = next((folder for folder in _candidates() if folder.serves(self._target)), None)
+            self._found = next((folder for folder in candidates() if folder.serves(self._target)), None)
         return self._found
 
 
-def _candidates() -> list[MeshFolder]:
-    """The folders in which a program looks for its mesh: ARCHON_HOME, those that it chooses, and the nearest."""
+def candidates() -> list[MeshFolder]:
+    """Returns the folders in which a program looks for its mesh: ARCHON_HOME, else those that it chooses, and the
+    nearest."""
     if configured := os.environ.get("ARCHON_HOME", ""):
         return [MeshFolder(Path(configured).absolute())]
     roots = [root for choose in chosen if (root := choose()) is not None]

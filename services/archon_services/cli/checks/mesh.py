@@ -39,7 +39,7 @@ async def check_service(name: str, address: str) -> list[Finding]:
     """Checks a service at an explicit address. Returns nothing if `address` is empty."""
     if not address:
         return []
-    if await _serves("service", address):
+    if await _serves("service", address, name):
         return [ok("mesh", f"the {name} at {address} serves")]
     hint = "Check that it is running and that the address is right."
     return [problem("mesh", f"the {name} at {address} does not serve", hint)]
@@ -57,7 +57,7 @@ async def check_agents(registry: str) -> list[Finding]:
         hint = "Start an agent with ARCHON_REGISTRY set to the address of the registry."
         return [warning("agents", "no agents are registered, so no runs can be submitted", hint)]
     dialled = [instance for instance in instances if instance.address][:_PROBED]
-    answers = await asyncio.gather(*(_serves("agent", instance.address) for instance in dialled))
+    answers = await asyncio.gather(*(_serves("agent", instance.address, instance.role) for instance in dialled))
     silent = [instance for instance, answer in zip(dialled, answers, strict=True) if not answer]
     if silent:
         message = f"registered, but no answer: {silent[0].instance_id} at {silent[0].address}"
@@ -80,9 +80,14 @@ async def _instances(registry: str) -> list[Registration] | None:
 
 
 async def _process_serves(process: ProcessState) -> bool:
-    return bool(process.pid and process.address) and await _serves(process.kind, process.address)
+    return bool(process.pid and process.address) and await _serves(process.kind, process.address, _peer_name(process))
 
 
-async def _serves(kind: str, address: str) -> bool:
-    async with Probe(kind, address) as probe:
+def _peer_name(process: ProcessState) -> str:
+    """The name of a service, or the role of an agent, such as designer of designer-1."""
+    return process.name.rpartition("-")[0] if process.kind == "agent" else process.name
+
+
+async def _serves(kind: str, address: str, name: str) -> bool:
+    async with Probe(kind, address, name) as probe:
         return await probe.serves()

@@ -110,7 +110,7 @@ async def _asked(member: _Member, credentials: Credentials) -> _Member:
 
     if not member.instance.address:
         return member
-    async with Probe("agent", member.instance.address, credentials) as probe:
+    async with Probe("agent", member.instance.address, member.instance.role, credentials) as probe:
         answers, described = await asyncio.gather(probe.serves(), probe.describe())
     tells = described is not None and described.HasField("running_tasks")
     return replace(member, answers=answers, running_tasks=described.running_tasks if described and tells else None)

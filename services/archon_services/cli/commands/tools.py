@@ -136,7 +136,7 @@ async def _health(instance: Registration, credentials: Credentials) -> dict[str,
 
     if not instance.address:
         return {}
-    async with Probe("agent", instance.address, credentials) as probe:
+    async with Probe("agent", instance.address, instance.role, credentials) as probe:
         described = await probe.describe()
     return {health.name: health for health in described.tools} if described is not None else {}
 

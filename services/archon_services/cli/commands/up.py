@@ -58,6 +58,10 @@ def up(
             help="Jaeger's program; by default jaeger on PATH or in .tools/bin.",
         ),
     ] = "",
+    tls: Annotated[
+        bool,
+        typer.Option("--tls", help="Encrypt the connections between the processes, with certificates of their own."),
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background; return when it is ready.")] = False,
     logs: Annotated[bool, typer.Option("--logs", help="Print the logs of all processes.")] = False,
 ) -> None:
@@ -85,6 +89,7 @@ def up(
         etcd=etcd,
         model=model,
         jaeger=_find_jaeger(jaeger_binary) if jaeger else "",
+        tls=tls,
     )
     home = find_home()
     _warn(options)

@@ -19,6 +19,7 @@ from archon.channel import agent_options, connect
 from archon.errors import ArchonError, DeadlineExceeded, PlanFailed, ResourceExhausted, Unavailable
 from archon.interceptors import translated
 from archon.registry import Registration
+from archon.security.peer import agent
 from archon.wire import set_seconds
 from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import inputs as inp
@@ -136,7 +137,7 @@ async def run_task(instance: Registration, assigned: agent_pb2.AssignTask, timeo
     without a result."""
     set_seconds(assigned.remaining, timeout)
     request = agent_service_pb2.RunTaskRequest(task=assigned)
-    async with connect(instance.address, agent_options(), audience="agents") as channel:
+    async with connect(instance.address, agent_options(), peer=agent(instance.role)) as channel:
         stub = agent_service_pb2_grpc.AgentServiceStub(channel)
         responses = translated(stub.RunTask(request, timeout=timeout))
         async with aclosing(cast(AsyncGenerator[agent_service_pb2.RunTaskResponse, None], responses)) as messages:

@@ -13,10 +13,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import ipaddress
+import ssl
+from functools import cache
 from itertools import count
 from typing import Final, NamedTuple
 
 from archon.errors import Unavailable
+from archon.security.certificates import own_folder
 
 MAX_OPENING: Final = 64
 """Streams of a process that may wait for Ready at a time. If a thousand opened at once, none would be answered within
@@ -155,14 +158,27 @@ class Dials:
 
 
 async def _greet(host: str, port: int, timeout: float) -> None:
+    encrypted = own_folder() is not None
     async with asyncio.timeout(timeout):
-        reader, writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(host, port, ssl=_handshake() if encrypted else None)
         try:
+            if encrypted:
+                return  # it has answered the handshake
             writer.write(_GREETING)
             if not await reader.read(1):
                 raise ConnectionResetError("the connection was closed")
         finally:
             writer.transport.abort()
+
+
+@cache
+def _handshake() -> ssl.SSLContext:
+    """A handshake that verifies nothing and shows no certificate: nothing is sent on the connection."""
+    handshake = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    handshake.check_hostname = False
+    handshake.verify_mode = ssl.CERT_NONE
+    handshake.set_alpn_protocols(["h2"])
+    return handshake
 
 
 def _ip_address(address: str) -> tuple[str, int] | None:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from archon import mesh_id, status
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
-from archon.channel import agent_options
+from archon.channel import agent_options, bare_channel
 from archon.errors import (
     ArchonError,
     FailedPrecondition,
@@ -33,8 +33,8 @@ from archon.frames import (
     task_of,
 )
 from archon.interceptors.stream_status import StreamStatus
-from archon.local_sockets import nearest
 from archon.security.credentials import credentials_for
+from archon.security.peer import agent
 from archon.telemetry import metrics
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
@@ -91,7 +91,7 @@ class Stream:
 
     async def _serve(self, address: str, *, fresh: bool) -> None:
         # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
-        channel = grpc.aio.insecure_channel(nearest(address), options=agent_options(fresh=fresh))
+        channel = bare_channel(address, agent_options(fresh=fresh), agent(self._role))
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
         call = method(self._requests(), metadata=(*mesh_id.outgoing(), *credentials_for(address, "agents").metadata()))
         ended = StreamStatus(call)

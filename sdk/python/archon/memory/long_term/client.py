@@ -40,6 +40,7 @@ from archon.memory.long_term.entry import (
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
 from archon.security.credentials import Credentials
+from archon.security.peer import MEMORY
 
 CALL_TIMEOUT: Final = 10.0
 """Seconds that a call may take by default."""
@@ -69,7 +70,7 @@ class LongTermMemoryClient:
         credentials: Credentials | None = None,
     ) -> None:
         self._metadata = limits.check_metadata(metadata)
-        self._channel = connect(target, options, credentials=credentials)
+        self._channel = connect(target, options, peer=MEMORY, credentials=credentials)
         self._stub = long_term_memory_service_pb2_grpc.LongTermMemoryServiceStub(self._channel)
 
     async def __aenter__(self) -> LongTermMemoryClient:

@@ -94,11 +94,12 @@ class ToolClient:
 
     # For leased tools
 
-    def peer(self, address: str) -> ToolPeer:
-        """Returns the connection to an instance."""
+    def peer(self, owner: FoundTool) -> ToolPeer:
+        """Returns the connection to the instance that shares a tool."""
+        address = owner.address
         peer = self._peers.get(address)
         if peer is None:
-            peer = self._peers[address] = ToolPeer(address, self._credentials)
+            peer = self._peers[address] = ToolPeer(address, owner.role, self._credentials)
         self._peers.move_to_end(address)
         return peer
 

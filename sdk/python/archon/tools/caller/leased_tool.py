@@ -53,8 +53,8 @@ class Mesh(Protocol):
         """Returns the instances that share a tool, best first."""
         ...
 
-    def peer(self, address: str) -> ToolPeer:
-        """Returns the connection to an instance."""
+    def peer(self, owner: FoundTool) -> ToolPeer:
+        """Returns the connection to the instance that shares a tool."""
         ...
 
     async def trim(self) -> None:
@@ -113,7 +113,7 @@ class LeasedTool:
             return
         try:
             async with asyncio.timeout(REVOKE_SECONDS):
-                await self._mesh.peer(held.found.address).revoke(held.lease_id)
+                await self._mesh.peer(held.found).revoke(held.lease_id)
         except (ArchonError, TimeoutError) as error:
             _log.debug("the lease of tool %s was not released: %s", self.name, error)
 
@@ -166,7 +166,7 @@ class LeasedTool:
             if left <= 0:
                 raise self._late()
             try:
-                return await self._mesh.peer(held.found.address).execute(held.lease_id, text, left, key, on_progress)
+                return await self._mesh.peer(held.found).execute(held.lease_id, text, left, key, on_progress)
             except ArchonError as error:
                 if isinstance(error, LeaseExpired) and was_not_begun(error):
                     self._drop(held)
@@ -195,7 +195,7 @@ class LeasedTool:
                 if left <= 0:
                     raise self._late()
                 try:
-                    lease_id = await self._mesh.peer(found.address).lease(
+                    lease_id = await self._mesh.peer(found).lease(
                         self.name, self.task, self._mesh.instance_id, self._duration, left
                     )
                 except _GONE as raised:

@@ -26,6 +26,7 @@ from archon.errors import (
 from archon.failure_kinds import TOOL_CRASH
 from archon.interceptors import translated
 from archon.security.credentials import Credentials
+from archon.security.peer import agent
 from archon.surrogates import without_surrogates
 from archon.tools.owner.tool_owner import BEGUN
 from archon.tools.result import SharedToolResult
@@ -53,13 +54,13 @@ _NOT_CONNECTED: Final = re.compile(r"failed to connect to all addresses|connecti
 class ToolPeer:
     """An instance that shares tools. Close it."""
 
-    def __init__(self, address: str, credentials: Credentials | None = None) -> None:
+    def __init__(self, address: str, role: str, credentials: Credentials | None = None) -> None:
         self.address = address
         options = [option for option in agent_options() if option[0] != "grpc.max_receive_message_length"]
         self._channel = connect(
             address,
             [*options, ("grpc.max_receive_message_length", MAX_ANSWER_BYTES)],
-            audience="agents",
+            peer=agent(role),
             credentials=credentials,
         )
         self._stub: Any = tool_service_pb2_grpc.ToolServiceStub(self._channel)

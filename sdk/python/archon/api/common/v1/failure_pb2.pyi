@@ -178,6 +178,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The token has expired."""
     ERROR_REASON_TOKEN_REVOKED: _ErrorReason.ValueType  # 70
     """The token was revoked."""
+    ERROR_REASON_CERTIFICATE_REFUSED: _ErrorReason.ValueType  # 71
+    """The certificate of the connection has expired, or names no member of this mesh."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -336,6 +338,8 @@ ERROR_REASON_TOKEN_EXPIRED: ErrorReason.ValueType  # 69
 """The token has expired."""
 ERROR_REASON_TOKEN_REVOKED: ErrorReason.ValueType  # 70
 """The token was revoked."""
+ERROR_REASON_CERTIFICATE_REFUSED: ErrorReason.ValueType  # 71
+"""The certificate of the connection has expired, or names no member of this mesh."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -1,0 +1,112 @@
+"""Channels and ports with mutual TLS, whose certificates are renewed without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from archon.security.certificates import CertificateFolder, OwnCertificate
+from archon.security.peer import Peer
+from archon.security.spiffe import SpiffeId
+
+CLOSE_GRACE: Final = 300.0
+"""Seconds for which calls go on that began with a certificate that was replaced since."""
+
+Make = Callable[[grpc.ChannelCredentials, Sequence[tuple[str, int | str]]], grpc.aio.Channel]
+"""Makes a channel with these credentials and further options."""
+
+
+def server_credentials(folder: CertificateFolder) -> grpc.ServerCredentials:
+    """Returns the credentials of a port that takes members of the mesh alone; a certificate that was replaced counts
+    from the next connection on. Raises FailedPrecondition if there is no certificate that can be used."""
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        own = folder.read()
+        return grpc.ssl_server_certificate_configuration([(own.key, own.chain)], root_certificates=own.authorities)
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(), lambda: configuration(), require_client_authentication=True
+    )
+
+
+class SecureChannel(grpc.aio.Channel):
+    """A channel to a peer of the own mesh, whose certificate must name it. `make` makes the connections: anew once
+    the own certificate was replaced, because a channel keeps the one that it began with."""
+
+    def __init__(self, folder: CertificateFolder, peer: Peer, make: Make) -> None:
+        self._folder = folder
+        self._peer = peer
+        self._make = make
+        self._own: OwnCertificate | None = None
+        self._channel: grpc.aio.Channel
+        self._methods: dict[tuple[str, str], Any] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._current()
+
+    def _current(self) -> grpc.aio.Channel:
+        own = self._folder.read()
+        if own is not self._own:
+            earlier = self._channel if self._own is not None else None
+            self._channel = secure_channel(own, self._peer, self._make)
+            self._own = own
+            self._methods.clear()
+            if earlier is not None:
+                task = asyncio.ensure_future(earlier.close(CLOSE_GRACE))
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+        return self._channel
+
+    def _method(self, kind: str, method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        def call(*given: Any, **more: Any) -> Any:
+            channel = self._current()
+            if (made := self._methods.get((kind, method))) is None:
+                made = self._methods[kind, method] = getattr(channel, kind)(method, *arguments, **options)
+            return made(*given, **more)
+
+        return call
+
+    def unary_unary(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return self._method("unary_unary", method, arguments, options)
+
+    def unary_stream(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return self._method("unary_stream", method, arguments, options)
+
+    def stream_unary(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return self._method("stream_unary", method, arguments, options)
+
+    def stream_stream(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return self._method("stream_stream", method, arguments, options)
+
+    async def __aenter__(self) -> SecureChannel:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self, grace: float | None = None) -> None:
+        for task in list(self._closing):
+            task.cancel()
+        await self._channel.close(grace)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        return self._current().get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        await self._channel.wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        await self._current().channel_ready()
+
+
+def secure_channel(own: OwnCertificate, peer: Peer, make: Make) -> grpc.aio.Channel:
+    """Returns a channel with the own certificate as it is now, to a peer whose certificate must name it: what it is
+    called by its caller counts, not the address, which may come from a registration."""
+    from archon.security.principal import Kind
+
+    expected = SpiffeId(own.identity.mesh, own.identity.tenant, Kind(peer.kind), peer.name)
+    credentials = grpc.ssl_channel_credentials(own.authorities, own.key, own.chain)
+    return make(credentials, [("grpc.ssl_target_name_override", expected.dns_name)])
