@@ -63,12 +63,26 @@ VARIABLES: Final = (
         "base URL of the embeddings API; empty: OPENAI_BASE_URL, as for the chat model",
     ),
     Variable(
+        "ARCHON_HEALTH_PORT",
+        "number",
+        "",
+        (SERVICES, AGENTS),
+        "port on which a server with TLS answers health checks without it, for probes of Kubernetes; empty: none",
+    ),
+    Variable(
         "ARCHON_HOME",
         "path",
         "",
         (COMMAND_LINE, SERVICES, AGENTS),
         "folder of a mesh: state, databases and logs; empty: for `archon` the nearest `.archon` from the current "
         "directory up to the root of its repository, else, and for a service, `.archon` in the current directory",
+    ),
+    Variable(
+        "ARCHON_INSECURE",
+        "text",
+        "",
+        (SERVICES, AGENTS),
+        "anything: a server may listen off loopback without TLS, and warns of it at each start",
     ),
     Variable(
         "ARCHON_JAEGER",
@@ -161,6 +175,14 @@ VARIABLES: Final = (
         (SERVICES, AGENTS),
         "folder of Unix sockets by which processes on one machine reach each other instead of over TCP; `archon up` "
         "sets it; empty: none",
+    ),
+    Variable(
+        "ARCHON_TLS",
+        "path",
+        "",
+        (COMMAND_LINE, SERVICES, AGENTS),
+        "folder of a certificate (tls.crt, tls.key, ca.crt): all connections use mutual TLS; read again when it has "
+        "changed; empty: no TLS",
     ),
     Variable(
         "ARCHON_TOKEN",

@@ -13,6 +13,7 @@ from archon.agent.server import ACK_GRACE
 from archon.agent.settings import DRAIN_GRACE
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import ServiceSettings, load
+from archon_services.common.variables import SERVICES, VARIABLES
 from archon_services.local_mesh.options import DEFAULT_ROLES as ROLES
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.settings import OrchestratorSettings
@@ -153,7 +154,8 @@ def test_variables_are_settings_of_the_service_and_are_read(
 ) -> None:
     settings = SETTINGS[workload["metadata"]["name"]]
     variables = environment(workload)
-    assert set(variables) <= {f"ARCHON_{name.upper()}" for name in settings.model_fields}
+    of_every_process = {variable.name for variable in VARIABLES if SERVICES in variable.readers}
+    assert set(variables) <= {f"ARCHON_{name.upper()}" for name in settings.model_fields} | of_every_process
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     taken = load(settings, [])

@@ -16,6 +16,9 @@ from archon.security.spiffe import SpiffeId
 CLOSE_GRACE: Final = 300.0
 """Seconds for which calls go on that began with a certificate that was replaced since."""
 
+_in_use: Final[list[grpc.ServerCredentials]] = []
+"""The credentials of all ports: gRPC calls them at each handshake, but grpc.aio keeps no reference to them."""
+
 Make = Callable[[grpc.ChannelCredentials, Sequence[tuple[str, int | str]]], grpc.aio.Channel]
 """Makes a channel with these credentials and further options."""
 
@@ -24,13 +27,22 @@ def server_credentials(folder: CertificateFolder) -> grpc.ServerCredentials:
     """Returns the credentials of a port that takes members of the mesh alone; a certificate that was replaced counts
     from the next connection on. Raises FailedPrecondition if there is no certificate that can be used."""
 
-    def configuration() -> grpc.ServerCertificateConfiguration:
-        own = folder.read()
+    given = folder.read()
+
+    def configuration(own: OwnCertificate) -> grpc.ServerCertificateConfiguration:
         return grpc.ssl_server_certificate_configuration([(own.key, own.chain)], root_certificates=own.authorities)
 
-    return grpc.dynamic_ssl_server_credentials(
-        configuration(), lambda: configuration(), require_client_authentication=True
-    )
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        # gRPC replaces what it has without a lock against other handshakes: only if there is something new.
+        nonlocal given
+        if (own := folder.read()) is given:
+            return None
+        given = own
+        return configuration(own)
+
+    credentials = grpc.dynamic_ssl_server_credentials(configuration(given), changed, require_client_authentication=True)
+    _in_use.append(credentials)
+    return credentials
 
 
 class SecureChannel(grpc.aio.Channel):
