@@ -20,7 +20,7 @@ from archon.local_sockets import nearest
 from archon.security.certificates import CertificateFolder, own_folder
 from archon.security.credentials import Credentials, credentials_for
 from archon.security.peer import ORCHESTRATOR, Peer
-from archon.security.secure_channel import SecureChannel, secure_channel
+from archon.security.secure_channel import RenewedChannel, secure_channel
 from archon.security.transport import folder_for
 
 MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
@@ -145,7 +145,7 @@ def connect(
         def make(own: grpc.ChannelCredentials, more: Sequence[Option]) -> grpc.aio.Channel:
             return grpc.aio.secure_channel(target, own, options=[*options, *more], interceptors=interceptors)
 
-        return GuardedChannel(SecureChannel(folder, peer, make), credentials)
+        return GuardedChannel(RenewedChannel(folder.read, lambda own: secure_channel(own, peer, make)), credentials)
     return GuardedChannel(
         grpc.aio.insecure_channel(nearest(target), options=list(options), interceptors=interceptors), credentials
     )

@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import Unavailable
+from archon.security.certificates import AUTHORITY, CERTIFICATE, KEY
 from archon_services.local_mesh.etcd_server import etcd_command
 from archon_services.testing import child_signals
 
@@ -50,9 +52,9 @@ def _first_outgoing_port() -> int:
 class EtcdProcess:
     """A single-member etcd as a child process, with the same ports and data over all restarts.
 
-    `close` removes the data unless `data_dir` is given. Usable as a context manager. Methods block for fractions of a
-    second and need no event loop.
-    """
+    With the folder of a `certificate`, clients connect with TLS: `arguments` have the certificate of etcd, and the
+    folder that of its health checks. `close` removes the data unless `data_dir` is given. Usable as a context
+    manager. Methods block for fractions of a second and need no event loop."""
 
     def __init__(
         self,
@@ -62,7 +64,9 @@ class EtcdProcess:
         port: int = 0,
         peer_port: int = 0,
         arguments: Sequence[str] = (),
+        certificate: Path | None = None,
     ) -> None:
+        self._certificate = certificate
         self._keep = data_dir is not None
         self.data_dir = data_dir or Path(tempfile.mkdtemp(prefix="archon-etcd-"))
         self.log_file = self.data_dir / "etcd.log"
@@ -124,7 +128,10 @@ class EtcdProcess:
             time.sleep(0.02)
 
     def _command(self) -> Sequence[str]:
-        return etcd_command(self.data_dir / "data", self.address, self._peer)
+        command = etcd_command(self.data_dir / "data", self.address, self._peer)
+        if self._certificate is None:
+            return command
+        return [word.replace(f"http://{self.address}", f"https://{self.address}") for word in command]
 
     def stop(self, timeout: float = 5.0) -> None:
         """Sends SIGTERM, and SIGKILL after `timeout` seconds. Keeps the data. Idempotent."""
@@ -183,9 +190,22 @@ class EtcdProcess:
         if self._process is not None:
             child_signals.send(self._process, signum)
 
+    @property
+    def _scheme(self) -> str:
+        return "http" if self._certificate is None else "https"
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        if self._certificate is None:
+            return _DIRECT
+        context = ssl.create_default_context(cafile=str(self._certificate / AUTHORITY))
+        context.load_cert_chain(self._certificate / CERTIFICATE, self._certificate / KEY)
+        return urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+
     def _answers(self) -> bool:
         try:
-            with _DIRECT.open(f"http://{self.address}/health", timeout=1.0) as response:
+            with self._opener().open(f"{self._scheme}://{self.address}/health", timeout=1.0) as response:
                 return b'"true"' in response.read()
         except (urllib.error.URLError, OSError):
             return False

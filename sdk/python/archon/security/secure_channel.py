@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import grpc
 import grpc.aio
@@ -19,6 +19,8 @@ CLOSE_GRACE: Final = 300.0
 _in_use: Final[list[grpc.ServerCredentials]] = []
 """The credentials of all ports: gRPC calls them at each handshake, but grpc.aio keeps no reference to them."""
 
+M = TypeVar("M")
+
 Make = Callable[[grpc.ChannelCredentials, Sequence[tuple[str, int | str]]], grpc.aio.Channel]
 """Makes a channel with these credentials and further options."""
 
@@ -32,7 +34,7 @@ def server_credentials(folder: CertificateFolder) -> grpc.ServerCredentials:
     def configuration(own: OwnCertificate) -> grpc.ServerCertificateConfiguration:
         return grpc.ssl_server_certificate_configuration([(own.key, own.chain)], root_certificates=own.authorities)
 
-    def changed() -> grpc.ServerCertificateConfiguration | None:
+    def changed() -> Any:  # None if nothing has, as gRPC documents and its stubs do not
         # gRPC replaces what it has without a lock against other handshakes: only if there is something new.
         nonlocal given
         if (own := folder.read()) is given:
@@ -45,31 +47,26 @@ def server_credentials(folder: CertificateFolder) -> grpc.ServerCredentials:
     return credentials
 
 
-class SecureChannel(grpc.aio.Channel):
-    """A channel to a peer of the own mesh, whose certificate must name it. `make` makes the connections: anew once
-    the own certificate was replaced, because a channel keeps the one that it began with."""
+class RenewedChannel(grpc.aio.Channel, Generic[M]):
+    """A channel whose certificate is renewed: `read` returns what it is made of now, the same object until that
+    changes, and `make` makes the connections, anew after a change, because a channel keeps the certificate that it
+    began with. Raises what `read` raises."""
 
-    def __init__(self, folder: CertificateFolder, peer: Peer, make: Make) -> None:
-        self._folder = folder
-        self._peer = peer
+    def __init__(self, read: Callable[[], M], make: Callable[[M], grpc.aio.Channel]) -> None:
+        self._read = read
         self._make = make
-        self._own: OwnCertificate | None = None
-        self._channel: grpc.aio.Channel
+        self._made_of = read()
+        self._channel = make(self._made_of)
         self._methods: dict[tuple[str, str], Any] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._current()
 
     def _current(self) -> grpc.aio.Channel:
-        own = self._folder.read()
-        if own is not self._own:
-            earlier = self._channel if self._own is not None else None
-            self._channel = secure_channel(own, self._peer, self._make)
-            self._own = own
+        if (made_of := self._read()) is not self._made_of:
+            earlier, self._channel, self._made_of = self._channel, self._make(made_of), made_of
             self._methods.clear()
-            if earlier is not None:
-                task = asyncio.ensure_future(earlier.close(CLOSE_GRACE))
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+            task = asyncio.ensure_future(earlier.close(CLOSE_GRACE))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
         return self._channel
 
     def _method(self, kind: str, method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -93,7 +90,7 @@ class SecureChannel(grpc.aio.Channel):
     def stream_stream(self, method: str, *arguments: Any, **options: Any) -> Any:
         return self._method("stream_stream", method, arguments, options)
 
-    async def __aenter__(self) -> SecureChannel:
+    async def __aenter__(self) -> RenewedChannel[M]:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -21,6 +21,8 @@ from aetcd import rpc
 from archon import errors
 from archon.channel import DIRECT
 from archon.failure_kinds import STORAGE
+from archon.security.certificates import OwnCertificate, own_folder
+from archon.security.secure_channel import RenewedChannel
 
 T = TypeVar("T")
 
@@ -50,17 +52,33 @@ _OPTIONS: Final = [
 _LEADER: Final = (("hasleader", "true"),)
 """Metadata that makes a member without a leader end the stream instead of going silent."""
 
+HTTPS: Final = "https://"
+"""Before a member whose connections are encrypted."""
+
 _MEMBER: Final = re.compile(r"^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$")
 
 
 def parse_members(text: str) -> list[str]:
-    """Parses `host:port,host:port`. Raises InvalidArgument."""
+    """Parses `host:port,host:port`; members with `https://` keep it. Raises InvalidArgument."""
     members = [part.strip().removeprefix("http://").rstrip("/") for part in text.split(",") if part.strip()]
-    if not members or not all(_MEMBER.match(member) for member in members):
+    if not members or not all(_MEMBER.match(member.removeprefix(HTTPS)) for member in members):
         raise errors.InvalidArgument(
             f"invalid etcd members {text!r}, expected a list such as 10.0.0.1:2379,10.0.0.2:2379"
         )
     return members
+
+
+def _channel(target: str) -> grpc.aio.Channel:
+    if not target.startswith(HTTPS):
+        return grpc.aio.insecure_channel(target, options=_OPTIONS)
+    if (folder := own_folder()) is None:
+        raise errors.FailedPrecondition(f"{target} needs a certificate of this process: ARCHON_TLS names none")
+
+    def make(own: OwnCertificate) -> grpc.aio.Channel:
+        credentials = grpc.ssl_channel_credentials(own.authorities, own.key, own.chain)
+        return grpc.aio.secure_channel(target.removeprefix(HTTPS), credentials, options=_OPTIONS)
+
+    return RenewedChannel(folder.read, make)
 
 
 def range_end(prefix: bytes) -> bytes:
@@ -91,10 +109,13 @@ async def _all(call: Callable[[T], Awaitable[int]], items: Sequence[T]) -> list[
 
 
 class EtcdClient:
-    """Connects to a cluster lazily, with one channel per member. Must be closed."""
+    """Connects to a cluster lazily, with one channel per member. Must be closed.
+
+    Members with `https://` are connected with mutual TLS and the certificate of this process (ARCHON_TLS); theirs must
+    name their host. Raises FailedPrecondition if this process has none."""
 
     def __init__(self, targets: Sequence[str]) -> None:
-        self._channels = [grpc.aio.insecure_channel(target, options=_OPTIONS) for target in targets]
+        self._channels = [_channel(target) for target in targets]
         self._member = 0
         self._renewal_stream: Any = None
         self._renewal_lock = asyncio.Lock()
