@@ -131,10 +131,10 @@ def connect(
     certificate: CertificateFolder | None = None,
 ) -> grpc.aio.Channel:
     """A channel to `peer` at `host:port`, which connects at the first call; the caller closes it. Calls carry
-    `credentials`, by default those of this process for its mesh, and the deadline and the identity of the call being
+    `credentials`, by default the own ones for its mesh, and the deadline and the identity of the call being
     served; unary calls raise ArchonErrors.
 
-    With a `certificate`, by default that of ARCHON_TLS or of the mesh on this machine, the connection is encrypted,
+    With a `certificate`, by default the one in ARCHON_TLS or in the mesh on this machine, the connection is encrypted,
     and the certificate of the other side must name the peer. Raises FailedPrecondition if the own certificate cannot
     be used."""
     credentials = credentials_for(target, peer.audience) if credentials is None else credentials

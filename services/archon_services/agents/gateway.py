@@ -18,8 +18,8 @@ from archon_services.common.process import run
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
     """The other mesh and the role that stands for it. `address` is the orchestrator of the other mesh, `registry` its
-    registry if that is known, `orchestrator` the orchestrator of this mesh if that is known, `credentials` what calls
-    to the other mesh present. An empty role has the name of the mesh, an empty description is made of its roles."""
+    registry if that is known, `orchestrator` the orchestrator of this mesh if that is known, `credentials` are
+    presented to the other mesh. An empty role has the name of the mesh, an empty description is made of its roles."""
 
     mesh: str
     address: Address

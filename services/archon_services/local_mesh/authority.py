@@ -79,7 +79,7 @@ class Authority:
 
     @classmethod
     def load(cls, folder: Path) -> Authority:
-        """Reads what `store` has written. Raises FailedPrecondition if it is missing or damaged."""
+        """Reads an authority that `store` has written. Raises FailedPrecondition if it is missing or damaged."""
         try:
             certificate = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
             key = load_pem_private_key((folder / "ca.key").read_bytes(), password=None)

@@ -18,8 +18,8 @@ TIMEOUT: Final = 1.5
 
 
 class Probe:
-    """Checks the process at one address. An async context manager that closes its connection. `name` is that of
-    a service, or the role of an agent; `credentials` are what `describe` presents; a health check needs none.
+    """Checks the process at one address. An async context manager that closes its connection. `name` is the name of
+    a service, or the role of an agent; `describe` presents the `credentials`; a health check needs none.
     `certificate` is for connections that are encrypted."""
 
     def __init__(

@@ -53,7 +53,7 @@ class EtcdProcess:
     """A single-member etcd as a child process, with the same ports and data over all restarts.
 
     With the folder of a `certificate`, clients connect with TLS: `arguments` have the certificate of etcd, and the
-    folder that of its health checks. `close` removes the data unless `data_dir` is given. Usable as a context
+    folder the one of its health checks. `close` removes the data unless `data_dir` is given. Usable as a context
     manager. Methods block for fractions of a second and need no event loop."""
 
     def __init__(

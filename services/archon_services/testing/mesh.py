@@ -103,7 +103,7 @@ class LocalMesh:
 
     @property
     def credentials(self) -> Credentials:
-        """What clients of this mesh present: `Client(mesh.orchestrator, credentials=mesh.credentials)`."""
+        """The credentials of clients of this mesh: `Client(mesh.orchestrator, credentials=mesh.credentials)`."""
         return Tokens(TokenFile(self._home.folder.token_file))
 
     def user_token(self) -> str:

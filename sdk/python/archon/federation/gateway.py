@@ -47,8 +47,8 @@ class MeshGateway:
     budget, trace and questions to people cross, and so does a cancellation; a process that stops or is lost cancels
     nothing. `choice` says how the other mesh executes the runs. `metadata` are patterns of the keys that cross.
     `mesh_id` is the id of this mesh, by default ARCHON_MESH. With the address of its `orchestrator`, runs are found and
-    cancelled whose task ended while no gateway could cancel them. `credentials` are what calls to the other
-    mesh present (archon.security.credentials.Tokens), by default nothing; with a token that may act for others the
+    cancelled whose task ended while no gateway could cancel them. Calls to the other mesh present
+    `credentials` (archon.security.credentials.Tokens), by default nothing; with a token that may act for others the
     identities of people who answer cross. `patience` is how many seconds an attempt waits for the
     other mesh while that does not answer.
 
@@ -70,7 +70,7 @@ class MeshGateway:
         self.name = name
         self.mesh_id = mesh_id or _own_id()
         self.credentials = credentials or NoCredentials()
-        """What calls to the other mesh present: never the credentials of this mesh."""
+        """Presented to the other mesh: never the credentials of this mesh."""
 
         self._other = OtherMesh(name, address if callable(address) else lambda: address, self.credentials)
         self._own = OtherMesh("this", orchestrator if callable(orchestrator) else lambda: orchestrator)

@@ -45,7 +45,7 @@ class RunChoice:
 
 class OtherMesh:
     """The connection to the orchestrator of another mesh, made anew if the address of that has changed. Its calls
-    present `credentials`, by default those of this process for its own mesh."""
+    present `credentials`, by default the ones for the own mesh."""
 
     def __init__(self, name: str, address: Address, credentials: Credentials | None = None) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Who calls, and what it may do.
+"""Callers, their credentials and their permissions.
 
 principal       the caller of an RPC, whose credentials were verified
 tokens          signs and verifies tokens (JSON Web Tokens)

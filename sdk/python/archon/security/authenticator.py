@@ -60,7 +60,7 @@ class Caller:
 
 
 class Authenticator(Protocol):
-    """Says who calls. `method` is the full name of the RPC; `connection` returns what is known of the connection, as
+    """Says who calls. `method` is the full name of the RPC; `connection` returns the properties of the connection, as
     grpc.aio's `auth_context` does."""
 
     def caller(self, method: str, metadata: Iterable[Pair], connection: Connection) -> Caller:
@@ -178,7 +178,7 @@ class MemberAuthenticator:
 
 
 def _caller(fields: Mapping[str, str], principal: Principal) -> Caller:
-    """Returns on whose behalf a call is made: that of an agent is made on its own, whoever it works for."""
+    """Returns on whose behalf a call is made: an agent calls on its own behalf, for any run."""
     name = fields.get(IDENTITY_KEY, principal.identity)
     if name == principal.identity or principal.kind is Kind.AGENT:
         return Caller(principal.tenant, principal.identity, principal)
@@ -209,9 +209,10 @@ class _Refusals:
 
 
 class LearntKeys:
-    """The keys of an agent: those of the folder of its mesh on this machine, else those that the registry has told.
+    """The keys of an agent: from the folder of its mesh on this machine, else from the registry.
 
-    An agent with a token lets nobody in before it knows the keys; one without lets everybody in, as its mesh does."""
+    An agent with a token refuses every caller before it knows the keys; one without a token lets every caller in, as
+    its mesh does."""
 
     def __init__(self, registry: str) -> None:
         self._registry = registry
@@ -266,8 +267,8 @@ def own_authenticator(audience: Audience = "services") -> Authenticator:
 
 
 def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys | None]:
-    """Returns the authenticator of an agent that registers at `registry` (host:port), and what is to be told the keys
-    that the registry sends, if anything is."""
+    """Returns the authenticator of an agent that registers at `registry` (host:port), and the keys that need the
+    answers of the registry, if it has no file of keys."""
     if os.environ.get(VARIABLE, ""):
         return own_authenticator("agents"), None
     keys = LearntKeys(registry)

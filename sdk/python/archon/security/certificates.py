@@ -33,8 +33,8 @@ _folders: dict[str, CertificateFolder] = {}
 @dataclass(frozen=True, slots=True)
 class OwnCertificate:
     """The certificate of a member with its chain and its key, and the certificates of the authorities that it trusts,
-    all as PEM; `expires` in wall seconds. `other_names` are its names of DNS and its IP addresses beside that of the
-    identity."""
+    all as PEM; `expires` in wall seconds. `other_names` are its names of DNS and its IP addresses beside the name of
+    the identity."""
 
     chain: bytes
     key: bytes

@@ -34,7 +34,7 @@ _SEPARATOR: Final = re.compile(r"[\s,]+")
 
 
 class Credentials(Protocol):
-    """What the calls of a channel present."""
+    """The source of the credentials of a channel's calls."""
 
     def metadata(self) -> Metadata:
         """Returns the metadata of a call made now: a token, and on whose behalf it is made."""
@@ -117,8 +117,8 @@ class FoundTokens:
 
 
 def credentials_for(target: str, audience: Audience) -> Credentials:
-    """Returns what calls present, by the environment of this process: to the service at `target` (host:port), or to the
-    agents of its mesh."""
+    """Returns the credentials of calls, by the environment of this process: to the service at `target` (host:port),
+    or to the agents of its mesh."""
     if text := os.environ.get(TOKEN, ""):
         return Tokens(text, audience)
     if path := os.environ.get(TOKEN_FILE, ""):

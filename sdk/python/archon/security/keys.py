@@ -44,7 +44,7 @@ class SigningKey:
 
     @classmethod
     def parse(cls, text: str) -> SigningKey:
-        """Reads what `text` has written. Raises FailedPrecondition if it is something else."""
+        """Reads a key that `text` has written. Raises FailedPrecondition if it is something else."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         try:
@@ -82,7 +82,7 @@ class KeySet:
 
     @classmethod
     def parse(cls, text: str) -> KeySet:
-        """Reads a key set as JSON. Raises FailedPrecondition if it is none, or has no key of Ed25519."""
+        """Reads a key set as JSON. Raises FailedPrecondition if it is no key set, or has no key of Ed25519."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:

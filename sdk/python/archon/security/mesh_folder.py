@@ -18,7 +18,7 @@ from archon.private_files import fault_of
 NAME: Final = ".archon"
 
 chosen: list[Callable[[], Path | None]] = []
-"""Functions of the program that choose a folder before the nearest one, such as that of a context of the command
+"""Functions of the program that choose a folder before the nearest one, such as the folder of a context of the command
 line."""
 
 _INTERVAL: Final = 0.1

@@ -17,7 +17,7 @@ class Peer:
 
     @property
     def audience(self) -> Audience:
-        """What tokens that are presented to it are for."""
+        """The audience of tokens that are presented to it."""
         return "services" if self.kind == "service" else "agents"
 
 

@@ -120,7 +120,7 @@ def check_allowed(method: str, principal: Principal) -> None:
         return  # descriptors, which say nothing about the mesh; the caller has proved who it is
     if kinds is None or principal.kind not in kinds:
         name = method.rpartition("/")[2]
-        allowed = ", ".join(sorted(kinds or ())) or "nobody"
+        allowed = ", ".join(sorted(kinds or ())) or "none"
         raise PermissionDenied(
             f"{principal.identity} is of kind {principal.kind} and may not call {name}; kinds that may: {allowed}",
             metadata={"method": method, "identity": principal.identity, "kind": principal.kind.value},

@@ -29,7 +29,7 @@ ACT_FOR_OTHERS: Final = frozenset({Kind.ADMIN, Kind.SERVICE})
 class Principal:
     """A caller whose credentials were verified.
 
-    `name` is that of a person or a client, the role of an agent, or the name of a service. `roles` are the roles that
+    `name` is a person's or a client's, the role of an agent, or the name of a service. `roles` are the roles that
     an agent may register. `expires` is when its credentials end, in wall seconds; `token_id` is empty if it has no
     token."""
 

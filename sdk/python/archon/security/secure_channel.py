@@ -48,9 +48,9 @@ def server_credentials(folder: CertificateFolder) -> grpc.ServerCredentials:
 
 
 class RenewedChannel(grpc.aio.Channel, Generic[M]):
-    """A channel whose certificate is renewed: `read` returns what it is made of now, the same object until that
+    """A channel whose certificate is renewed: `read` returns its material now, the same object until that
     changes, and `make` makes the connections, anew after a change, because a channel keeps the certificate that it
-    began with. Raises what `read` raises."""
+    began with. Raises the errors of `read`."""
 
     def __init__(self, read: Callable[[], M], make: Callable[[M], grpc.aio.Channel]) -> None:
         self._read = read
@@ -112,8 +112,8 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
 
 
 def secure_channel(own: OwnCertificate, peer: Peer, make: Make) -> grpc.aio.Channel:
-    """Returns a channel with the own certificate as it is now, to a peer whose certificate must name it: what it is
-    called by its caller counts, not the address, which may come from a registration."""
+    """Returns a channel with the own certificate as it is now, to a peer whose certificate must name it: the peer that
+    the caller wants counts, not the address, which may come from a registration."""
     from archon.security.principal import Kind
 
     expected = SpiffeId(own.identity.mesh, own.identity.tenant, Kind(peer.kind), peer.name)

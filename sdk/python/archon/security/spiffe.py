@@ -26,7 +26,7 @@ class SpiffeId:
 
     @classmethod
     def parse(cls, uri: str) -> SpiffeId:
-        """Reads an id. Raises InvalidArgument if it is none of a member of a mesh."""
+        """Reads an id. Raises InvalidArgument if it is not the id of a member of a mesh."""
         match = _ID.fullmatch(uri)
         if match is None:
             raise InvalidArgument(f"{uri!r} is not the id of a member: spiffe://MESH/ns/TENANT/KIND/NAME")

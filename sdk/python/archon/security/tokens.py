@@ -1,7 +1,7 @@
 """Tokens of a mesh: JSON Web Tokens (RFC 7519) with an Ed25519 signature (EdDSA, RFC 8037).
 
 Claims: `iss` is the id of the mesh, `sub` the name of the caller, `kind` its kind, `tenant`, `roles` of an agent, `aud`
-what the token may be presented to, `iat`, `exp`, and `jti`, by which it can be revoked.
+the servers that accept it, `iat`, `exp`, and `jti`, by which it can be revoked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from archon.security.keys import KeySet, SigningKey
 
 Audience = Literal["services", "agents"]
-"""What a token may be presented to. An agent that others registered gets no token that a service would accept."""
+"""The servers that accept a token. An agent that others registered gets no token that a service would accept."""
 
 MAX_TOKEN: Final = 8_192
 """Characters of a token."""
@@ -98,7 +98,7 @@ def _principal(claims: dict[str, Any]) -> Principal:
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """Returns the claims of a token without verifying it. Raises TokenInvalid if it is none."""
+    """Returns the claims of a token without verifying it. Raises TokenInvalid if it is no token."""
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

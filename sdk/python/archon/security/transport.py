@@ -15,7 +15,7 @@ INSECURE: Final = "ARCHON_INSECURE"
 
 
 def folder_for(target: str) -> CertificateFolder | None:
-    """Returns the certificate for connections to `target` (host:port): that of ARCHON_TLS, else the user's of the
+    """Returns the certificate for connections to `target` (host:port): the one in ARCHON_TLS, else the user's of the
     mesh on this machine that has a service there; None if they are not encrypted. Raises FailedPrecondition if it
     cannot be used."""
     if (folder := own_folder()) is not None:
@@ -28,7 +28,7 @@ def folder_for(target: str) -> CertificateFolder | None:
 
 def check_listening(host: str, *, encrypted: bool) -> str:
     """Returns a warning about a server that listens on `host`, empty if there is nothing to warn of. Raises
-    FailedPrecondition if others could read its traffic and nobody has allowed that."""
+    FailedPrecondition if others could read its traffic and that is not allowed."""
     if encrypted or is_loopback(host):
         return ""
     if not os.environ.get(INSECURE, ""):
@@ -36,4 +36,4 @@ def check_listening(host: str, *, encrypted: bool) -> str:
             f"{host} can be reached from other machines, and traffic would be in clear text: set ARCHON_TLS to the "
             "folder of a certificate, or ARCHON_INSECURE=1 if the network is closed to others"
         )
-    return f"listening on {host} without TLS: whoever is on the network can read and change everything"
+    return f"listening on {host} without TLS: every host of the network can read and change all traffic"

@@ -107,7 +107,7 @@ def show(
     text: Annotated[str, typer.Argument(metavar="TOKEN", help="A token; - for standard input.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a token says: who it is for, and until when. It is not verified."""
+    """Show the claims of a token: who it is for, and until when. It is not verified."""
     from archon.security.tokens import claims_of
     from archon_services.cli.render.output import print_json, print_table
 

@@ -33,7 +33,7 @@ class ContextMesh:
         return address
 
     def credentials(self, token: str) -> Credentials | None:
-        """Returns what calls to it present: the given token, else that of the context; None if there is none."""
+        """Returns the credentials of calls to it: the given token, else the context's; None without any."""
         if token:
             return Tokens(token)
         if self.context.token_file:
