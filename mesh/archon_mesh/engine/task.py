@@ -100,6 +100,8 @@ class Task:
     retries: int = 0
     avoid: str = ""
     """The instance whose attempt failed last, if the failure advises another one; empty if it does not."""
+    failed_instance: str = ""
+    """The instance whose attempt failed last and was, or will be, followed by another; empty if there was none."""
     not_before: float = 0.0
     unneeded: bool = False
     """True if it was cancelled because no step needs its result any more."""

@@ -33,6 +33,7 @@ from archon_services.cli.commands import (
     pause,
     plan,
     prompts,
+    rate,
     rerun,
     respond,
     restart,
@@ -86,6 +87,7 @@ app.command()(show.show)
 app.command()(watch.watch)
 app.command()(messages.messages)
 app.command()(cancel.cancel)
+app.command()(rate.rate)
 app.command()(inbox.inbox)
 app.command()(respond.respond)
 app.command()(pause.pause)

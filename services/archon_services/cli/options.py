@@ -56,7 +56,8 @@ IdentityOption = Annotated[
     typer.Option(
         "--as",
         metavar="NAME",
-        help="The identity that answers, for questions with approvers; needs the mesh's secret in ARCHON_MESH_SECRET.",
+        help="The identity that answers, for questions with approvers, or rates; "
+        "needs the mesh's secret in ARCHON_MESH_SECRET.",
     ),
 ]
 WatchOption = Annotated[

@@ -35,6 +35,7 @@ from archon_services.orchestrator.sessions.heartbeat import Limits
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
+from archon_services.orchestrator.track_records.upkeep import TrackRecordUpkeep
 from archon_services.orchestrator.watch.forward import WatchForwarder
 
 _log = logging.getLogger(__name__)
@@ -112,6 +113,8 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
                 await ownership.leave()
 
         stack.push_async_callback(leave)
+        upkeep = TrackRecordUpkeep(runs.track_records, journal, lambda: runs.owner)
+        stack.push_async_callback(upkeep.close)  # while the incarnation is still live
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
         if claimed := await ownership.start():
@@ -119,6 +122,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         for earlier in died:
             runs.expired(earlier.owner)
         runs.claimed()
+        await upkeep.start()
         address = await server.start()
         ownership.address = settings.advertised(address)
         try:

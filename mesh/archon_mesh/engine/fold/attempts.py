@@ -64,6 +64,7 @@ def retried(run: RunState, event: ev.Retried, time: float) -> None:
     if event.failure.reason == UNDECIDED:
         task.undecided = True
         return
+    task.failed_instance = task.instance_id
     task.avoid = task.instance_id if event.failure.retry == RetryAdvice.ELSEWHERE else ""
     withdraw(run, task, time)
     _wait_again(run, task)
