@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
@@ -35,6 +36,7 @@ from archon_services.orchestrator.sessions.heartbeat import Limits
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
+from archon_services.orchestrator.track_records.factor import best_role
 from archon_services.orchestrator.track_records.upkeep import TrackRecordUpkeep
 from archon_services.orchestrator.watch.forward import WatchForwarder
 
@@ -86,6 +88,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         stack.push_async_callback(pool.close)
         roles = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(roles.close)
+        roles.selection.best_role = partial(best_role, runs.track_records, context.DEFAULT_TENANT)
         roles.start()
         publisher = _start_outbox(settings, journal, runs, stack) if settings.memory else None
         recall = _start_recall(settings, journal, stack) if settings.memory else None
@@ -113,7 +116,9 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
                 await ownership.leave()
 
         stack.push_async_callback(leave)
-        upkeep = TrackRecordUpkeep(runs.track_records, journal, lambda: runs.owner)
+        upkeep = TrackRecordUpkeep(
+            runs.track_records, journal, lambda: runs.owner, lambda: pool.weigh(runs.track_records)
+        )
         stack.push_async_callback(upkeep.close)  # while the incarnation is still live
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)

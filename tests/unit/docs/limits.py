@@ -563,6 +563,18 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_placement_among_many_sessions_compares_a_few"],
         ),
         Limit(
+            "Sessions whose factors are computed at once from their records",
+            "{archon_services.orchestrator.sessions.record_factors:MAX_SESSIONS}",
+            "The next ones follow a second later.",
+            ["test_factors_are_computed_for_some_sessions_at_a_time"],
+        ),
+        Limit(
+            "Compared instances that are stored with a dispatch",
+            "{archon_services.orchestrator.sessions.role_index:MAX_CANDIDATES}",
+            "The further ones are counted only.",
+            ["test_a_choice_by_record_shows_the_instances_compared"],
+        ),
+        Limit(
             "Lost attempts remembered per session",
             "{archon_services.orchestrator.sessions.attempts:MAX_STALE}",
             "The oldest is forgotten.",

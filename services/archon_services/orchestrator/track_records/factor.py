@@ -1,10 +1,13 @@
-"""The factor by which a record makes the load of an instance count less or more in a placement."""
+"""The factor by which a record makes the load of an instance count less or more in a placement, and the choice among
+roles that offer the same capability."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Final
 
+from archon_services.orchestrator.track_records.records import TrackRecords
 from archon_services.orchestrator.track_records.tally import Tally
 
 LEAST_FACTOR: Final = 0.5
@@ -35,3 +38,14 @@ def factor_of(instance: Tally | None, role: Tally | None) -> float:
         return LEAST_FACTOR
     step: float = 2.0 ** (round(STEPS_PER_OCTAVE * math.log2(factor)) / STEPS_PER_OCTAVE)
     return min(MOST_FACTOR, max(LEAST_FACTOR, step))
+
+
+def best_role(records: TrackRecords, tenant: str, roles: Collection[str]) -> str:
+    """Returns the role whose attempts are expected to succeed soonest, by its record among all of these roles; of equal
+    ones the first by name."""
+    tallies = {role: records.of(tenant, role) for role in sorted(roles)}
+    together = Tally()
+    for tally in tallies.values():
+        if tally is not None:
+            together.add(tally)
+    return min(tallies, key=lambda role: (factor_of(tallies[role], together), role))

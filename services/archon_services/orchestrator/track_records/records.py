@@ -48,6 +48,7 @@ class TrackRecords:
         self._own: OrderedDict[Subject, Tally] = OrderedDict()
         self._others: dict[Subject, Tally] = {}
         self._unsaved: set[Subject] = set()
+        self._changed: set[str] = set()
         self._pending: list[tuple[str, float, Observation]] = []
 
     def note(self, events: Sequence[ev.Event], run: RunState) -> None:
@@ -115,6 +116,12 @@ class TrackRecords:
         unsaved, self._unsaved = self._unsaved, set()
         return {subject: _copy(self._own[subject]) for subject in sorted(unsaved) if subject in self._own}
 
+    def take_changed_roles(self) -> list[str]:
+        """Returns the roles with a tally that has changed since they were last taken, sorted."""
+        self.settle()
+        changed, self._changed = self._changed, set()
+        return sorted(changed)
+
     def not_saved(self, subjects: Collection[Subject]) -> None:
         """Has the next call of `take_unsaved` return these too."""
         self._unsaved.update(subjects)
@@ -144,6 +151,7 @@ class TrackRecords:
             self._own.move_to_end(subject)
         own.add(tally, sign)
         self._unsaved.add(subject)
+        self._changed.add(subject.role)
 
 
 def _tally_of(observation: Observation, time: float) -> Tally:

@@ -12,7 +12,7 @@ from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.types import Failure
 from archon_services.orchestrator.dispatch.decision import decision_of
 from archon_services.orchestrator.dispatch.step import input_failure
-from archon_services.orchestrator.ports import Delivery, Transport
+from archon_services.orchestrator.ports import Delivery, Slot, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.turn.candidates import Candidates
 from archon_services.orchestrator.runs.turn.decision import Decision
@@ -140,8 +140,8 @@ class Decider:
                     self._fail_input(run, place, failure, decision)
                 elif self._history.waits(run, place):
                     self._candidates.keep(task.task_id)
-                elif (instance_id := placement.find(place)) is not None:
-                    self._dispatch(run, place, instance_id, decision)
+                elif (slot := placement.find(place)) is not None:
+                    self._dispatch(run, place, slot, decision)
             # A task that is not dispatched, but decided, or failed without input or budget, may make others ready.
             candidates = self._candidates.take(run, ()) if decision.made_ready else []
             decision.made_ready = False
@@ -158,10 +158,10 @@ class Decider:
             decision.inputs.append(given)
             decision.made_ready = True
 
-    def _dispatch(self, run: RunState, place: Place, instance_id: str, decision: Decision) -> None:
+    def _dispatch(self, run: RunState, place: Place, slot: Slot, decision: Decision) -> None:
         key = place.task_id, place.attempt
-        decision.placed[key] = instance_id
-        given = inp.SlotFound(place.task_id, instance_id, self._history.version(place))
+        decision.placed[key] = slot.instance_id
+        given = inp.SlotFound(place.task_id, slot.instance_id, self._history.version(place), slot.choice)
         events = self._apply(run, decide(run, given, decision.now), decision)
         if not events or type(events[0]) is not ev.Dispatched:
             self._transport.release(decision.placed.pop(key))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon_services.orchestrator.track_records.factor import LEAST_FACTOR, MOST_FACTOR, factor_of
+from archon_services.orchestrator.track_records.factor import LEAST_FACTOR, MOST_FACTOR, best_role, factor_of
+from archon_services.orchestrator.track_records.records import Subject, TrackRecords
 from archon_services.orchestrator.track_records.tally import Tally
 
 
@@ -47,3 +48,14 @@ def test_a_quick_instance_has_less_and_a_slow_one_more_than_one() -> None:
 def test_small_differences_do_not_count() -> None:
     role = tally(1000, 0, 1.0)
     assert factor_of(tally(200, 0, 1.05), role) == factor_of(tally(200, 0, 0.95), role) == 1.0
+
+
+def test_a_role_with_a_better_record_is_chosen_and_equal_ones_by_name() -> None:
+    records = TrackRecords(lambda: 1e9)
+    assert best_role(records, "default", ["b", "a", "c"]) == "a"
+    for _ in range(20):
+        records._add(Subject("default", "a"), tally(1, 2, 4.0))
+        records._add(Subject("default", "b"), tally(1, 0, 1.0))
+    assert best_role(records, "default", ["a", "b"]) == "b"
+    assert best_role(records, "default", ["a", "c"]) == "a", "its record is all that is known"
+    assert best_role(records, "other", ["b", "a"]) == "a"
