@@ -283,3 +283,16 @@ def test_stars_out_of_range_and_unknown_runs_are_refused(terminal: Terminal, fin
     assert terminal.archon("rate", finished, "6").code == 2
     unknown = terminal.archon("rate", "0" * 32, "3")
     assert unknown.code == 4 and "there is no run" in unknown.err
+
+
+def test_why_explains_each_dispatch_of_a_run(terminal: Terminal, finished: str) -> None:
+    shown = terminal.archon("why", finished[:12])
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    assert {"requirements  completed", "designer  completed", "implementer  completed"} <= set(lines)
+    assert any(line.startswith("  attempt 1  on designer-") for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+    (one,) = json.loads(terminal.archon("why", finished, "designer", "--json").out)
+    assert one["role"] == "designer" and len(one["attempts"]) == 1
+    unknown = terminal.archon("why", finished, "cook")
+    assert (unknown.code, unknown.error_lines[0]) == (4, "error: the run has no step, role or task 'cook'")

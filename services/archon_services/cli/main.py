@@ -48,6 +48,7 @@ from archon_services.cli.commands import (
     trace,
     up,
     watch,
+    why,
     workflow,
 )
 from archon_services.cli.contexts import RESOLUTION
@@ -85,6 +86,7 @@ app.command()(graph.graph)
 app.command()(runs.runs)
 app.command()(show.show)
 app.command()(watch.watch)
+app.command()(why.why)
 app.command()(messages.messages)
 app.command()(cancel.cancel)
 app.command()(rate.rate)
