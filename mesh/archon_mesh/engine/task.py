@@ -189,6 +189,15 @@ class Task:
         if self.timeout:
             self.deadline = quantize(time + self.delay + self.timeout)
 
+    def start_after(self, seconds: float, time: float) -> None:
+        """Sets the times of a step that waits for one beside it, which was dispatched at `time` (wall seconds), unless
+        it waits no more or the results that it needs are not there yet."""
+        if self.attempt or self.missing or self.not_before <= time:
+            return
+        self.not_before = quantize(time + seconds)
+        if self.timeout:
+            self.deadline = quantize(time + seconds + self.timeout)
+
     def abandon(self) -> None:
         """Marks the current attempt as abandoned: its outcome no longer counts."""
         self.live, self.abandoned = False, (*self.abandoned, (self.attempt, self.instance_id))

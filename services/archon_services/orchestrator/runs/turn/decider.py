@@ -9,7 +9,8 @@ from archon_mesh.engine import Assign, Effect, Place, RunState, apply, effects_o
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
-from archon_mesh.engine.types import Failure
+from archon_mesh.engine.step_placement import hedges_of
+from archon_mesh.engine.types import Failure, quantize
 from archon_services.orchestrator.dispatch.decision import decision_of
 from archon_services.orchestrator.dispatch.step import input_failure
 from archon_services.orchestrator.ports import Delivery, Slot, Transport
@@ -161,13 +162,22 @@ class Decider:
     def _dispatch(self, run: RunState, place: Place, slot: Slot, decision: Decision) -> None:
         key = place.task_id, place.attempt
         decision.placed[key] = slot.instance_id
-        given = inp.SlotFound(place.task_id, slot.instance_id, self._history.version(place), slot.choice)
+        expected = self._expected_seconds(run, place)
+        given = inp.SlotFound(place.task_id, slot.instance_id, self._history.version(place), slot.choice, expected)
         events = self._apply(run, decide(run, given, decision.now), decision)
         if not events or type(events[0]) is not ev.Dispatched:
             self._transport.release(decision.placed.pop(key))
             decision.made_ready |= bool(events)
+        elif expected:
+            decision.made_ready = True  # the copies beside it may start at another time now
         if events:
             decision.inputs.append(given)
+
+    def _expected_seconds(self, run: RunState, place: Place) -> float:
+        """The measured time of the role, after which copies beside a step start; 0 if there is none."""
+        if run.plan is None or place.attempt != 1 or not hedges_of(run, run.tasks[place.task_id]):
+            return 0.0
+        return quantize(self._transport.expected_seconds(place.want.role))
 
 
 def has_newer(run: RunState, batch: Iterable[Delivery]) -> bool:
