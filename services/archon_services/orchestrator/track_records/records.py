@@ -18,6 +18,10 @@ MIN_TASKS: Final = 3
 MAX_TALLIES: Final = 5_000
 """Roles and instances with a tally of this process; the one that has worked least recently is dropped."""
 
+CLOCK_ERROR: Final = 60.0
+"""Seconds by which the time of a tally may be in the future before it counts as one of a clock that was set back
+since: what is added later would count nothing until then."""
+
 MAX_PENDING: Final = 1_000
 """Observations that wait to be added; further ones are added at once."""
 
@@ -70,7 +74,8 @@ class TrackRecords:
         for subject in sorted(subjects):
             self._add(subject, Tally(self._now(), ratings=1.0, stars=float(stars)))
             if earlier is not None:
-                self._add(subject, Tally(earlier[1], ratings=1.0, stars=float(earlier[0])), -1)
+                given_at = min(earlier[1], self._now())
+                self._add(subject, Tally(given_at, ratings=1.0, stars=float(earlier[0])), -1)
 
     def of(self, tenant: str, role: str, instance_id: str = "") -> Tally | None:
         """Returns the tally of a role, or of an instance, of all replicas and as of now; None if there is none."""
@@ -82,7 +87,7 @@ class TrackRecords:
         total = Tally()
         for part in (own, others):
             if part is not None:
-                total.add(part)
+                total.add(self._bounded(part))
         total.age(self._now())
         return total
 
@@ -130,8 +135,9 @@ class TrackRecords:
         """Replaces the tallies of other replicas and of earlier processes."""
         self._others = {}
         for subject, tally in tallies:
+            tally = self._bounded(_copy(tally))
             if (total := self._others.get(subject)) is None:
-                self._others[subject] = _copy(tally)
+                self._others[subject] = tally
             else:
                 total.add(tally)
 
@@ -149,9 +155,15 @@ class TrackRecords:
                 self._unsaved.discard(dropped)
         else:
             self._own.move_to_end(subject)
-        own.add(tally, sign)
+        self._bounded(own).add(tally, sign)
         self._unsaved.add(subject)
         self._changed.add(subject.role)
+
+    def _bounded(self, tally: Tally) -> Tally:
+        now = self._now()
+        if tally.time > now + CLOCK_ERROR:
+            tally.time = now
+        return tally
 
 
 def _tally_of(observation: Observation, time: float) -> Tally:

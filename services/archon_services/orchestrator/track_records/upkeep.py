@@ -48,7 +48,7 @@ class TrackRecordUpkeep:
         """The incarnation under which the tallies of this process were stored last."""
 
         self._updated = updated
-        self._loop = BackgroundLoop("track records", self._run)
+        self._loop = BackgroundLoop("track records", self._run, expected=(ArchonError, TimeoutError))
 
     async def start(self) -> None:
         """Reads the tallies of earlier processes, and keeps them in step until `close`. Call it once the incarnation

@@ -14,7 +14,7 @@ from archon_mesh.engine.types import Amount, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, TrackRecordRow
 from archon_services.orchestrator.track_records import records as module
 from archon_services.orchestrator.track_records.records import MAX_PENDING, MIN_TASKS, Subject, TrackRecords
-from archon_services.orchestrator.track_records.tally import TASKS_HALF_LIFE
+from archon_services.orchestrator.track_records.tally import TASKS_HALF_LIFE, Tally
 from archon_services.orchestrator.track_records.upkeep import TrackRecordUpkeep
 
 NOW = 1e9
@@ -110,6 +110,22 @@ def test_a_rating_replaces_the_earlier_one() -> None:
         tally = records.of("", "cook", instance)
         assert tally is not None
         assert tally.ratings == pytest.approx(1.0) and tally.mean_stars == pytest.approx(5.0)
+
+
+def test_a_clock_that_was_set_back_stops_no_record() -> None:
+    clock = Clock()
+    records = TrackRecords(clock)
+    clock.time += 365 * TASKS_HALF_LIFE
+    completed(records, "cook", 1.0)
+    records.replace_others([(Subject("", "cook"), Tally(clock.time, completed=2.0, seconds=2.0))])
+    records.settle()
+    clock.time = NOW
+    completed(records, "cook", 3.0)
+    tally = records.of("", "cook")
+    assert tally is not None and 2.0 <= tally.completed - 1.0
+    records.replace_others([(Subject("", "cook"), Tally(NOW + 365 * TASKS_HALF_LIFE, completed=2.0, seconds=2.0))])
+    tally = records.of("", "cook")
+    assert tally is not None and (tally.completed, tally.time) == (4.0, NOW)
 
 
 async def opened(journal: MemoryJournal, owner: str, clock: Clock) -> tuple[TrackRecords, TrackRecordUpkeep]:
