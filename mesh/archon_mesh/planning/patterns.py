@@ -58,7 +58,7 @@ def committee(
     arbiter: str = "",
     by: str = "",
     weight: str = "equal",
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float] | str | None = None,
     least: float = MAJORITY,
     output_schema: Mapping[str, Any] | None = None,
 ) -> tuple[SubTask, ...]:
@@ -66,7 +66,8 @@ def committee(
 
     `roles` are given to the members in turn; an empty one only thinks. Answers are compared as `by`, `weight`,
     `weights` and `least` of the rule `vote` say: `by` names the field of a JSON answer that is compared, `weight` may
-    be `confidence`, `least` is the part of all votes that the answer needs. If no answer has enough, the role `arbiter`
+    be `confidence`, `weights` has numbers by step or role, or is `record`: then the track record of its instance weighs
+    each member. `least` is the part of all votes that the answer needs. If no answer has enough, the role `arbiter`
     decides; without one, the plan is made anew, or fails. A member that fails has no vote.
 
     Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS members, or the rule's arguments are wrong.
@@ -88,7 +89,7 @@ def committee(
     arguments: dict[str, Any] = {"least": least}
     arguments |= {"by": by} if by else {}
     arguments |= {"weight": weight} if weight != "equal" else {}
-    arguments |= {"weights": dict(weights)} if weights else {}
+    arguments |= {"weights": weights if isinstance(weights, str) else dict(weights)} if weights else {}
     decided = SubTask(
         id,
         question,
@@ -110,7 +111,7 @@ def settled(
     dependencies: Sequence[str] = (),
     order: Sequence[str] = (),
     by: str = "",
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float] | str | None = None,
     least: float | None = None,
     arbiter: str = "",
     output_schema: Mapping[str, Any] | None = None,
@@ -142,7 +143,7 @@ def settled(
     _check_count("answers", len(asked))
     arguments: dict[str, Any] = {"order": list(order)} if order else {}
     arguments |= {"by": by} if by else {}
-    arguments |= {"weights": dict(weights)} if weights else {}
+    arguments |= {"weights": weights if isinstance(weights, str) else dict(weights)} if weights else {}
     arguments |= {"least": least} if least is not None else {}
     decided = SubTask(
         id,

@@ -135,6 +135,10 @@ class Transport(Protocol):
         """Returns the seconds within which 95 % of the role's attempts ended, 0 if too few are measured."""
         ...
 
+    def record_weight(self, role: str, instance_id: str) -> float:
+        """Returns the weight of an instance's vote by its record; 1 without one."""
+        ...
+
     def release(self, instance_id: str) -> None:
         """Releases a reserved slot."""
         ...

@@ -27,6 +27,7 @@ from archon_services.orchestrator.sessions.record_factors import RecordFactors
 from archon_services.orchestrator.sessions.role_index import RoleIndex, fits
 from archon_services.orchestrator.sessions.session import Limits, Session
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
+from archon_services.orchestrator.track_records.factor import vote_weight
 from archon_services.orchestrator.track_records.records import TrackRecords
 
 MAX_DEPARTED: Final = 1_000
@@ -241,6 +242,10 @@ class SessionPool:
 
     def expected_seconds(self, role: str) -> float:
         return self._factors.p95.get(role, 0.0)
+
+    def record_weight(self, role: str, instance_id: str) -> float:
+        session = self._sessions.get(instance_id)
+        return vote_weight(session.record) if session is not None and session.role == role else 1.0
 
     def release(self, instance_id: str) -> None:
         session = self._sessions.get(instance_id)

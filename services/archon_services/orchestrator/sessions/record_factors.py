@@ -54,11 +54,8 @@ class RecordFactors:
             self.p95[role] = seconds
         else:
             self.p95.pop(role, None)
-        if len(sessions) == 1:  # it gets every task
-            sessions[0].factor, sessions[0].record = 1.0, None
-        else:
-            for session in sessions:
-                session.record = records.of(context.DEFAULT_TENANT, role, session.instance_id)
-                session.factor = factor_of(session.record, of_role)
+        for session in sessions:
+            session.record = records.of(context.DEFAULT_TENANT, role, session.instance_id)
+            session.factor = factor_of(session.record, of_role) if len(sessions) > 1 else 1.0  # it gets every task
         self._roles.factors_changed(role)
         return len(sessions)

@@ -40,6 +40,17 @@ def factor_of(instance: Tally | None, role: Tally | None) -> float:
     return min(MOST_FACTOR, max(LEAST_FACTOR, step))
 
 
+def vote_weight(instance: Tally | None) -> float:
+    """Returns the weight of an instance's vote: the part of its attempts that completed, times twice the part of the
+    conflicts that its answer won, each smoothed with PRIOR_TASKS of a neutral record. 1 without a record."""
+    if instance is None:
+        return 1.0
+    completed = (max(0.0, instance.completed) + PRIOR_TASKS) / (instance.tasks + PRIOR_TASKS)
+    conflicts = max(0.0, instance.conflicts)
+    won = (min(conflicts, max(0.0, instance.conflicts_won)) + PRIOR_TASKS / 2) / (conflicts + PRIOR_TASKS)
+    return round(2.0 * completed * won, 3)
+
+
 def best_role(records: TrackRecords, tenant: str, roles: Collection[str]) -> str:
     """Returns the role whose attempts are expected to succeed soonest, by its record among all of these roles; of equal
     ones the first by name."""

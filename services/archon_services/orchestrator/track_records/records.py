@@ -20,7 +20,7 @@ MAX_TALLIES: Final = 5_000
 
 CLOCK_ERROR: Final = 60.0
 """Seconds by which the time of a tally may be in the future before it counts as one of a clock that was set back
-since: what is added later would count nothing until then."""
+since: later additions would count nothing until then."""
 
 MAX_PENDING: Final = 1_000
 """Observations that wait to be added; further ones are added at once."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
+from dataclasses import asdict
 
 from archon.agent import AgentServer, AgentSettings, TaskContext
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client
+from archon.client import Client, answer_text
 from archon.errors import Internal
 from archon.types import TaskState
+from archon_mesh.planning import committee
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 
@@ -67,6 +71,35 @@ async def test_a_bad_instance_gets_few_tasks_and_the_dispatch_says_why(own_mesh:
     await own_mesh.orchestrator.start()
     (again,) = await dispatches(own_mesh.client, runs[0].run_id)
     assert again == placements[0], "the reason is part of the journal"
+
+
+async def test_a_vote_is_weighed_by_the_records_of_the_instances(own_mesh: Mesh) -> None:
+    warming = True
+    settings = AgentSettings(registry=own_mesh.registry.address, max_tasks=1)
+    for name in ("wrong", "right"):
+
+        async def work(task: TaskContext, name: str = name) -> str:
+            if warming and name == "wrong":
+                raise Internal("broken")
+            return name
+
+        await own_mesh.join(AgentServer("cook", handler=work, settings=settings))
+
+    async def both_have_records() -> bool:
+        await asyncio.gather(*(own_mesh.client.submit("x", roles=["cook"], wait=10) for _ in range(4)))
+        records = [each for each in await own_mesh.client.instance_metrics("cook") if each.instance_id]
+        return len(records) == 2 and all(record.tasks > 4 for record in records)
+
+    await eventually(both_have_records)
+    warming = False
+    await own_mesh.advance(3)
+    steps = committee("Which?", members=2, roles=["cook"], weights="record")
+    plan = json.dumps({"goal": "x", "subtasks": [asdict(step) for step in steps]})
+    handle = await own_mesh.client.submit("x", strategy="plan", plan=plan, roles=["cook"], wait=20)
+    assert answer_text(handle.run) == "right", "without records, one vote against one is a tie"
+    results = [event.proto.result async for event in own_mesh.client.watch(handle.run_id)]
+    votes = next(each.resolution.votes for each in results if each.HasField("resolution"))
+    assert len({vote.weight for vote in votes}) == 2, "the journal has the weights"
 
 
 async def test_a_single_instance_has_no_placement(own_mesh: Mesh) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon_services.orchestrator.track_records.factor import LEAST_FACTOR, MOST_FACTOR, best_role, factor_of
+from archon_services.orchestrator.track_records.factor import (
+    LEAST_FACTOR,
+    MOST_FACTOR,
+    best_role,
+    factor_of,
+    vote_weight,
+)
 from archon_services.orchestrator.track_records.records import Subject, TrackRecords
 from archon_services.orchestrator.track_records.tally import Tally
 
@@ -48,6 +54,18 @@ def test_a_quick_instance_has_less_and_a_slow_one_more_than_one() -> None:
 def test_small_differences_do_not_count() -> None:
     role = tally(1000, 0, 1.0)
     assert factor_of(tally(200, 0, 1.05), role) == factor_of(tally(200, 0, 0.95), role) == 1.0
+
+
+@given(tallies)
+def test_a_vote_has_a_weight_from_0_to_2(instance: Tally) -> None:
+    assert 0 <= vote_weight(instance) <= 2
+
+
+def test_conflicts_won_and_success_give_a_vote_its_weight() -> None:
+    assert vote_weight(None) == vote_weight(Tally()) == vote_weight(tally(100)) == 1.0
+    assert vote_weight(Tally(conflicts=20, conflicts_won=20)) > 1.7
+    assert vote_weight(Tally(conflicts=20)) < 0.3
+    assert vote_weight(tally(10, 30)) < 0.4
 
 
 def test_a_role_with_a_better_record_is_chosen_and_equal_ones_by_name() -> None:
