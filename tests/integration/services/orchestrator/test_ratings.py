@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from archon.agent import AgentServer, AgentSettings, TaskContext
-from archon.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownRun
+from archon.errors import FailedPrecondition, InvalidArgument, RunExpired, Unavailable, UnknownRun
 from archon.types import InstanceMetrics
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
@@ -75,7 +75,7 @@ async def test_failures_count_in_the_record_of_their_instance(mesh: Mesh) -> Non
         assert record.success_rate == pytest.approx(0.5, rel=0.01)
 
 
-async def test_records_and_ratings_survive_a_kill_and_a_compaction(own_mesh: Mesh) -> None:
+async def test_records_and_ratings_survive_a_kill(own_mesh: Mesh) -> None:
     await own_mesh.agent("worker")
     run_id = (await own_mesh.client.submit("x", roles=["worker"], wait=10)).run_id
     await own_mesh.client.rate(run_id, 5)
@@ -90,6 +90,29 @@ async def test_records_and_ratings_survive_a_kill_and_a_compaction(own_mesh: Mes
     record = (await of_role(own_mesh, "worker"))[1]
     assert record.tasks == pytest.approx(1, rel=0.01) and record.mean_stars == pytest.approx(5)
     assert [rating.stars for rating in (await own_mesh.client.get(run_id)).ratings] == [5]
+
+
+async def test_a_run_whose_events_are_deleted_is_rated_all_the_same(own_mesh: Mesh) -> None:
+    await own_mesh.agent("worker")
+    run_id = (await own_mesh.client.submit("x", roles=["worker"], wait=10)).run_id
+    await own_mesh.client.rate(run_id, 5)
+    await own_mesh.orchestrator.stop()
+    own_mesh.orchestrator.settings["compact_after"] = 0.1  # type: ignore[attr-defined]
+    await own_mesh.orchestrator.start()
+
+    async def compacted() -> bool:
+        try:
+            await anext(own_mesh.client.watch(run_id))
+        except RunExpired:
+            return True
+        return False
+
+    await eventually(compacted)
+    assert [rating.stars for rating in (await own_mesh.client.get(run_id)).ratings] == [5]
+    await own_mesh.client.rate(run_id, 2)
+    assert [rating.stars for rating in (await own_mesh.client.get(run_id)).ratings] == [2]
+    record = (await of_role(own_mesh, "worker"))[1]
+    assert record.instance_id and record.mean_stars == pytest.approx(2, rel=0.01)
 
 
 async def test_an_orchestrator_that_stops_stores_the_last_records(own_mesh: Mesh) -> None:
