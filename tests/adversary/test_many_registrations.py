@@ -241,7 +241,7 @@ async def test_a_placement_does_not_visit_the_dead_instances_of_its_role(
 
         await eventually(connected, 60.0)
         before = visited()
-        assert pool.reserve(Requirement("worker")) == "living"
+        assert pool.reserve(Requirement("worker")) == ("living", None)
         assert visited() - before < 10
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
+from archon.principal import Kind, Principal
 from archon.security import credentials, keys
-from archon.security.principal import Kind, Principal
 from archon.server import signalled
 from archon_mesh.declared import load_agent
 from archon_mesh.node import agent_from_role

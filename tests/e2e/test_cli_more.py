@@ -263,3 +263,37 @@ def test_the_bash_script_completes_commands_and_options(terminal: Terminal, tmp_
 
     assert completed("re", "", "1") == ["restart", "respond", "resume", "rerun"]
     assert "--no-answer" in completed("show", "--", "2")
+
+
+def test_a_run_is_rated_and_the_records_have_it(terminal: Terminal, finished: str) -> None:
+    rated = terminal.archon("rate", finished[:12], "4", "--comment", "useful")
+    assert (rated.code, rated.out) == (0, f"Rated run {finished}: 4 of 5.\n"), rated.err
+    assert "  rated       4 of 5 by anonymous: useful" in terminal.archon("show", finished).out.splitlines()
+    shown = json.loads(terminal.archon("show", finished, "--json").out)
+    assert [(rating["stars"], rating["comment"]) for rating in shown["ratings"]] == [(4, "useful")]
+    listed = terminal.archon("agents", "--metrics").out.splitlines()
+    header = ["role", "instance", "tasks", "success", "mean", "p95", "cost", "stars", "bids", "kept", "won"]
+    assert listed[0].split() == header
+    roles = [line.split()[0] for line in listed[1:] if line.split()[1] == "all"]
+    assert {"designer", "implementer", "requirements"} <= set(roles)
+    documents = json.loads(terminal.archon("agents", "--metrics", "--json").out)
+    assert any(each["role"] == "designer" and each["instance_id"] and each["ratings"] > 0.9 for each in documents)
+
+
+def test_stars_out_of_range_and_unknown_runs_are_refused(terminal: Terminal, finished: str) -> None:
+    assert terminal.archon("rate", finished, "6").code == 2
+    unknown = terminal.archon("rate", "0" * 32, "3")
+    assert unknown.code == 4 and "there is no run" in unknown.err
+
+
+def test_why_explains_each_dispatch_of_a_run(terminal: Terminal, finished: str) -> None:
+    shown = terminal.archon("why", finished[:12])
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    assert {"requirements  completed", "designer  completed", "implementer  completed"} <= set(lines)
+    assert any(line.startswith("  attempt 1  on designer-") for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+    (one,) = json.loads(terminal.archon("why", finished, "designer", "--json").out)
+    assert one["role"] == "designer" and len(one["attempts"]) == 1
+    unknown = terminal.archon("why", finished, "cook")
+    assert (unknown.code, unknown.error_lines[0]) == (4, "error: the run has no step, role or task 'cook'")

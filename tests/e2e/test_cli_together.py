@@ -110,6 +110,7 @@ def test_an_arbiter_settles_a_conflict_and_the_run_shows_how(terminal: Terminal)
             ("--pattern", "hedged:-1", "--role", "coder"),
             "error: --pattern hedged:-1: a second attempt starts after more",
         ),
+        (("--pattern", "hedged:p50", "--role", "coder"), "error: --pattern hedged:p50: 'p50' is not a number"),
         (("--pattern", "hedged:nan", "--role", "coder"), "error: --pattern hedged:nan: a second attempt starts after"),
         (("--pattern", "redundant", "--role", "coder", "--arbiter", "coder"), "error: --pattern redundant takes no"),
         (("--pattern", "committee", "--strategy", "plan", "--planner", "coder"), "error: --pattern excludes --planner"),

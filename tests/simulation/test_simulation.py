@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tests.simulation.bugs import BUGS
 from tests.simulation.course import run_seed
 from tests.simulation.courses import COURSES, SEEDS
 from tests.simulation.played import assert_seeds_hold
+from tests.simulation.replica import Replica
 from tests.simulation.run import attempt
 from tests.simulation.validator import Violation
 
@@ -52,6 +54,28 @@ def test_a_seed_replays_exactly_in_this_process_and_in_another() -> None:
     elsewhere = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, check=True)
     here = [run_seed(REPLAYED, **arguments) for arguments in reversed(COURSES.values())]
     assert elsewhere.stdout.strip() == str(here[::-1])
+
+
+def test_placements_by_records_replay_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records decide about placements here; by themselves the replicas of the simulation keep them only."""
+    start = Replica.start
+    chosen: list[float] = []
+
+    async def start_weighing(replica: Replica) -> None:
+        await start(replica)
+
+        async def weigh() -> None:
+            while True:
+                await asyncio.sleep(1)
+                replica.pool.weigh(replica.runs.track_records)
+                chosen.extend(made.factor for made in replica.pool._sessions.values() if made.factor != 1.0)
+
+        replica.process.start(weigh())
+
+    monkeypatch.setattr(Replica, "start", start_weighing)
+    plays = [[run_seed(seed) for seed in (3, REPLAYED)] for _ in range(2)]
+    assert plays[0] == plays[1]
+    assert chosen, "records make a difference in these seeds"
 
 
 def test_a_failing_seed_fails_again_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,10 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.ReusedPlan: ("plan changes",),
     inp.ReusedInput: ("role step_id input_id identity request_id digest kind decision checkpointed",),
     inp.Claim: ("owner epoch origin",),
-    inp.SlotFound: ("task_id instance_id conversation_version",),
+    inp.SlotFound: (
+        "task_id instance_id conversation_version",
+        "task_id instance_id conversation_version placement expected_seconds",
+    ),
     inp.InputMissing: ("task_id attempt failure",),
     inp.DecisionIn: ("task_id is_decided reason", "task_id is_decided reason winner"),
     inp.ResultIn: (_RESULT, f"{_RESULT} confidence"),

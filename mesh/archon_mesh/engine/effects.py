@@ -273,6 +273,8 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
     for event in events:
         if type(event) not in _LOCAL:
             return False
+        if type(event) is ev.Dispatched and event.expected_seconds:
+            return False  # it moves the times of the copies beside its step
         if type(event) is ev.TaskEnded and (has_answer(run) or not _is_end_of_idle_step(run, event)):
             return False
         if isinstance(event, (ev.TaskEnded, ev.ResultReceived)) and _stops_asking(run, event.task_id):

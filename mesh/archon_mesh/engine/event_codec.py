@@ -22,7 +22,10 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     ev.Claimed: ("owner epoch origin",),
     ev.TaskCreated: ("task_id role parent predecessors step_id align",),
     ev.Planned: ("task_id revision plan changes identity edit_id expansion reason",),
-    ev.Dispatched: ("task_id attempt epoch role instance_id context reserved conversation_version",),
+    ev.Dispatched: (
+        "task_id attempt epoch role instance_id context reserved conversation_version",
+        "task_id attempt epoch role instance_id context reserved conversation_version placement expected_seconds",
+    ),
     ev.Delegated: (
         "task_id attempt delegation_id child role memo_key sequence capability timeout budget checkpointed payload"
         " failure",

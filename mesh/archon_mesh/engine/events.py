@@ -16,6 +16,7 @@ from archon_mesh.engine.types import (
     ClockOrigin,
     ContextRef,
     Failure,
+    InstanceChoice,
     Item,
     Payload,
     Submission,
@@ -86,6 +87,8 @@ class Dispatched:
 
     `context` lists the answers that the attempt receives, `reserved` is its slice of the budget (None if no budget
     applies), `conversation_version` the version of the role's conversation that it receives (None: it is stateless).
+    `placement` says why the instance was chosen (None: there was no other). `expected_seconds` is the measured time of
+    the role, in seconds, after which a copy of the step with a `delay_quantile` starts; 0 if there is none.
     """
 
     task_id: str
@@ -96,6 +99,8 @@ class Dispatched:
     context: tuple[ContextRef, ...]
     reserved: Amount | None = None
     conversation_version: int | None = None
+    placement: InstanceChoice | None = None
+    expected_seconds: float = 0.0
 
 
 @value

@@ -16,8 +16,10 @@ from archon_mesh.engine.types import (
     Amount,
     Budget,
     ClockOrigin,
+    ComparedInstance,
     Edge,
     Failure,
+    InstanceChoice,
     Item,
     PlanRules,
     PlanTarget,
@@ -52,6 +54,8 @@ VALUES: Final[dict[type, tuple[str, ...]]] = {
     Condition: ("role tool tenant step confidence_below severity_at_least cost_above",),
     QuestionTerms: ("rule approvers timeout on_timeout default trigger",),
     ClockOrigin: ("boot_id time",),
+    InstanceChoice: ("reason compared candidates",),
+    ComparedInstance: ("instance_id load factor tasks success_rate mean_seconds p95_seconds mean_cost",),
 }
 """The values that inputs and events hold, without payloads. A version that was used never changes. A field that is
 added makes a new version; a field that is missing has its default."""

@@ -15,6 +15,7 @@ from archon_mesh.engine.types import (
     Budget,
     ClockOrigin,
     Failure,
+    InstanceChoice,
     Item,
     Payload,
     Submission,
@@ -90,11 +91,13 @@ class Claim:
 @value
 class SlotFound:
     """A slot of an instance is reserved for a task. `conversation_version` is the version of the role's conversation in
-    the session, None if the role is stateless."""
+    the session, None if the role is stateless. `placement` and `expected_seconds` as in Dispatched."""
 
     task_id: str
     instance_id: str
     conversation_version: int | None = None
+    placement: InstanceChoice | None = None
+    expected_seconds: float = 0.0
 
 
 @value

@@ -21,12 +21,16 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.effects import timers
-from archon_mesh.engine.types import Failure, TaskState
+from archon_mesh.engine.step_placement import hedges_of
+from archon_mesh.engine.types import Failure, TaskState, quantize
 
 _log = logging.getLogger(__name__)
 
 GRACE: Final = 10.0
 """Seconds that cancelled attempts have to end."""
+
+MIN_MEASURED: Final = 20
+"""Completed attempts of a role from which on their time is known."""
 
 INSTANCE: Final = "local"
 """The instance that all attempts are dispatched to."""
@@ -207,12 +211,27 @@ class LocalRun:
             if task.not_before <= now and (made := self._decision(self.state, task)) is not None:
                 self.give(made)
             elif task.not_before <= now and self._may_start(self.state, task) and self.state.ready(task):
-                self._decide(inp.SlotFound(task.task_id, INSTANCE))
+                expected = self._expected_seconds(task)
+                self._decide(inp.SlotFound(task.task_id, INSTANCE, expected_seconds=expected))
                 if task.live:
                     # It begins when this coroutine waits next, and `_flush` is called before.
                     self._begun.discard(task.task_id)
                     attempt = asyncio.create_task(self._attempt(task), name=f"task {task.label[:50]}")
                     self._attempts[attempt] = task
+
+    def _expected_seconds(self, task: Task) -> float:
+        """The time within which 95 % of the completed attempts of the task's role in this run ended, after which copies
+        beside its step start; 0 if there is no copy, or fewer than MIN_MEASURED have completed."""
+        if not hedges_of(self.state, task):
+            return 0.0
+        completed = [
+            each.end_time - each.start_time
+            for each in self.state.tasks.values()
+            if each.role == task.role and each.attempt and each.state is TaskState.COMPLETED
+        ]
+        if len(completed) < MIN_MEASURED:
+            return 0.0
+        return quantize(sorted(completed)[math.ceil(0.95 * len(completed)) - 1])
 
     async def _attempt(self, task: Task) -> inp.ResultIn:
         self._begun.add(task.task_id)

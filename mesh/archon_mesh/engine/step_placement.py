@@ -28,6 +28,24 @@ def assignee(run: RunState, task: Task) -> tuple[str, str]:
     return chosen.role, chosen.instance_id
 
 
+def hedges_of(run: RunState, task: Task) -> list[Task]:
+    """Returns the tasks of steps that a quorum or a rule compares with this one, and that start after the measured
+    time of this one's role."""
+    plan = run.plan
+    if plan is None or not plan.in_force(task) or plan.steps[task.step_id].delay_quantile:
+        return []
+    found: dict[str, Task] = {}
+    for task_id in task.successors:
+        joined = run.tasks[task_id]
+        if len(joined.predecessors) > MAX_APART or not plan.in_force(joined):
+            continue
+        for id_ in joined.predecessors:
+            other = run.tasks[id_]
+            if other is not task and plan.in_force(other) and plan.steps[other.step_id].delay_quantile:
+                found[id_] = other
+    return list(found.values())
+
+
 def instances_beside(run: RunState, task: Task) -> tuple[str, ...]:
     """Returns the instances that execute, or have executed, the steps beside this one: a rule chooses among their
     results, or a quorum needs only some. So several opinions, copies or bids come from several instances."""

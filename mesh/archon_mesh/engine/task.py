@@ -100,6 +100,8 @@ class Task:
     retries: int = 0
     avoid: str = ""
     """The instance whose attempt failed last, if the failure advises another one; empty if it does not."""
+    failed_instance: str = ""
+    """The instance whose attempt failed last and was, or will be, followed by another; empty if there was none."""
     not_before: float = 0.0
     unneeded: bool = False
     """True if it was cancelled because no step needs its result any more."""
@@ -186,6 +188,15 @@ class Task:
             self.not_before = quantize(time + self.delay)
         if self.timeout:
             self.deadline = quantize(time + self.delay + self.timeout)
+
+    def start_after(self, seconds: float, time: float) -> None:
+        """Sets the times of a step that waits for one beside it, which was dispatched at `time` (wall seconds), unless
+        it waits no more or the results that it needs are not there yet."""
+        if self.attempt or self.missing or self.not_before <= time:
+            return
+        self.not_before = quantize(time + seconds)
+        if self.timeout:
+            self.deadline = quantize(time + seconds + self.timeout)
 
     def abandon(self) -> None:
         """Marks the current attempt as abandoned: its outcome no longer counts."""

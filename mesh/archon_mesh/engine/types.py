@@ -119,6 +119,32 @@ class Requirement:
 
 
 @value
+class ComparedInstance:
+    """An instance that was compared for a dispatch, as it was at that time: the used part of its slots (`load`, from 0
+    to 1), the `factor` by which its record makes that count less or more, and the record: attempts (older ones count
+    less), part of them that completed, mean and 95 % time in seconds, mean cost in millionths of a US dollar."""
+
+    instance_id: str
+    load: float
+    factor: float = 1.0
+    tasks: float = 0.0
+    success_rate: float = 0.0
+    mean_seconds: float = 0.0
+    p95_seconds: float = 0.0
+    mean_cost: float = 0.0
+
+
+@value
+class InstanceChoice:
+    """Why a task was dispatched to its instance: `reason` as in the contract's Placement, of so many `compared`
+    instances. `candidates` are the best of them if a record made the difference."""
+
+    reason: str
+    compared: int
+    candidates: tuple[ComparedInstance, ...] = ()
+
+
+@value
 class ContextRef:
     """One upstream answer that a dispatch passes on: the event `seq` of this run; or, if `seq` is 0, the version in the
     shared memory's `scope` that was recorded when the run was submitted."""

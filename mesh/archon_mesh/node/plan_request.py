@@ -45,7 +45,7 @@ _ALIGNED: Final = json.dumps({"aligned": True})
 _KEYS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
     *("critical", "partial_input", "checkpoint", "expand", "expand_on_failure", "exact"),
-    *("quorum", "delay_seconds", "decision", "timeout_seconds", "assigned_by", "bid_for"),
+    *("quorum", "delay_seconds", "delay_quantile", "decision", "timeout_seconds", "assigned_by", "bid_for"),
     *("estimated_seconds", "estimated_cost_micro_usd", "confidence", "output_schema"),
 )
 

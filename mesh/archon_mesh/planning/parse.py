@@ -223,6 +223,7 @@ def _subtask(id_: str, item: Mapping[str, Any]) -> SubTask:
         exact=_flag(item.get("exact")),
         quorum=int(_number(item.get("quorum"))),
         delay_seconds=_number(item.get("delay_seconds")),
+        delay_quantile=_number(item.get("delay_quantile")),
         decision=_name(item.get("decision")),
         timeout_seconds=_number(item.get("timeout_seconds")),
         assigned_by=_id(item.get("assigned_by")),

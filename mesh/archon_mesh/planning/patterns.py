@@ -20,6 +20,12 @@ MAX_MEMBERS: Final = MAX_SUBTASKS - 1
 BID_SECONDS: Final = 10.0
 """How long bids are waited for, unless an auction says otherwise."""
 
+HEDGE_SECONDS: Final = 10.0
+"""When a hedged subtask is executed once more, unless a hedge says otherwise."""
+
+P95: Final = "p95"
+"""The time within which 95 % of the role's attempts ended."""
+
 BID_REQUEST: Final = (
     "Do not do this yet. Reply only with what you expect of doing it, as one JSON object: cost_micro_usd (millionths "
     "of a US dollar, a whole number), seconds, and quality of your result (0 to 1)."
@@ -52,7 +58,7 @@ def committee(
     arbiter: str = "",
     by: str = "",
     weight: str = "equal",
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float] | str | None = None,
     least: float = MAJORITY,
     output_schema: Mapping[str, Any] | None = None,
 ) -> tuple[SubTask, ...]:
@@ -60,7 +66,8 @@ def committee(
 
     `roles` are given to the members in turn; an empty one only thinks. Answers are compared as `by`, `weight`,
     `weights` and `least` of the rule `vote` say: `by` names the field of a JSON answer that is compared, `weight` may
-    be `confidence`, `least` is the part of all votes that the answer needs. If no answer has enough, the role `arbiter`
+    be `confidence`, `weights` has numbers by step or role, or is `record`: then the track record of its instance weighs
+    each member. `least` is the part of all votes that the answer needs. If no answer has enough, the role `arbiter`
     decides; without one, the plan is made anew, or fails. A member that fails has no vote.
 
     Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS members, or the rule's arguments are wrong.
@@ -82,7 +89,7 @@ def committee(
     arguments: dict[str, Any] = {"least": least}
     arguments |= {"by": by} if by else {}
     arguments |= {"weight": weight} if weight != "equal" else {}
-    arguments |= {"weights": dict(weights)} if weights else {}
+    arguments |= {"weights": weights if isinstance(weights, str) else dict(weights)} if weights else {}
     decided = SubTask(
         id,
         question,
@@ -104,7 +111,7 @@ def settled(
     dependencies: Sequence[str] = (),
     order: Sequence[str] = (),
     by: str = "",
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float] | str | None = None,
     least: float | None = None,
     arbiter: str = "",
     output_schema: Mapping[str, Any] | None = None,
@@ -136,7 +143,7 @@ def settled(
     _check_count("answers", len(asked))
     arguments: dict[str, Any] = {"order": list(order)} if order else {}
     arguments |= {"by": by} if by else {}
-    arguments |= {"weights": dict(weights)} if weights else {}
+    arguments |= {"weights": weights if isinstance(weights, str) else dict(weights)} if weights else {}
     arguments |= {"least": least} if least is not None else {}
     decided = SubTask(
         id,
@@ -249,12 +256,19 @@ def redundant(subtask: SubTask, copies: int = 2) -> tuple[SubTask, ...]:
     return (*(replace(subtask, id=name, critical=False) for name in names), _first(subtask, names))
 
 
-def hedged(subtask: SubTask, after_seconds: float, *, is_idempotent: bool = False) -> tuple[SubTask, ...]:
+def hedged(
+    subtask: SubTask, after_seconds: float = HEDGE_SECONDS, *, after: str = "", is_idempotent: bool = False
+) -> tuple[SubTask, ...]:
     """Returns subtasks by which a subtask is executed once more if it has not completed after some seconds, or at once
     if it fails; the first result counts, and the other attempt is cancelled.
 
-    Raises InvalidArgument if `after_seconds` is not above 0, or the subtask has a tool and is not said to be
-    idempotent: a tool may act twice."""
+    With `after="p95"`, it is executed once more after the time within which 95 % of the role's attempts ended, and
+    after `after_seconds` while fewer than 20 are measured.
+
+    Raises InvalidArgument if `after_seconds` is not above 0, `after` is something else, or the subtask has a tool and
+    is not said to be idempotent: a tool may act twice."""
+    if after not in ("", P95):
+        raise InvalidArgument(f"a second attempt starts after {P95!r} or after seconds, not after {after[:20]!r}")
     if not 0 < after_seconds < 1e9:
         raise InvalidArgument(f"a second attempt starts after more than 0 s, not {after_seconds:g} s")
     if subtask.tool_name and not is_idempotent:
@@ -264,7 +278,10 @@ def hedged(subtask: SubTask, after_seconds: float, *, is_idempotent: bool = Fals
         )
     names = [f"{subtask.id}-1", f"{subtask.id}-2"]
     first, second = (replace(subtask, id=name, critical=False) for name in names)
-    return first, replace(second, delay_seconds=subtask.delay_seconds + after_seconds), _first(subtask, names)
+    second = replace(
+        second, delay_seconds=subtask.delay_seconds + after_seconds, delay_quantile=0.95 if after == P95 else 0.0
+    )
+    return first, second, _first(subtask, names)
 
 
 def _first(subtask: SubTask, names: Sequence[str]) -> SubTask:

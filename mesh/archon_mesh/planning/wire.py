@@ -48,6 +48,7 @@ def _subtask(step: plan_pb2.PlanStep) -> SubTask:
         exact=step.exact,
         quorum=step.quorum,
         delay_seconds=step.delay_seconds,
+        delay_quantile=step.delay_quantile,
         decision=step.decision,
         timeout_seconds=step.timeout_seconds,
         assigned_by=step.assigned_by,

@@ -16,7 +16,7 @@ from archon.errors import InvalidArgument
 from archon.threads import on_thread
 from archon_mesh.core.shorten import shortened
 from archon_mesh.engine.plan import MAX_PLAN_SUBTASKS, SubTask, SubTaskStatus, Task
-from archon_mesh.planning.patterns import BID_SECONDS, MAJORITY, auction, committee, hedged, redundant
+from archon_mesh.planning.patterns import BID_SECONDS, MAJORITY, P95, auction, committee, hedged, redundant
 from archon_mesh.workflows.approval import APPROVE
 from archon_mesh.workflows.load import templates_of
 from archon_mesh.workflows.parameters import checked_arguments
@@ -282,7 +282,9 @@ def _subtasks(step: StepPart, id_: str, values: Mapping[str, Any], after: tuple[
         return redundant(subtask, step.copies)
     if step.bidders is not None:
         return auction(subtask, roles=step.bidders, seconds=step.bid_seconds or BID_SECONDS)
-    return hedged(subtask, step.hedge_after) if step.hedge_after is not None else (subtask,)
+    if step.hedge_after == P95:
+        return hedged(subtask, after=P95)
+    return hedged(subtask, float(step.hedge_after)) if step.hedge_after is not None else (subtask,)
 
 
 def _subtask(step: StepPart, id_: str, values: Mapping[str, Any]) -> SubTask:

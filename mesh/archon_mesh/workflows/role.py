@@ -42,7 +42,7 @@ NOTHING_DONE: Final = "There was nothing to do."
 _FIELDS: Final = (
     *("id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "role", "capability"),
     *("critical", "partial_input", "expand", "expand_on_failure", "output_schema", "exact"),
-    *("quorum", "delay_seconds", "decision", "timeout_seconds", "assigned_by", "bid_for"),
+    *("quorum", "delay_seconds", "delay_quantile", "decision", "timeout_seconds", "assigned_by", "bid_for"),
 )
 
 

@@ -95,8 +95,10 @@ class StepPart(Part):
     copies: int | None = Field(
         default=None, ge=2, le=MAX_MEMBERS, description="how often the task is done at once; the first result counts"
     )
-    hedge_after: float | None = Field(
-        default=None, gt=0, le=86_400, description="seconds after which the task is done once more, if it has no result"
+    hedge_after: Annotated[float, Field(gt=0, le=86_400)] | Literal["p95"] | None = Field(
+        default=None,
+        description="seconds after which the task is done once more, if it has no result; p95: the measured time of "
+        "its role, 10 s while too little is measured",
     )
     bidders: list[Text] | None = Field(
         default=None, description="roles that bid for the task; the one with the best bid does it", min_length=2

@@ -30,6 +30,7 @@ from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
 from archon.submission import Goal, RunOptions, content, submit_request
 from archon.types.budget import Budget
+from archon.types.instance_metrics import InstanceMetrics
 from archon.types.plan import Plan
 from archon.types.run import Run
 from archon.types.run_answer import RunAnswer
@@ -443,6 +444,30 @@ class Client:
     async def resume(self, run_id: str) -> Run:
         """Resumes a paused run. Raises as `pause` does."""
         return Run((await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
+
+    async def rate(self, run_id: str, stars: int, comment: str = "") -> None:
+        """Rates a run that has ended, from 1 (bad) to 5 (good) stars, in place of the caller's earlier rating. The
+        rating counts in the records of the instances that completed tasks of the run.
+
+        Raises UnknownRun, FailedPrecondition if the run has not ended, InvalidArgument, and ResourceExhausted if the
+        run has too many ratings."""
+        request = pb.RateRunRequest(run_id=run_id, stars=max(-1, min(stars, 99)), comment=comment)
+        await self._stub.RateRun(request, timeout=CALL_TIMEOUT)
+
+    async def instance_metrics(self, role: str = "", *, limit: int = 1000) -> list[InstanceMetrics]:
+        """The records of roles, each followed by the records of its instances, at least `limit` of them if there are so
+        many; of one role if it is named."""
+        metrics: list[InstanceMetrics] = []
+        token = ""
+        while len(metrics) < limit:
+            size = min(1000, limit - len(metrics))
+            request = pb.ListInstanceMetricsRequest(role=role, page_size=size, page_token=token)
+            page = await self._stub.ListInstanceMetrics(request, timeout=CALL_TIMEOUT)
+            metrics += map(InstanceMetrics, page.metrics)
+            token = page.next_page_token
+            if not token:
+                break
+        return metrics
 
 
 async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> Run:

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from archon.security.principal import Principal
+from archon.principal import DEFAULT_TENANT, Principal
 
 ANONYMOUS = "anonymous"
-DEFAULT_TENANT = "default"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from archon_services.cli.commands import (
     plan,
     policy,
     prompts,
+    rate,
     rerun,
     respond,
     restart,
@@ -50,6 +51,7 @@ from archon_services.cli.commands import (
     trace,
     up,
     watch,
+    why,
     workflow,
 )
 from archon_services.cli.contexts import RESOLUTION
@@ -88,8 +90,10 @@ app.command()(graph.graph)
 app.command()(runs.runs)
 app.command()(show.show)
 app.command()(watch.watch)
+app.command()(why.why)
 app.command()(messages.messages)
 app.command()(cancel.cancel)
+app.command()(rate.rate)
 app.command()(inbox.inbox)
 app.command()(respond.respond)
 app.command()(pause.pause)

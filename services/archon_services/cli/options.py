@@ -56,7 +56,8 @@ IdentityOption = Annotated[
     typer.Option(
         "--as",
         metavar="NAME",
-        help="The identity that answers, for questions with approvers; needs a token that may act for others.",
+        help="The identity that answers, for questions with approvers, or rates; "
+        "needs a token that may act for others.",
     ),
 ]
 WatchOption = Annotated[

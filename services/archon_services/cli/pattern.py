@@ -11,7 +11,9 @@ from archon_services.cli.errors import USAGE, CliError
 if TYPE_CHECKING:
     from archon_mesh.planning import SubTask
 
-FORMS: Final = "committee:MEMBERS, settled:ANSWERS, auction:BIDDERS, debate:ROUNDS, redundant:COPIES or hedged:SECONDS"
+FORMS: Final = (
+    "committee:MEMBERS, settled:ANSWERS, auction:BIDDERS, debate:ROUNDS, redundant:COPIES, hedged:SECONDS or hedged:p95"
+)
 _WITH_ARBITER: Final = ("committee", "settled", "debate")
 _OF_SEVERAL_ROLES: Final = (*_WITH_ARBITER, "auction")
 
@@ -78,8 +80,10 @@ def _redundant(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tu
 
 def _hedged(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:
     from archon_mesh.planning import SubTask, hedged
+    from archon_mesh.planning.patterns import HEDGE_SECONDS, P95
 
-    return hedged(SubTask("hedged", goal, role=roles[0], critical=True), float(number or 10))
+    subtask = SubTask("hedged", goal, role=roles[0], critical=True)
+    return hedged(subtask, after=P95) if number == P95 else hedged(subtask, float(number or HEDGE_SECONDS))
 
 
 _MAKE: Final[dict[str, Callable[[str, str, Sequence[str], str], tuple[SubTask, ...]]]] = {

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import FailedPrecondition
+from archon.principal import Principal
 from archon.security.certificates import CertificateFolder
-from archon.security.principal import Principal
 from archon.security.spiffe import SpiffeId
 from archon_services.local_mesh.authority import Authority
 from archon_services.local_mesh.home import Home

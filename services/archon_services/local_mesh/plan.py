@@ -11,8 +11,8 @@ from typing import Final
 
 from archon import local_sockets, mesh_id
 from archon.loopback import loopback_host
+from archon.principal import Kind, Principal
 from archon.security import certificates, credentials, keys
-from archon.security.principal import Kind, Principal
 from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
-from archon.security.principal import Principal
+from archon.principal import Principal
 from archon_services.local_mesh.certificates import CertificateIssuer
 from archon_services.local_mesh.child import EXTERNAL, GRACE, Child
 from archon_services.local_mesh.control import ControlServer

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import FailedPrecondition
+from archon.principal import Kind, Principal
 from archon.private_files import private_folder
 from archon.security.keys import KeySet, SigningKey, key_set_text
-from archon.security.principal import Kind, Principal
 from archon.security.tokens import Audience, sign
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.private_replace import replace_file

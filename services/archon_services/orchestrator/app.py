@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.principal import DEFAULT_TENANT
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
 from archon_services.common.startup import when_available
@@ -35,6 +36,8 @@ from archon_services.orchestrator.sessions.heartbeat import Limits
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
+from archon_services.orchestrator.track_records.factor import best_role
+from archon_services.orchestrator.track_records.upkeep import TrackRecordUpkeep
 from archon_services.orchestrator.watch.forward import WatchForwarder
 
 _log = logging.getLogger(__name__)
@@ -85,6 +88,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         stack.push_async_callback(pool.close)
         roles = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(roles.close)
+        roles.selection.best_role = partial(best_role, runs.track_records, DEFAULT_TENANT)
         roles.start()
         publisher = _start_outbox(settings, journal, runs, stack) if settings.memory else None
         recall = _start_recall(settings, journal, stack) if settings.memory else None
@@ -112,6 +116,10 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
                 await ownership.leave()
 
         stack.push_async_callback(leave)
+        upkeep = TrackRecordUpkeep(
+            runs.track_records, journal, lambda: runs.owner, lambda: pool.weigh(runs.track_records)
+        )
+        stack.push_async_callback(upkeep.close)  # while the incarnation is still live
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
         if claimed := await ownership.start():
@@ -119,6 +127,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         for earlier in died:
             runs.expired(earlier.owner)
         runs.claimed()
+        await upkeep.start()
         address = await server.start()
         ownership.address = settings.advertised(address)
         try:

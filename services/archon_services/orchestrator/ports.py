@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.value import value
 from archon_mesh.engine.inputs import Input
-from archon_mesh.engine.types import Requirement, quantize
+from archon_mesh.engine.types import InstanceChoice, Requirement, quantize
 
 
 class Clock(Protocol):
@@ -106,6 +106,13 @@ class AttemptStatus:
     attempt any more, that is no loss."""
 
 
+class Slot(NamedTuple):
+    """A reserved slot of an instance, and why it was chosen; None if there was no other."""
+
+    instance_id: str
+    choice: InstanceChoice | None = None
+
+
 class Transport(Protocol):
     """Reaches instances of roles. No method waits."""
 
@@ -118,9 +125,18 @@ class Transport(Protocol):
         empty: any."""
         ...
 
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
         """Reserves a slot on a matching instance with free capacity: on `prefer` if it has any, else on the least
-        loaded of those that are compared, and on one of `avoid` only if there is no other; returns its id, or None."""
+        loaded of those that are compared, as their records weigh it, and on one of `avoid` only if there is no other.
+        Returns None if no slot is free."""
+        ...
+
+    def expected_seconds(self, role: str) -> float:
+        """Returns the seconds within which 95 % of the role's attempts ended, 0 if too few are measured."""
+        ...
+
+    def record_weight(self, role: str, instance_id: str) -> float:
+        """Returns the weight of an instance's vote by its record; 1 without one."""
         ...
 
     def release(self, instance_id: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import asyncpg
 
@@ -29,6 +29,7 @@ FREE_PAUSE: Final = 0.05
 CLOSE_TIMEOUT: Final = 2.0
 
 Connection: TypeAlias = asyncpg.Connection
+T = TypeVar("T")
 
 # synchronous_commit: overrides a server or role setting that may lose acknowledged commits; keeps a stronger one.
 # enable_seqscan: a plan lives as long as its connection and may date from when the tables were empty, and every query
@@ -156,15 +157,32 @@ class Connections:
                     raise to_archon_error(error, self.dsn.redacted) from error
         raise AssertionError("unreachable")
 
+    async def transact(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        """Executes the statements of `work` in one transaction, once: after a lost connection it is unknown whether it
+        was committed. Raises only errors of `archon.errors`."""
+
+        async def committed(connection: Connection) -> None:
+            async with transaction(connection):
+                await work(connection)
+
+        try:
+            await self._use(committed, STATEMENT_TIMEOUT)
+        except ArchonError:
+            raise
+        except Exception as error:
+            raise to_archon_error(error, self.dsn.redacted) from error
+
     async def _fetch_once(self, sql: str, arguments: Sequence[object], seconds: float) -> list[asyncpg.Record]:
+        return await self._use(lambda connection: connection.fetch(sql, *arguments), seconds)
+
+    async def _use(self, work: Callable[[Any], Awaitable[T]], seconds: float) -> T:
         if self._pool is None:
             raise Unavailable("the database is closed", retry_delay=RETRY, kind=STORAGE)
         connection: Any = None
         try:
             async with asyncio.timeout(seconds):
                 connection = await self._acquire(self._pool)
-                rows: list[asyncpg.Record] = await connection.fetch(sql, *arguments)
-                return rows
+                return await work(connection)
         except BaseException as error:
             if connection is not None and not (isinstance(error, Exception) and not is_connection_lost(error)):
                 connection.terminate()  # a cancelled statement may still be running on it

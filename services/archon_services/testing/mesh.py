@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 from archon.errors import DeadlineExceeded
+from archon.principal import Kind, Principal
 from archon.security.credentials import Credentials, TokenFile, Tokens
-from archon.security.principal import Kind, Principal
 from archon_services.local_mesh import Home, MeshOptions, MeshState, read_state, spawn, stop_mesh, wait_ready
 from archon_services.local_mesh.state import Condition, ProcessState
 from archon_services.local_mesh.tokens import TokenIssuer, user

@@ -247,10 +247,17 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_silent_planner_ends_at_the_deadline"],
         ),
         Limit(
-            "Roles whose measured averages estimate plans",
-            "{archon_services.orchestrator.observability.role_averages:MAX_ROLES}",
-            "Further roles are estimated by their profiles.",
-            ["test_the_number_of_roles_is_bounded"],
+            "Roles and instances with a track record, in an orchestrator; stored",
+            "{archon_services.orchestrator.track_records.records:MAX_TALLIES}; "
+            "{archon_services.orchestrator.journal.track_records:MAX_TRACK_RECORDS}",
+            "The record of the instance that has worked least recently is dropped.",
+            ["test_the_number_of_tallies_is_bounded", "test_the_oldest_rows_are_deleted_above_the_bound"],
+        ),
+        Limit(
+            "Ends of attempts that wait to be added to a track record",
+            "{archon_services.orchestrator.track_records.records:MAX_PENDING}",
+            "They are added at once.",
+            ["test_observations_wait_in_a_bounded_list"],
         ),
         Limit(
             "Repairs that a planner reports; characters of one",
@@ -554,6 +561,18 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon_services.orchestrator.sessions.role_index:MAX_COMPARED}",
             "The next ones in turn are compared.",
             ["test_a_placement_among_many_sessions_compares_a_few"],
+        ),
+        Limit(
+            "Sessions whose factors are computed at once from their records",
+            "{archon_services.orchestrator.sessions.record_factors:MAX_SESSIONS}",
+            "The next ones follow a second later.",
+            ["test_factors_are_computed_for_some_sessions_at_a_time"],
+        ),
+        Limit(
+            "Compared instances that are stored with a dispatch",
+            "{archon_services.orchestrator.sessions.role_index:MAX_CANDIDATES}",
+            "The further ones are counted only.",
+            ["test_a_choice_by_record_shows_the_instances_compared"],
         ),
         Limit(
             "Lost attempts remembered per session",

@@ -36,6 +36,8 @@ def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]
             context,
             reserved,
             slot.conversation_version,
+            slot.placement,
+            slot.expected_seconds,
         )
     ]
 

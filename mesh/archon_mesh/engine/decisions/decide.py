@@ -8,7 +8,8 @@
 
 `by` names the field of JSON answers that is compared; without it, whole answers are. `weight` is `equal` or
 `confidence`, the `confidence` of a JSON answer. `weights` has numbers by step or role, which multiply it: an authority,
-or a record. `least` is the part of all weights, from 0 to 1, that the winner needs; steps without a result count there.
+or are `record`: the candidate's instance has a weight by its track record, in a process 1. `least` is the
+part of all weights, from 0 to 1, that the winner needs; steps without a result count there.
 `order` lists ways of `settle`: `majority` (a vote of more than half), `confidence` (the most confident answer, if all
 state their confidence) and `authority` (the answer of the greatest weight). The arguments of `award` are in its module.
 """
@@ -34,6 +35,7 @@ from archon_mesh.engine.decisions.candidate import Candidate, Resolution, Vote
 
 EQUAL: Final = "equal"
 CONFIDENCE: Final = "confidence"
+RECORD: Final = "record"
 MAJORITY: Final = "majority"
 WAYS: Final = (MAJORITY, CONFIDENCE, "authority")
 """The ways of the rule `settle`, in the order in which they are tried unless another is given."""
@@ -185,6 +187,8 @@ def _quoted(text: str, start: int) -> str:
 
 def _weights(arguments: Mapping[str, Any], candidates: Sequence[Candidate], by_confidence: bool) -> list[float]:
     given = arguments.get("weights", {})
+    if given == RECORD:
+        given = {}
     return [
         weight_of(each.step_id, each.role, given) * (confidence_of(each.text) if by_confidence else 1.0)
         for each in candidates
@@ -209,9 +213,11 @@ def _weight_fault(value: Any) -> str:
 
 
 def _weights_fault(value: Any) -> str:
+    if value == RECORD:
+        return ""
     if isinstance(value, Mapping) and all(is_number(each) and 0 <= each <= 1e6 for each in value.values()):
         return ""
-    return "must have a number from 0 to 1,000,000 for each step or role"
+    return f"must have a number from 0 to 1,000,000 for each step or role, or be {RECORD}"
 
 
 def _least_fault(value: Any) -> str:

@@ -8,6 +8,7 @@ from archon_mesh.engine.fold.budget import settle
 from archon_mesh.engine.fold.human_input import withdraw
 from archon_mesh.engine.fold.plan import alignment_asked, attempt_failed
 from archon_mesh.engine.state import RunState
+from archon_mesh.engine.step_placement import hedges_of
 from archon_mesh.engine.task import PublishedItem, Task
 from archon_mesh.engine.types import (
     CONVERSATION_MOVED,
@@ -34,6 +35,9 @@ def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     if task.align:
         alignment_asked(run, task)
     task.begin_attempt()
+    if event.expected_seconds and event.attempt == 1:
+        for copy in hedges_of(run, task):
+            copy.start_after(event.expected_seconds, time)
 
 
 def checkpoint_taken(run: RunState, event: ev.CheckpointTaken, time: float) -> None:
@@ -64,6 +68,7 @@ def retried(run: RunState, event: ev.Retried, time: float) -> None:
     if event.failure.reason == UNDECIDED:
         task.undecided = True
         return
+    task.failed_instance = task.instance_id
     task.avoid = task.instance_id if event.failure.retry == RetryAdvice.ELSEWHERE else ""
     withdraw(run, task, time)
     _wait_again(run, task)

@@ -112,11 +112,18 @@ def _label(subtask: SubTask) -> str:
         "role": subtask.role,
         "capability": subtask.capability,
         "waits for": f"{subtask.needed} of {len(set(subtask.dependencies))}" if subtask.quorum else "",
-        "starts after": f"{subtask.delay_seconds:g} s" if subtask.delay_seconds else "",
+        "starts after": _delay(subtask),
     }
     parts += [f"{noun}: {name}" for noun, name in names.items() if name]
     parts.append(subtask.status.value)
     return "\n".join(text for part in parts if (text := _one_line(part, MAX_LABEL)))
+
+
+def _delay(subtask: SubTask) -> str:
+    if not subtask.delay_seconds:
+        return ""
+    measured = f"p{100 * subtask.delay_quantile:g}, or " if subtask.delay_quantile else ""
+    return f"{measured}{subtask.delay_seconds:g} s"
 
 
 def _flow(task: Task, source: str, target: str) -> str:

@@ -18,6 +18,9 @@ from archon_mesh.engine.plan.templates import root_of, template_keys
 MAX_SUBTASKS: Final = 20
 """Subtasks that a plan of a planner may have, without those that have ended."""
 
+QUANTILES: Final = (0.0, 0.95)
+"""Values that a `delay_quantile` may have."""
+
 MAX_PLAN_SUBTASKS: Final = 1_000
 """Subtasks that a plan may have at all."""
 
@@ -41,6 +44,7 @@ class FaultKind(StrEnum):
     UNKNOWN_DECISION = "unknown_decision"
     INVALID_DECISION = "invalid_decision"
     INVALID_ASSIGNMENT = "invalid_assignment"
+    INVALID_DELAY = "invalid_delay"
     WRONG_GOAL = "wrong_goal"
 
     @property
@@ -178,6 +182,8 @@ def _join_faults(subtask: SubTask) -> Iterator[PlanFault]:
     if subtask.quorum > count:
         message = f"subtask {name!r} waits for {subtask.quorum:,} of {count:,} dependencies"
         yield PlanFault(FaultKind.QUORUM_TOO_LARGE, subtask.id, message)
+    if fault := delay_fault(subtask):
+        yield PlanFault(FaultKind.INVALID_DELAY, subtask.id, f"subtask {name!r} {fault}")
     if not subtask.decision:
         return
     if subtask.decision not in DECISIONS:
@@ -191,6 +197,15 @@ def _join_faults(subtask: SubTask) -> Iterator[PlanFault]:
     if subtask.tool_name:
         message = f"subtask {name!r} has both a decision and the tool {shown(subtask.tool_name)!r}"
         yield PlanFault(FaultKind.INVALID_DECISION, subtask.id, message)
+
+
+def delay_fault(subtask: SubTask) -> str:
+    """Returns the fault of the `delay_quantile` of a subtask, in a clause; empty if there is none."""
+    if subtask.delay_quantile not in QUANTILES:
+        return f"starts after the measured quantile {subtask.delay_quantile:g}; only 0.95 is served"
+    if subtask.delay_quantile and subtask.delay_seconds <= 0:
+        return "starts after a measured time, and has no `delay_seconds` for as long as too little is measured"
+    return ""
 
 
 def assignment_fault(subtask: SubTask, by_id: Mapping[str, SubTask]) -> str:

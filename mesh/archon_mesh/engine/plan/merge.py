@@ -137,6 +137,7 @@ def _merged(group: Sequence[SubTask]) -> SubTask:
         confidence=min(each.confidence for each in group),
         quorum=0,
         delay_seconds=0.0,
+        delay_quantile=0.0,
         decision="",
         timeout_seconds=0.0,
         assigned_by="",

@@ -9,7 +9,14 @@ from typing import Final
 from archon_mesh.engine.decisions import DECISIONS, decision_fault
 from archon_mesh.engine.plan.cycles import break_cycles
 from archon_mesh.engine.plan.errors import ArgumentsTooLarge, EmptyPlan, shown
-from archon_mesh.engine.plan.faults import MAX_SUBTASKS, ancestors, assignment_fault, has_purpose, is_wrong_goal
+from archon_mesh.engine.plan.faults import (
+    MAX_SUBTASKS,
+    ancestors,
+    assignment_fault,
+    delay_fault,
+    has_purpose,
+    is_wrong_goal,
+)
 from archon_mesh.engine.plan.merge import merge_neighbours, merge_without_purpose
 from archon_mesh.engine.plan.nearest_name import nearest_name
 from archon_mesh.engine.plan.replan import free_id
@@ -57,6 +64,7 @@ def repair(
     apply(lambda current: _repair_templates(replace(task, subtasks=tuple(current))))
     apply(_lower_quorums)
     apply(_drop_assignments)
+    apply(_drop_quantiles)
     if not all(subtask.has_ended or has_purpose(subtask) for subtask in subtasks):
         raise EmptyPlan("no subtask says what is to be done, and neither does the query")
     return replace(task, goal=goal, subtasks=tuple(subtasks)), tuple(changes)
@@ -146,6 +154,17 @@ def _drop_assignments(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]
         if not subtask.has_ended and (fault := assignment_fault(subtask, by_id)):
             changes.append(f"subtask {shown(subtask.id)!r} is executed as without bids: it {fault}")
             subtask = replace(subtask, assigned_by="", bid_for="")
+        result.append(subtask)
+    return result, changes
+
+
+def _drop_quantiles(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]]:
+    """Empties the `delay_quantile` of subtasks in which it is a fault."""
+    result, changes = [], []
+    for subtask in subtasks:
+        if not subtask.has_ended and (fault := delay_fault(subtask)):
+            changes.append(f"subtask {shown(subtask.id)!r} starts after {subtask.delay_seconds:g} s: it {fault}")
+            subtask = replace(subtask, delay_quantile=0.0)
         result.append(subtask)
     return result, changes
 

@@ -38,13 +38,15 @@ class SubTask:
 
     A subtask with a `quorum` starts as soon as that many of its dependencies have completed; the others are cancelled
     unless another subtask needs them. 0 means all. One with `delay_seconds` starts so long after its dependencies, or
-    as soon as a dependency beside it fails, and not at all if it is not needed any more by then. The result of one with
-    a `decision` is chosen from the results of its dependencies, by the rule with this name and the arguments in
-    `tool_args`; if the rule leaves it undecided, the `role` decides, and without a role the subtask fails.
-    One with `timeout_seconds` fails so long after it may start. One with `assigned_by`, a dependency with a decision,
-    is executed by the role that made the chosen result, and if it can be by the same instance; by its own `role` if
-    that dependency has not completed. The result of one with `bid_for` is a bid for the subtask with this id, which it
-    does not execute.
+    as soon as a dependency beside it fails, and not at all if it is not needed any more by then. With a
+    `delay_quantile` of 0.95 it starts after the time, from the dispatch of the subtask beside it on, within which so
+    large a part of the role's attempts ended, and after `delay_seconds` while too few are measured. The result of one
+    with a `decision` is chosen from the results of its dependencies, by the rule with this name and the arguments in
+    `tool_args`; if the rule leaves it undecided, the `role` decides, and without a role the subtask fails. One with
+    `timeout_seconds` fails so long after it may start. One with `assigned_by`, a dependency with a decision, is
+    executed by the role that made the chosen result, and if it can be by the same instance; by its own `role` if that
+    dependency has not completed. The result of one with `bid_for` is a bid for the subtask with this id, which it does
+    not execute.
 
     A plan is made anew at once if a `critical` subtask fails. One with `partial_input` may start when a dependency has
     failed or was skipped. A rule may have a person approve the result of a `checkpoint`. With `expand`, the planner is
@@ -75,6 +77,7 @@ class SubTask:
     exact: bool = field(default=False, kw_only=True)
     quorum: int = field(default=0, kw_only=True)
     delay_seconds: float = field(default=0.0, kw_only=True)
+    delay_quantile: float = field(default=0.0, kw_only=True)
     decision: str = field(default="", kw_only=True)
     timeout_seconds: float = field(default=0.0, kw_only=True)
     assigned_by: str = field(default="", kw_only=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from archon.errors import Unauthenticated
+from archon.principal import Principal
 from archon.security.authenticator import Authenticator
-from archon.security.principal import Principal
 
 
 class OpenStreams:

@@ -22,12 +22,12 @@ from archon.errors import (
     TokenRevoked,
     Unavailable,
 )
+from archon.principal import DEFAULT_TENANT, Kind, Principal
 from archon.security.certificates import CertificateFolder, OwnCertificate, member_of, own_folder
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, has_own_token
 from archon.security.keys import VARIABLE, KeyFile, KeySet
 from archon.security.mesh_folder import ServingFolder
 from archon.security.policy import check_allowed
-from archon.security.principal import Kind, Principal
 from archon.security.tokens import Audience, verify
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Caller:
     """Who makes a call: on behalf of `identity` in `tenant`; `principal` is who has presented the credentials, None on
     a server without keys."""
 
-    tenant: str = context.DEFAULT_TENANT
+    tenant: str = DEFAULT_TENANT
     identity: str = context.ANONYMOUS
     principal: Principal | None = None
 

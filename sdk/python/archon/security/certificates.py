@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from archon.errors import CertificateRefused, FailedPrecondition, InvalidArgument
-from archon.security.principal import Kind, Principal
+from archon.principal import Kind, Principal
 from archon.security.spiffe import SpiffeId
 
 if TYPE_CHECKING:

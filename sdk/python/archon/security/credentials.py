@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from archon import context
+from archon.principal import ACT_FOR_OTHERS
 from archon.security.mesh_folder import ServingFolder
-from archon.security.principal import ACT_FOR_OTHERS
 from archon.security.tokens import Audience, claims_of
 
 TOKEN: Final = "ARCHON_TOKEN"

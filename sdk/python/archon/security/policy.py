@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from archon.errors import PermissionDenied
-from archon.security.principal import Kind, Principal
+from archon.principal import Kind, Principal
 
 _SERVICES: Final = frozenset({Kind.SERVICE})
 _ADMINS: Final = _SERVICES | {Kind.ADMIN}

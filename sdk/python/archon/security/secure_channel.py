@@ -114,7 +114,7 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
 def secure_channel(own: OwnCertificate, peer: Peer, make: Make) -> grpc.aio.Channel:
     """Returns a channel with the own certificate as it is now, to a peer whose certificate must name it: the peer that
     the caller wants counts, not the address, which may come from a registration."""
-    from archon.security.principal import Kind
+    from archon.principal import Kind
 
     expected = SpiffeId(own.identity.mesh, own.identity.tenant, Kind(peer.kind), peer.name)
     credentials = grpc.ssl_channel_credentials(own.authorities, own.key, own.chain)

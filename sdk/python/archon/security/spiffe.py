@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from archon.errors import InvalidArgument
-from archon.security.principal import Kind
+from archon.principal import Kind
 
 _MESH: Final = r"[a-z0-9][a-z0-9._-]{0,254}"
 _SEGMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,254}"

@@ -13,7 +13,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from archon.errors import TokenExpired, TokenInvalid, TokenRevoked
-from archon.security.principal import Kind, Principal
+from archon.principal import Kind, Principal
 
 if TYPE_CHECKING:
     from archon.security.keys import KeySet, SigningKey

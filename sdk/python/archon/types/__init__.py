@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from archon.types.child_run import ChildRun
     from archon.types.edge import Edge
     from archon.types.failure import Failure
+    from archon.types.instance_metrics import InstanceMetrics
     from archon.types.memory_ref import MemoryRef
     from archon.types.message import Message
     from archon.types.message_content import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from archon.types.run_answer import RunAnswer
     from archon.types.run_event import RunEvent
     from archon.types.run_question import RunQuestion
+    from archon.types.run_rating import RunRating
     from archon.types.run_record import RunRecord
     from archon.types.run_task import RunTask
     from archon.types.task_ref import TaskRef
@@ -54,6 +56,7 @@ __all__ = [
     "Failure",
     "HelpRequest",
     "InformationShare",
+    "InstanceMetrics",
     "MemoryRef",
     "Message",
     "MessageContent",
@@ -68,6 +71,7 @@ __all__ = [
     "RunAnswer",
     "RunEvent",
     "RunQuestion",
+    "RunRating",
     "RunRecord",
     "RunTask",
     "StatusUpdate",
@@ -90,6 +94,7 @@ _MODULES: Final = {
     "Failure": "archon.types.failure",
     "HelpRequest": "archon.types.message_content",
     "InformationShare": "archon.types.message_content",
+    "InstanceMetrics": "archon.types.instance_metrics",
     "MemoryRef": "archon.types.memory_ref",
     "Message": "archon.types.message",
     "MessageContent": "archon.types.message_content",
@@ -104,6 +109,7 @@ _MODULES: Final = {
     "RunAnswer": "archon.types.run_answer",
     "RunEvent": "archon.types.run_event",
     "RunQuestion": "archon.types.run_question",
+    "RunRating": "archon.types.run_rating",
     "RunRecord": "archon.types.run_record",
     "RunTask": "archon.types.run_task",
     "StatusUpdate": "archon.types.message_content",

@@ -27,7 +27,8 @@ class PlanStep:
     completed; with `expand_on_failure` if it fails. A rule has people check the answers of steps with `checkpoint`.
 
     A step with a `quorum` starts as soon as that many of its dependencies have completed (0: all); the others are
-    cancelled, unless another step needs them. It starts `delay_seconds` after that. The result of a step with a
+    cancelled, unless another step needs them. It starts `delay_seconds` after that, or with a
+    `delay_quantile` of 0.95 after the measured time of the role. The result of a step with a
     `decision` is chosen from the results of its dependencies, by this rule with the arguments in `tool_args_json`; if
     the rule does not decide, the `role` does. A step fails `timeout_seconds` after it may start (0: no limit). The
     dependency `assigned_by` is one with a decision: who made the chosen result executes the step. The result of a step
@@ -54,6 +55,7 @@ class PlanStep:
     exact: bool = False
     quorum: int = 0
     delay_seconds: float = 0.0
+    delay_quantile: float = 0.0
     decision: str = ""
     timeout_seconds: float = 0.0
     assigned_by: str = ""
@@ -94,6 +96,7 @@ class PlanStep:
             exact=self.exact,
             quorum=self.quorum,
             delay_seconds=self.delay_seconds,
+            delay_quantile=self.delay_quantile,
             decision=self.decision,
             timeout_seconds=self.timeout_seconds,
             assigned_by=self.assigned_by,
@@ -121,6 +124,7 @@ class PlanStep:
             exact=message.exact,
             quorum=message.quorum,
             delay_seconds=message.delay_seconds,
+            delay_quantile=message.delay_quantile,
             decision=message.decision,
             timeout_seconds=message.timeout_seconds,
             assigned_by=message.assigned_by,
@@ -155,6 +159,7 @@ class PlanStep:
             "exact": self.exact,
             "quorum": self.quorum,
             "delay_seconds": self.delay_seconds,
+            "delay_quantile": self.delay_quantile,
             "decision": self.decision,
             "timeout_seconds": self.timeout_seconds,
             "assigned_by": self.assigned_by,

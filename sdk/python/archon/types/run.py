@@ -14,6 +14,7 @@ from archon.types.part import Part, to_parts
 from archon.types.plan import Plan
 from archon.types.run_answer import RunAnswer
 from archon.types.run_question import RunQuestion
+from archon.types.run_rating import RunRating
 from archon.types.run_task import RunTask
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
@@ -121,6 +122,11 @@ class Run(MessageView[run_pb2.Run]):
     def closed_questions(self) -> tuple[RunQuestion, ...]:
         """Questions that were answered, timed out or were withdrawn, oldest first, without their texts."""
         return tuple(map(RunQuestion, self.proto.closed_questions))
+
+    @property
+    def ratings(self) -> tuple[RunRating, ...]:
+        """The ratings by people, oldest first, as `Client.get` returns them."""
+        return tuple(map(RunRating, self.proto.ratings))
 
     @property
     def plan(self) -> Plan | None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from archon_services.cli.options import JsonOption, RegistryOption, WatchOption
-from archon_services.cli.target.mesh import connecting, find_registry
+from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption, WatchOption
+from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry
 
 if TYPE_CHECKING:
     from archon.registry import Registration
     from archon.security.credentials import Credentials
+    from archon.types import InstanceMetrics
 
 _HEADERS: Final = (
     *("role", "instance", "address", "version", "tasks", "state", "heartbeat", "model", "depends on"),
@@ -30,6 +31,9 @@ _ANSWERS: Final = {True: "healthy", False: "silent", None: "-"}
 PROBED: Final = 100
 """Instances that are asked whether they serve, and how many tasks are in progress."""
 
+LISTED: Final = 10_000
+"""Records that are listed."""
+
 WIDE: Final = 120
 """Characters."""
 
@@ -38,9 +42,17 @@ def agents(
     profiles: Annotated[
         bool, typer.Option("--profiles", help="Print the profile of each role instead of its instances.")
     ] = False,
+    metrics: Annotated[
+        bool,
+        typer.Option(
+            "--metrics",
+            help="Print the records of roles and instances, by which tasks are placed, from an orchestrator.",
+        ),
+    ] = False,
     watch: WatchOption = False,
     as_json: JsonOption = False,
     registry: RegistryOption = "",
+    orchestrator: OrchestratorOption = "",
 ) -> None:
     """List the registered instances of all roles: tasks in progress of the most that the instance takes, and the time
     since it has last renewed its registration (heartbeat).
@@ -52,6 +64,10 @@ def agents(
     from archon_services.cli.render.profile_text import profile_text
     from archon_services.cli.watching import repeat
 
+    if metrics:
+        mesh = find_orchestrator(orchestrator)
+        repeat(lambda: _show_metrics(mesh, as_json=as_json), watch=watch)
+        return
     address = find_registry(registry)
 
     def show() -> None:
@@ -73,6 +89,37 @@ def agents(
             )
 
     repeat(show, watch=watch)
+
+
+def _show_metrics(orchestrator: str, *, as_json: bool) -> None:
+    from google.protobuf import json_format
+
+    from archon_services.cli.render.instance_metrics import HEADERS, NARROW, metrics_row
+    from archon_services.cli.render.output import console, is_terminal, print_json, print_table
+
+    metrics = asyncio.run(_metrics(orchestrator))
+    if as_json:
+        documents = [
+            json_format.MessageToDict(
+                each.proto, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+            )
+            for each in metrics
+        ]
+        print_json(documents)
+    elif not metrics:
+        print("No task has ended yet.")
+    else:
+        columns = NARROW if is_terminal() and console().width < WIDE else len(HEADERS)
+        rows = [metrics_row(each.proto)[:columns] for each in metrics]
+        print_table(HEADERS[:columns], rows, right=range(2, columns))
+
+
+async def _metrics(orchestrator: str) -> list[InstanceMetrics]:
+    from archon.client import Client
+
+    with connecting("orchestrator", orchestrator):
+        async with Client(orchestrator) as client:
+            return await client.instance_metrics(limit=LISTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def issue(
 
     Again for the same folder, it renews the certificate: processes use it from their next connection on.
     """
-    from archon.security.principal import Kind
+    from archon.principal import Kind
     from archon.security.spiffe import SpiffeId
     from archon_services.local_mesh.authority import Authority
 

@@ -36,8 +36,8 @@ def test(
     method: Annotated[str, typer.Argument(metavar="RPC", help="An RPC, such as SubmitRun.")],
 ) -> None:
     """Say whether callers of a kind may call an RPC; exit code 1 if they may not."""
+    from archon.principal import Kind
     from archon.security.policy import POLICY
-    from archon.security.principal import Kind
 
     if kind not in set(Kind):
         raise CliError(f"unknown kind {kind!r}: expected one of {', '.join(Kind)}", code=USAGE)

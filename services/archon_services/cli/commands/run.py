@@ -65,7 +65,7 @@ def run(
             help="Have several agents work at once, without a planner. committee:3: members vote, and each --role has "
             "its turn among them. settled: each --role answers, and conflicts are settled. auction:3: each --role "
             "bids, the best one does it. debate:2: two answer, and reply to each other. redundant:2: the first result "
-            "counts. hedged:10: a second attempt after 10 s.",
+            "counts. hedged:10: a second attempt after 10 s; hedged:p95: after the role's measured time.",
         ),
     ] = "",
     arbiter: Annotated[

@@ -54,7 +54,7 @@ def issue(
         return
     from archon.errors import InvalidArgument
     from archon.identifiers import check_role
-    from archon.security.principal import Kind, Principal
+    from archon.principal import Kind, Principal
     from archon.security.tokens import Audience
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh.tokens import TokenIssuer, user

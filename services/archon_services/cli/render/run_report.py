@@ -27,6 +27,9 @@ STEP_SHOWN: Final = 70
 GOAL_SHOWN: Final = 240
 """Characters of the goal; `archon show --json` prints all of it."""
 
+COMMENT_SHOWN: Final = 120
+"""Characters of the comment of a rating; `archon show --json` prints all of it."""
+
 Line = tuple[str, str]
 """A text, and the state whose colour it has; empty for none."""
 
@@ -86,6 +89,8 @@ def run_report(
         yield f"  {'failure':<10}  {run.failure.message}", "failed"
         if kind := _kind_text(run.failure):
             yield f"  {'kind':<10}  {kind}", "failed"
+    for rating in run.ratings:
+        yield f"  {'rated':<10}  {rating_text(rating)}", ""
     yield from _task_lines(run, now, view, calls or {})
     for question in run.questions:
         yield from _question_lines(pending_question(run.run_id, question), flag)
@@ -100,6 +105,12 @@ def goal_text(goal: Sequence[common_pb2.Part], length: int = GOAL_SHOWN) -> str:
         pieces.append(f"{name} {text}".strip() or f"[{part.media_type or 'content'}]")
     line = " ".join(pieces)
     return line if len(line) <= length else line[:length].rstrip() + "…"
+
+
+def rating_text(rating: run_pb2.Rating) -> str:
+    """Returns a rating on one line: the stars, the rater and the comment."""
+    comment = one_line(rating.comment, COMMENT_SHOWN)
+    return f"{rating.stars} of 5 by {rating.identity}{f': {comment}' if comment else ''}"
 
 
 def _clock(run: run_pb2.Run, now: float, view: RunView) -> str:

@@ -30,6 +30,7 @@ from archon_services.orchestrator.api.given_plan import given_plan, has_planner
 from archon_services.orchestrator.api.plan_preview import PlanPreview
 from archon_services.orchestrator.api.plans import RunPlans
 from archon_services.orchestrator.api.questions import OpenQuestions
+from archon_services.orchestrator.api.ratings import RunRatings
 from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.strategy_choice import choose_strategy
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, strategy_of, time_of
@@ -72,6 +73,7 @@ class Commands:
         self.control = RunControl(runs, journal, now)
         self.plans = RunPlans(runs, self.control, self.watch, now)
         self.questions = OpenQuestions(runs, journal)
+        self.ratings = RunRatings(journal, runs.track_records, now)
         self._preview = PlanPreview(lambda: roles.selection.instances, now)
         self._forks = RunForks(runs, journal, rules)
         self._rules = rules
@@ -179,8 +181,10 @@ class Commands:
         if request.session_id and chosen.readers and self._recall is not None:
             await self._recall.recall(goal, request.session_id, chosen, self._roles.selection.graph.roles)
         if chosen.plan_targets:
-            averages = self._runs.averages
-            targets = [plan_target(instance, averages.of(instance.role)) for instance in chosen.plan_targets]
+            records, tenant = self._runs.track_records, _tenant()
+            targets = [
+                plan_target(instance, records.average(tenant, instance.role)) for instance in chosen.plan_targets
+            ]
             goal.plan_targets.extend(within_size(targets))
         return Submission(
             run_id=run_id,

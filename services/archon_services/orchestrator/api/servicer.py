@@ -26,12 +26,8 @@ MAX_RECORD_READ_BYTES = MAX_RECORD_PAGE_BYTES + MAX_CHECKED_BYTES
 """More than a page, so that it shows whether there is another page."""
 
 
-def _not_served(self: object, request: Any, context: Any) -> Any:
-    raise NotImplementedError
-
-
 class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServicer):
-    """Streams of events are answered with serialised messages. An RPC that is not served answers UNIMPLEMENTED."""
+    """Streams of events are answered with serialised messages."""
 
     def __init__(self, commands: Commands, journal: Journal, hub: WatchHub) -> None:
         self._commands = commands
@@ -44,7 +40,9 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.SubmitRunResponse(run=trimmed(await self._commands.run(run_id)), repeated_before=not created)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
-        return pb.GetRunResponse(run=bounded(await self._commands.run(request.run_id)))
+        run = await self._commands.run(request.run_id)
+        await self._commands.ratings.add_to(run)
+        return pb.GetRunResponse(run=bounded(run))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[Any]:
         relayed = RELAYED in (context.invocation_metadata() or ())
@@ -129,4 +127,12 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         await self._commands.plans.edit(await self._commands.row(request.run_id), request)
         return pb.EditPlanResponse(run=trimmed(await self._commands.run(request.run_id)))
 
-    RateRun = _not_served
+    async def RateRun(self, request: pb.RateRunRequest, context: Any) -> pb.RateRunResponse:
+        row = await self._commands.row(request.run_id)
+        await self._commands.ratings.rate(row, await self._commands.run(request.run_id), request)
+        return pb.RateRunResponse()
+
+    async def ListInstanceMetrics(
+        self, request: pb.ListInstanceMetricsRequest, context: Any
+    ) -> pb.ListInstanceMetricsResponse:
+        return self._commands.ratings.list_metrics(request)

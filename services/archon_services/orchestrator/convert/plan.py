@@ -75,6 +75,7 @@ def _step_from_proto(source: plan_pb2.PlanStep) -> SubTask:
         exact=source.exact,
         quorum=source.quorum,
         delay_seconds=source.delay_seconds,
+        delay_quantile=source.delay_quantile,
         decision=source.decision,
         timeout_seconds=source.timeout_seconds,
         assigned_by=source.assigned_by,
@@ -91,6 +92,7 @@ def _write_step(step: SubTask, target: plan_pb2.PlanStep) -> None:
     target.expand, target.expand_on_failure = step.expand, step.expand_on_failure
     target.exact = step.exact
     target.quorum, target.delay_seconds, target.decision = step.quorum, step.delay_seconds, step.decision
+    target.delay_quantile = step.delay_quantile
     target.timeout_seconds, target.assigned_by, target.bid_for = step.timeout_seconds, step.assigned_by, step.bid_for
     target.estimated_seconds = step.estimated_seconds
     target.estimated_cost_micro_usd = step.estimated_cost_micro_usd

@@ -18,6 +18,7 @@ from archon_services.orchestrator.convert.failures import (
     reason_from_proto,
     reason_to_proto,
 )
+from archon_services.orchestrator.convert.placement import choice_from_proto, write_choice
 
 
 def state_from_proto(number: int) -> TaskState:
@@ -86,6 +87,8 @@ def read_dispatched(event: run_pb2.RunEvent) -> ev.Event:
         context,
         read_reserved(event.dispatched),
         event.dispatched.conversation_version if event.dispatched.HasField("conversation_version") else None,
+        choice_from_proto(event.dispatched.placement) if event.dispatched.HasField("placement") else None,
+        event.dispatched.expected_seconds,
     )
 
 
@@ -103,6 +106,10 @@ def write_dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
         amount_to_proto(event.reserved, target.budget)
     if event.conversation_version is not None:
         target.conversation_version = event.conversation_version
+    if event.placement is not None:
+        write_choice(event.placement, event.role, target.placement)
+    if event.expected_seconds:
+        target.expected_seconds = event.expected_seconds
 
 
 def read_result(event: run_pb2.RunEvent) -> ev.ResultReceived:

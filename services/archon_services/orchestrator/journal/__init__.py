@@ -16,6 +16,7 @@ from archon_services.orchestrator.journal.rows import (
     StoredStep,
 )
 from archon_services.orchestrator.journal.session_history import Conversation, Turn
+from archon_services.orchestrator.journal.track_records import RatingRow, TrackRecordRow
 
 __all__ = [
     "CommandRow",
@@ -27,11 +28,13 @@ __all__ = [
     "Outcome",
     "OwnerRow",
     "Publication",
+    "RatingRow",
     "RecordRow",
     "RunRow",
     "SameRequest",
     "Step",
     "StepResult",
     "StoredStep",
+    "TrackRecordRow",
     "Turn",
 ]

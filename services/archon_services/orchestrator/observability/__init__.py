@@ -2,7 +2,6 @@
 
 commits         counters of the journal's commits
 run_events      counters of runs, tasks and attempts
-role_averages   the average cost and time of each role's tasks, for the estimates of plans
 span_ids        the ids of spans, which every replica derives alike
 context         the trace of a run, and the parents of its agents' spans
 run_log         the events of a run as its spans need them

@@ -5,7 +5,7 @@ While the registry cannot be reached, its last message stays valid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,6 +59,9 @@ class RoleSelection:
 
     def __init__(self, alive: Callable[[str], bool] = lambda instance_id: False, *, grace: float = GRACE) -> None:
         self._membership = Membership(alive, grace=grace)
+        self.best_role: Callable[[Collection[str]], str] = min
+        """Chooses among the roles that offer a capability; by default the first one by name."""
+
         self._received = False
         self._cache: dict[tuple[object, ...], Participants] = {}
         self._cache_version = 0
@@ -166,7 +169,8 @@ class RoleSelection:
             self._cache.clear()
             self._cache_version = version
         roles, capabilities = tuple(roles), tuple(capabilities)
-        key = (select.__name__, roles, capabilities, frozenset(versions.items()))
+        chosen = tuple(self._named_roles(roles, capabilities)[1]) if capabilities else ()  # may change with the records
+        key = (select.__name__, roles, capabilities, frozenset(versions.items()), chosen)
         if (participants := self._cache.get(key)) is None:
             named, capability_of = self._named_roles(roles, capabilities)
             participants = self._cache[key] = select(named, capability_of, versions)
@@ -271,7 +275,7 @@ class RoleSelection:
         )
 
     def _role_with(self, capability: str) -> str:
-        """The first role, by name, with an instance that offers the capability. Raises UnknownCapability."""
+        """The role with an instance that offers the capability, of several the best one. Raises UnknownCapability."""
         offers = self._membership.offers
         roles = {offer.role for offer in offers if capability in offer.capability_ids}
         if not roles:
@@ -280,7 +284,7 @@ class RoleSelection:
                 f"no instance offers {capability!r}; available capabilities: {available}",
                 metadata={"capability": capability},
             )
-        return min(roles)
+        return self.best_role(roles) if len(roles) > 1 else min(roles)
 
 
 def _precedence(instance: Registration) -> tuple[object, ...]:

@@ -27,7 +27,6 @@ from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.observability.commits import CommitMeasurement
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
-from archon_services.orchestrator.observability.role_averages import RoleAverages
 from archon_services.orchestrator.observability.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Delivery, Receipt, SystemClock, Transport
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
@@ -40,6 +39,7 @@ from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
 from archon_services.orchestrator.runs.states.load import load_run
 from archon_services.orchestrator.runs.turn.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.turn.session_history import TurnQueue
+from archon_services.orchestrator.track_records.records import TrackRecords
 from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)
@@ -91,8 +91,9 @@ class Runs:
         self.on_publications: Callable[[int], None] = lambda number: None
         """Called with the number of publications of a durable step that has any."""
 
-        self.averages = RoleAverages()
-        """The average time and cost of tasks here, by role."""
+        self.track_records = TrackRecords(clock.now)
+        """How the tasks of each role and instance went."""
+
         self.on_questions: Callable[[RunState], None] | None = None
         """Called with the state of a run after a durable step by which people are asked, or by which the run has got
         another owner."""
@@ -307,7 +308,7 @@ class Runs:
         if self._spans is not None:
             self._spans.stored(step, events)
         if (driver := self._drivers.get(step.run_id)) is not None:
-            self.averages.note(events, driver.state)
+            self.track_records.note(events, driver.state)
             if self._counter is not None:
                 self._counter.stored(events, driver.state)
         if step.publications:

@@ -18,14 +18,17 @@ from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import Failure, Requirement
-from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
+from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox, Slot
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 from archon_services.orchestrator.sessions.dials import Dials
 from archon_services.orchestrator.sessions.in_flight import ProcessBytes
 from archon_services.orchestrator.sessions.pending_adoptions import Adoption, PendingAdoptions
+from archon_services.orchestrator.sessions.record_factors import RecordFactors
 from archon_services.orchestrator.sessions.role_index import RoleIndex, fits
 from archon_services.orchestrator.sessions.session import Limits, Session
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
+from archon_services.orchestrator.track_records.factor import vote_weight
+from archon_services.orchestrator.track_records.records import TrackRecords
 
 MAX_DEPARTED: Final = 1_000
 
@@ -63,6 +66,7 @@ class SessionPool:
         self._dials = Dials()
         self._sessions: dict[str, Session] = {}
         self._roles = RoleIndex()
+        self._factors = RecordFactors(self._roles)
         self._holders: dict[str, dict[str, Session]] = {}
         """By run: the sessions that hold attempts of it, by instance id."""
         self._waiting = WaitingList()
@@ -134,6 +138,7 @@ class SessionPool:
         )
         self._sessions[instance_id] = session
         self._roles.add(session)
+        self._factors.due(instance.role)
         session.stale.update(self._departed.pop(instance_id, {}))
         for adoption in self._adoptions.take(instance_id):
             session.adopt(adoption.ref, adoption.role, adoption.standing)
@@ -148,6 +153,7 @@ class SessionPool:
     def _remove(self, instance_id: str) -> None:
         session = self._sessions.pop(instance_id)
         self._roles.remove(session)
+        self._factors.due(session.role)
         session.lose_all(Unavailable(f"instance {instance_id} is gone", reason="INSTANCE_LOST"))
         for run_id in session.runs:  # of attempts that have a result which is not durable yet
             self._drop_holder(session, run_id)
@@ -191,6 +197,10 @@ class SessionPool:
         self._roles.clear()
         self._holders.clear()
 
+    def weigh(self, records: TrackRecords) -> None:
+        """Gives placement the records as they are now, of some roles at each call."""
+        self._factors.update(records)
+
     def census(self) -> dict[str, RoleCensus]:
         """Counts instances and slots by role. Any thread may call it."""
         roles: dict[str, RoleCensus] = {}
@@ -223,12 +233,19 @@ class SessionPool:
     def message_types(self, role: str) -> Mapping[str, str]:
         return self._roles.message_types(role)
 
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
-        best = self._roles.best(want, avoid, prefer)
-        if best is None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
+        found = self._roles.choose(want, avoid, prefer)
+        if found is None:
             return None
-        best.reserved += 1
-        return best.instance_id
+        found.session.reserved += 1
+        return Slot(found.session.instance_id, found.choice)
+
+    def expected_seconds(self, role: str) -> float:
+        return self._factors.p95.get(role, 0.0)
+
+    def record_weight(self, role: str, instance_id: str) -> float:
+        session = self._sessions.get(instance_id)
+        return vote_weight(session.record) if session is not None and session.role == role else 1.0
 
     def release(self, instance_id: str) -> None:
         session = self._sessions.get(instance_id)

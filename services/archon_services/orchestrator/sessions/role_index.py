@@ -1,20 +1,46 @@
-"""The sessions by role, so that placing a task looks at the instances of its role only."""
+"""The sessions by role, so that placing a task looks at the instances of its role only.
+
+The least loaded instance gets the task. Once records of a role's instances differ, load counts less at an instance with
+a good record and more at one with a bad record; each instance gets a part of the tasks nevertheless, so that it can
+recover.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from archon.registry import Registration
-from archon_mesh.engine.types import Requirement
+from archon_mesh.engine.types import ComparedInstance, InstanceChoice, Requirement
 from archon_services.common.versions import version_matches
 from archon_services.orchestrator.sessions.session import Session
 
 MAX_COMPARED: Final = 16
 """Sessions with a free slot whose loads are compared for a placement: with a thousand instances of a role, comparing
 all would cost more than the rest of the run."""
+
+IDLE_LOAD: Final = 0.25
+"""Load that an idle instance counts with, so that records decide among idle ones too: with the factors 1 and 2, the
+first one is preferred until a quarter of its slots is used."""
+
+SHARE: Final = 10
+"""Of so many placements that records decide about, one goes to the instance that has waited longest for a task: each of
+n instances gets at least 1 / (10 n) of the tasks."""
+
+MAX_CANDIDATES: Final = 5
+"""Compared instances that are stored with a dispatch."""
+
+_PREFERRED: Final = InstanceChoice("preferred", 1)
+
+
+class Found(NamedTuple):
+    """The session for a task, and why it was chosen; None if there was no other."""
+
+    session: Session
+    choice: InstanceChoice | None
 
 
 @dataclass(slots=True)
@@ -31,6 +57,12 @@ class _Role:
 
     stateful: int = 0
     """How many of the instances are stateful."""
+
+    is_uneven: bool = False
+    """Whether the factors of its instances differ."""
+
+    decided: int = 0
+    """Placements since the factors differ."""
 
     def connect(self, session: Session) -> None:
         """Adds the session to those with a connection."""
@@ -71,6 +103,7 @@ class RoleIndex:
         if session.connected:
             role.connect(session)
         role.stateful += instance.stateful
+        role.is_uneven = len(role.sessions) > 1 and (role.is_uneven or session.factor != 1.0)
         for capability_id in _capability_ids(instance):
             self._offering.setdefault(capability_id, Counter())[instance.role] += 1
 
@@ -80,6 +113,7 @@ class RoleIndex:
         del role.sessions[session.instance_id]
         role.disconnect(session)
         role.stateful -= instance.stateful
+        role.is_uneven = role.is_uneven and len(role.sessions) > 1
         if not role.sessions:
             del self._roles[instance.role]
         for capability_id in _capability_ids(instance):
@@ -123,7 +157,7 @@ class RoleIndex:
         session = next(iter(known.sessions.values()), None) if known is not None else None
         return session.instance.profile.message_types if session is not None and session.instance.profile else {}
 
-    def best(self, requirement: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Session | None:
+    def choose(self, requirement: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Found | None:
         """Returns a session with a free slot whose instance can take a task with this requirement: the instance
         `prefer` if it has one, else the least loaded, or of many, the least loaded of the next MAX_COMPARED; an
         instance of `avoid` only if no other is among them. None if no slot is free."""
@@ -132,19 +166,50 @@ class RoleIndex:
             return None
         preferred = role.sessions.get(prefer) if prefer else None
         if preferred is not None and preferred.room > 0 and fits(preferred.instance, requirement):
-            return preferred
-        best: Session | None = None
-        compared = 0
+            return Found(preferred, _PREFERRED)
         is_plain = not requirement.capability and not requirement.version
+        if role.is_uneven:
+            with_room = (
+                session
+                for session in role.in_turn()
+                if session.room > 0 and (is_plain or fits(session.instance, requirement))
+            )
+            return _by_record(role, list(islice(with_room, MAX_COMPARED)), avoid)
+        best: Session | None = None
+        least: tuple[bool, bool, float, str] | None = None
+        compared = 0
+        passed_over = False
         for session in role.in_turn():
             if session.room <= 0 or not (is_plain or fits(session.instance, requirement)):
                 continue
-            if best is None or _preference(session, avoid) < _preference(best, avoid):
-                best = session
+            preference = _preference(session, avoid)
+            if least is None or preference < least:
+                best, least = session, preference
+            passed_over |= preference[0]
             compared += 1
             if compared == MAX_COMPARED:
                 break
-        return best
+        if best is None:
+            return None
+        if compared == 1:
+            return Found(best, None)
+        if passed_over and best.instance_id not in avoid:
+            return Found(best, InstanceChoice("apart", compared))
+        return Found(best, _LEAST_LOADED[compared])
+
+    def roles(self) -> list[str]:
+        """Returns the roles with a session."""
+        return list(self._roles)
+
+    def sessions_of(self, role: str) -> list[Session]:
+        """Returns the sessions of a role."""
+        known = self._roles.get(role)
+        return list(known.sessions.values()) if known is not None else []
+
+    def factors_changed(self, role: str) -> None:
+        """Has to be called when the factors of the sessions of a role may have changed."""
+        if (known := self._roles.get(role)) is not None:
+            known.is_uneven = len({session.factor for session in known.sessions.values()}) > 1
 
     def standing(self, requirement: Requirement) -> tuple[int, int]:
         """How many instances that can take a task with this requirement are registered, and how many of them are
@@ -174,8 +239,60 @@ def fits(instance: Registration, requirement: Requirement) -> bool:
     )
 
 
+def _by_record(role: _Role, compared: list[Session], avoid: Collection[str]) -> Found | None:
+    """Chooses by load and record; each SHARE-th time the session that has waited longest for a task."""
+    if not compared:
+        return None
+    least_loaded = min(compared, key=lambda session: _preference(session, avoid))
+    best = min(compared, key=lambda session: _weighed(session, avoid))
+    role.decided += 1
+    reason = "least_loaded" if best is least_loaded else "record"
+    if not role.decided % SHARE:
+        waiting = min(compared, key=lambda session: _waited(session, avoid))
+        if waiting is not best:
+            best, reason = waiting, "share"
+    best.placed = role.decided
+    if len(compared) == 1:
+        return Found(best, None)
+    if reason == "least_loaded":
+        return Found(best, _LEAST_LOADED[len(compared)])
+    ordered = sorted((session for session in compared if session is not best), key=lambda each: _weighed(each, avoid))
+    shown = [best, *ordered[: MAX_CANDIDATES - 1]]
+    return Found(best, InstanceChoice(reason, len(compared), tuple(map(_candidate, shown))))
+
+
+def _candidate(session: Session) -> ComparedInstance:
+    record, load, factor = session.record, round(session.load, 3), round(session.factor, 3)
+    tasks = round(record.tasks, 1) if record is not None else 0.0
+    if record is None or not tasks:
+        return ComparedInstance(session.instance_id, load, factor)
+    return ComparedInstance(
+        session.instance_id,
+        load,
+        factor,
+        tasks,
+        round(record.success_rate, 3),
+        round(record.mean_seconds, 3),
+        record.p95_seconds,
+        float(round(record.mean_cost)),
+    )
+
+
+_LEAST_LOADED: Final = [InstanceChoice("least_loaded", compared) for compared in range(MAX_COMPARED + 1)]
+
+
 def _preference(session: Session, avoid: Collection[str]) -> tuple[bool, bool, float, str]:
     return session.instance_id in avoid, not session.registered, session.load, session.instance_id
+
+
+def _weighed(session: Session, avoid: Collection[str]) -> tuple[bool, bool, float, str]:
+    """As _preference, with the load weighed by the record: equal factors leave the order as it is."""
+    load = (session.load + IDLE_LOAD) * session.factor
+    return session.instance_id in avoid, not session.registered, load, session.instance_id
+
+
+def _waited(session: Session, avoid: Collection[str]) -> tuple[bool, bool, int, str]:
+    return session.instance_id in avoid, not session.registered, session.placed, session.instance_id
 
 
 def _capability_ids(instance: Registration) -> set[str]:

@@ -30,6 +30,7 @@ from archon_services.orchestrator.sessions.heartbeat import Limits, Silent
 from archon_services.orchestrator.sessions.in_flight import InFlight, ProcessBytes
 from archon_services.orchestrator.sessions.inbound import Resolve
 from archon_services.orchestrator.sessions.stream import Stream
+from archon_services.orchestrator.track_records.tally import Tally
 
 __all__ = ["Limits", "Session"]
 
@@ -73,6 +74,15 @@ class Session:
         self.role = role = instance.role
         self.registered = True
         self.reserved = 0
+        self.factor = 1.0
+        """Factor by which its record makes its load count less or more in a placement."""
+
+        self.record: Tally | None = None
+        """The record that the factor follows from."""
+
+        self.placed = 0
+        """The placement of its role by which it received its last task, while the records of the role differ."""
+
         self.draining = False
         self.leaving = False
         """True once the instance has announced that it stops: it loses no attempts from then on, it gives them back."""

@@ -18,9 +18,9 @@ from archon.federation import CHILD_RUN_KEY, MESHES_KEY, MeshGateway, RunChoice,
 from archon.federation.lineage import MAX_MESHES
 from archon.federation.orphans import OrphanSearch
 from archon.federation.other_mesh import OtherMesh, mesh_id_of
+from archon.principal import Kind, Principal
 from archon.secret_answers import seal
 from archon.security.credentials import credentials_for
-from archon.security.principal import Kind, Principal
 from archon.testing import FakeAgent, FakeOrchestrator
 from archon.types import Failure, Run, TaskState
 from archon_services.testing.local_service import LocalService

@@ -26,10 +26,10 @@ from archon.errors import (
     TokenRevoked,
     Unauthenticated,
 )
+from archon.principal import Kind, Principal
 from archon.registry import Registration, RegistryClient
 from archon.security.credentials import NoCredentials
 from archon.security.policy import POLICY
-from archon.security.principal import Kind, Principal
 from archon_services.testing.in_process import InProcessMesh
 from tests.fixtures.tokens import TestKeys
 

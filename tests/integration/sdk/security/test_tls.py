@@ -22,12 +22,12 @@ from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import connect
 from archon.client import Client
 from archon.errors import ArchonError, CertificateRefused, FailedPrecondition, PermissionDenied, Unavailable
+from archon.principal import Kind, Principal
 from archon.registry import Registration
 from archon.registry.convert import registration_to_proto
 from archon.security.certificates import CertificateFolder
 from archon.security.peer import ORCHESTRATOR, REGISTRY, Peer
 from archon.security.policy import POLICY
-from archon.security.principal import Kind, Principal
 from archon.security.spiffe import SpiffeId
 from archon.types import TaskState
 from archon_services.local_mesh.authority import Authority

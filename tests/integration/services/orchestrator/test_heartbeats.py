@@ -117,10 +117,10 @@ async def connected(
 
 
 def assign(pool: SessionPool) -> None:
-    instance_id = pool.reserve(Requirement("worker"))
-    assert instance_id is not None
+    slot = pool.reserve(Requirement("worker"))
+    assert slot is not None
     ref = common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1, epoch=1)
-    pool.assign(instance_id, ref, "worker", agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))
+    pool.assign(slot.instance_id, ref, "worker", agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))
 
 
 async def test_an_idle_instance_is_asked_once_per_idle_interval() -> None:

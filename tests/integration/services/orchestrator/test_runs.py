@@ -118,18 +118,14 @@ async def test_runs_are_listed_newest_first_in_pages(mesh: Mesh) -> None:
     await channel.close()
 
 
-async def test_an_rpc_that_is_not_served_is_unimplemented(mesh: Mesh) -> None:
+async def test_a_strategy_that_is_not_served_is_unimplemented(mesh: Mesh) -> None:
     channel = connect(mesh.orchestrator.address)
     stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
-    for call in (
-        stub.RateRun(pb.RateRunRequest()),
-        stub.SubmitRun(
+    with pytest.raises(Unimplemented) as refused:
+        await stub.SubmitRun(
             pb.SubmitRunRequest(goal=[common_pb2.Part(text="x")], strategy=99),  # type: ignore[arg-type]
-        ),
-    ):
-        with pytest.raises(Unimplemented) as refused:
-            await call
-        assert refused.value.reason == "NOT_SERVED"
+        )
+    assert refused.value.reason == "NOT_SERVED"
     await channel.close()
 
 

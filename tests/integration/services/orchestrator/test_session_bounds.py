@@ -47,8 +47,9 @@ async def test_a_dead_session_ends_when_it_has_no_work() -> None:
             return all(session.connected for session in sessions.values())
 
         await eventually(connected)
-        busy = pool.reserve(Requirement("worker"))
-        assert busy is not None
+        slot = pool.reserve(Requirement("worker"))
+        assert slot is not None
+        busy = slot.instance_id
         ref = common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1, epoch=1)
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
         pool.assign(busy, ref, "worker", task)
@@ -109,7 +110,7 @@ async def test_a_lost_instance_is_forgotten_after_its_registration() -> None:
             return session.connected
 
         await eventually(connected)
-        assert pool.reserve(Requirement("worker")) == agent.instance_id
+        assert pool.reserve(Requirement("worker")) == (agent.instance_id, None)
         ref = common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1, epoch=1)
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
         pool.assign(agent.instance_id, ref, "worker", task)

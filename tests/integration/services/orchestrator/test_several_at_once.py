@@ -7,12 +7,13 @@ import json
 import uuid
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
 from archon.agent import TaskContext
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import answer_text
+from archon.client import RunHandle, answer_text
 from archon.errors import InvalidArgument
 from archon.types import TaskState
 from archon_mesh.engine.plan import SubTask
@@ -181,3 +182,84 @@ async def test_a_cancelled_copy_that_has_delegated_takes_its_delegation_with_it(
     assert answer_text(handle.run) == "quick"
     async with asyncio.timeout(10):
         await ended.wait()
+
+
+class SlowOnce:
+    """Instances of a role of which the one that is asked for the step `x-1` does not answer."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self.role = f"cook-{uuid.uuid4().hex[:6]}"
+        self.asked: list[tuple[str, str]] = []
+        self.gate = asyncio.Event()
+
+    async def join(self, troupe: Troupe) -> None:
+        for name in ("one", "two"):
+
+            async def work(task: TaskContext, name: str = name) -> str:
+                self.asked.append((task.step_id, name))
+                if task.step_id == "x-1":
+                    await self.gate.wait()
+                return f"{task.step_id} by {name}"
+
+            await troupe(self.role, work, max_tasks=4)
+
+    async def measure(self) -> None:
+        """Completes enough attempts for a measured time, and waits until placement has it."""
+        for _ in range(21):
+            await self.mesh.client.submit("x", roles=[self.role], wait=10)
+        await self.mesh.advance(3)
+
+    async def submit(self, **options: Any) -> RunHandle:
+        steps = hedged(SubTask("x", "Do x", role=self.role), 3_600, after="p95")
+        plan = json.dumps({"goal": "do it", "subtasks": [asdict(step) for step in steps]})
+        return await self.mesh.client.submit("do it", strategy="plan", plan=plan, roles=[self.role], **options)
+
+
+async def test_a_hedge_after_the_measured_time_wins_over_a_slow_instance(own_mesh: Mesh) -> None:
+    async with AsyncExitStack() as stack:
+        cooks = SlowOnce(own_mesh)
+        await cooks.join(Troupe(own_mesh, stack))
+        await cooks.measure()
+        cooks.asked.clear()
+        handle = await cooks.submit(wait=20)
+        assert handle.run.state == TaskState.COMPLETED, handle.run.failure
+        (first, slow), (second, quick) = cooks.asked
+        assert (first, second) == ("x-1", "x-2")
+        assert slow != quick, "the copy is executed by another instance"
+        assert answer_text(handle.run) == f"x-2 by {quick}"
+        dispatches = [event.dispatched for event in of(await durable(handle), "dispatched")]
+        assert 0 < dispatches[0].expected_seconds < 5
+        assert [each.expected_seconds for each in dispatches[1:]] == [0.0]
+
+
+async def test_a_hedge_keeps_its_measured_time_over_a_restart(own_mesh: Mesh) -> None:
+    async with AsyncExitStack() as stack:
+        cooks = SlowOnce(own_mesh)
+        await cooks.join(Troupe(own_mesh, stack))
+        await cooks.measure()
+        cooks.asked.clear()
+        handle = await cooks.submit()
+        await until(lambda: bool(cooks.asked))
+        await own_mesh.orchestrator.kill()
+        await own_mesh.orchestrator.start()
+        assert answer_text(await handle.result(timeout=20)).startswith("x-2 by ")
+
+
+async def test_a_hedge_without_measured_attempts_waits_for_its_seconds(own_mesh: Mesh) -> None:
+    async with AsyncExitStack() as stack:
+        cooks = SlowOnce(own_mesh)
+        await cooks.join(Troupe(own_mesh, stack))
+        handle = await cooks.submit()
+        await until(lambda: bool(cooks.asked))
+        await own_mesh.advance(30)
+        assert [step for step, _ in cooks.asked] == ["x-1"]
+        cooks.gate.set()
+        assert answer_text(await handle.result(timeout=20)).startswith("x-1 by ")
+
+
+async def test_an_unserved_quantile_is_refused_with_the_plan(mesh: Mesh, troupe: Troupe) -> None:
+    await troupe("baker", lambda task: "done")
+    steps = [asdict(SubTask("x", "Do x", role="baker", delay_seconds=1.0, delay_quantile=0.5))]
+    with pytest.raises(InvalidArgument, match=r"only 0\.95 is served"):
+        await mesh.client.submit("x", strategy="plan", plan=json.dumps({"subtasks": steps}), roles=["baker"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
+from archon.principal import Kind
 from archon.registry import Registration, RegistryClient
-from archon.security.principal import Kind
 from archon.security.spiffe import SpiffeId
 from archon_services.local_mesh.authority import Authority
 from archon_services.registry import registry_app

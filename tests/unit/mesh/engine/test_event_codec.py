@@ -14,11 +14,25 @@ from archon_mesh.core.people import Decision, DefaultAnswer, QuestionKind, Timeo
 from archon_mesh.engine import event_codec
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.event_codec import EventCodec
-from archon_mesh.engine.types import NOTHING, Amount, Budget, ClockOrigin, ContextRef, Item, PlanRules, TaskState
+from archon_mesh.engine.types import (
+    NOTHING,
+    Amount,
+    Budget,
+    ClockOrigin,
+    ComparedInstance,
+    ContextRef,
+    InstanceChoice,
+    Item,
+    PlanRules,
+    TaskState,
+)
 from tests.unit.mesh.engine.test_codec import GONE, PLAN, TERMS, WHOLE
 
 STORED = Path(__file__).with_name("events_v1.jsonl")
 VALUE = {"Plan": ["a", 1.5, None], "\N{SNOWMAN}": {"x": True}}
+CHOICE = InstanceChoice(
+    "record", 3, (ComparedInstance("i", 0.5, 0.59, 12.5, 1.0, 0.25, 1.5, 7.5), ComparedInstance("j", 0))
+)
 
 EVENTS: list[ev.Event] = [
     ev.Submitted(WHOLE, "o", 1, ClockOrigin("boot", 1.5)),
@@ -59,6 +73,7 @@ EVENTS: list[ev.Event] = [
     ev.Subscribed("r.1", 1, 10, ("broadcast", "type:error")),
     ev.ResultReceived("r.1", 0, "decision", TaskState.COMPLETED, "360", winner="a"),
     ev.ApprovalRequested("r.1", 0, "decision", "q", TERMS, VALUE, winner="a"),
+    ev.Dispatched("r.1", 1, 1, "a", "i", (), placement=CHOICE, expected_seconds=1.5),
 ]
 
 

@@ -10,7 +10,17 @@ import pytest
 
 from archon.errors import InvalidArgument
 from archon_mesh.engine.plan import InvalidPlan, SubTask, SubTaskStatus, Task, find_faults
-from archon_mesh.planning import PlanEventKind, PlanFailed, auction, committee, debate, hedged, redundant, settled
+from archon_mesh.planning import (
+    PlanEventKind,
+    PlanExecutor,
+    PlanFailed,
+    auction,
+    committee,
+    debate,
+    hedged,
+    redundant,
+    settled,
+)
 from tests.unit.mesh.planning.workers import FunctionWorker, executor_of
 
 
@@ -194,6 +204,43 @@ def test_a_tool_that_may_act_twice_is_not_hedged() -> None:
     with pytest.raises(InvalidArgument, match="may act twice"):
         hedged(subtask, 5)
     assert hedged(subtask, 5, is_idempotent=True)[1].delay_seconds == 5
+
+
+def test_a_hedge_after_the_measured_time_has_a_time_for_the_first_runs() -> None:
+    first, second, joined = hedged(SubTask("x", "Do x", role="r"), 4, after="p95")
+    assert (first.delay_quantile, second.delay_quantile, second.delay_seconds) == (0.0, 0.95, 4.0)
+    assert joined.quorum == 1
+    assert hedged(SubTask("x", "Do x"), after="p95")[1].delay_seconds == 10
+    with pytest.raises(InvalidArgument, match="not after 'p50'"):
+        hedged(SubTask("x", "Do x"), after="p50")
+    with pytest.raises(InvalidArgument, match="may act twice"):
+        hedged(SubTask("x", "Book it", tool_name="book"), after="p95")
+
+
+@pytest.mark.parametrize("earlier", [20, 19])
+async def test_a_hedge_in_a_process_waits_for_the_measured_time_of_its_role(earlier: int) -> None:
+    asked: list[float] = []
+
+    async def work(message: str) -> str:
+        if "Do x" in message:
+            asked.append(asyncio.get_running_loop().time())
+            if len(asked) == 1:
+                await asyncio.Event().wait()
+        return "done"
+
+    worker = FunctionWorker(roles={"r": work})
+    before = [SubTask(f"s{number}", "Warm up", role="r") for number in range(earlier)]
+    names = tuple(step.id for step in before)
+    steps = hedged(SubTask("x", "Do x", dependencies=names, role="r"), 30.0, after="p95")
+    sleeps: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+
+    done = await PlanExecutor(worker, sleep=sleep).execute(plan(*before, *steps))
+    assert result(done) == "done"
+    assert len(asked) == 2
+    assert (max(sleeps) < 29) == (earlier == 20), "fewer than 20 attempts say nothing"
 
 
 @pytest.mark.parametrize("options", [{"least": 2}, {"weight": "heavy"}, {"weights": {"a": -1}}, {"roles": []}])

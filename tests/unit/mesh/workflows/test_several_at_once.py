@@ -67,6 +67,13 @@ def test_a_task_is_done_several_times_and_the_first_result_counts(
     assert subtasks["step-3"].dependencies == ("it",)
 
 
+def test_a_task_may_be_done_again_after_the_measured_time_of_its_role(tmp_path: Path) -> None:
+    subtasks = known(load(tmp_path, "name: x\nsteps:\n- {role: r, task: work, id: it, hedge_after: p95}"))
+    second = subtasks["it-2"]
+    assert (second.delay_quantile, second.delay_seconds) == (0.95, 10.0)
+    assert subtasks["it-1"].delay_quantile == 0.0
+
+
 def test_a_failed_committee_may_be_asked_again_or_left_out(tmp_path: Path) -> None:
     text = "name: x\nsteps:\n- {committee: Why so, id: c, on_error: {retry: 1, then: continue}}\n- {task: end}"
     subtasks = known(load(tmp_path, text))
@@ -88,6 +95,8 @@ def test_a_failed_committee_may_be_asked_again_or_left_out(tmp_path: Path) -> No
         ("{tool: t, copies: 2}", "copies does not belong to a step with tool"),
         ("{role: r, task: t, copies: 2, hedge_after: 3}", "has copies and hedge_after: a step has one of them"),
         ("{role: r, task: t, hedge_after: 0}", "hedge_after"),
+        ("{role: r, task: t, hedge_after: p50}", "hedge_after"),
+        ("{tool: t, hedge_after: p95}", "hedge_after does not belong to a step with tool"),
         ("{task: t, members: 2}", "members does not belong to a step with task"),
     ],
 )

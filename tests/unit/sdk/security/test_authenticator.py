@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 
 from archon.errors import PermissionDenied, TokenExpired, TokenInvalid, TokenMissing, TokenRevoked, Unavailable
+from archon.principal import Kind, Principal
 from archon.security import authenticator, mesh_folder
 from archon.security.authenticator import LearntKeys, MemberAuthenticator, Open, agent_authenticator, own_authenticator
 from archon.security.keys import KeyFile
-from archon.security.principal import Kind, Principal
 from tests.fixtures.tokens import TestKeys
 
 PLAIN: Final = dict

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archon.errors import CertificateRefused, FailedPrecondition, InvalidArgument
+from archon.principal import Kind
 from archon.security.certificates import CertificateFolder, identity_of, member_of
-from archon.security.principal import Kind
 from archon.security.spiffe import SpiffeId
 from archon.security.transport import check_listening
 from archon_services.local_mesh.authority import Authority

@@ -16,8 +16,8 @@ import archon.api.orchestrator.v1.orchestrator_service_pb2 as orchestrator
 import archon.api.registry.v1.registry_service_pb2 as registry
 import archon.api.tool.v1.tool_service_pb2 as tool
 from archon.errors import PermissionDenied
+from archon.principal import Kind, Principal
 from archon.security.policy import POLICY, check_allowed, check_role
-from archon.security.principal import Kind, Principal
 
 ROOT = Path(__file__).parents[4]
 

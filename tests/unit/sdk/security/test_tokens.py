@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archon.errors import FailedPrecondition, TokenExpired, TokenInvalid, TokenRevoked
+from archon.principal import Kind, Principal
 from archon.security.keys import KeyFile, KeySet, SigningKey
-from archon.security.principal import Kind, Principal
 from archon.security.tokens import MAX_TOKEN, claims_of, sign, verify
 from tests.fixtures.tokens import MESH, TestKeys
 

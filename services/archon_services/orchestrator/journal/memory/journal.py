@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from archon.errors import AlreadyExists, ArchonError, RequestIdReused
-from archon_services.orchestrator.journal.memory.owners import MemoryOwners
+from archon_services.orchestrator.journal.memory.track_records import MemoryTrackRecords
 from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.rows import (
     EndedRun,
@@ -37,7 +37,7 @@ class _Steps:
     batch_id: str = ""
 
 
-class MemoryJournal(MemoryOwners):
+class MemoryJournal(MemoryTrackRecords):
     """Keeps every promise of the port, except to outlive the process."""
 
     durability = "none"
@@ -263,6 +263,7 @@ class MemoryJournal(MemoryOwners):
         for run_id in deleted:
             del self._rows[run_id], self._stored[run_id]
             self._claimed_at.pop(run_id, None)
+            self._ratings.pop(run_id, None)
         self._outbox = {row_id: row for row_id, row in self._outbox.items() if row.run_id not in deleted}
         self._commands = {row_id: row for row_id, row in self._commands.items() if row.run_id not in deleted}
         for key, turns in list(self._turns.items()):

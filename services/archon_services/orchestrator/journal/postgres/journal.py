@@ -13,8 +13,9 @@ from archon_services.orchestrator.journal.checksum import checked_inputs, checke
 from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.postgres import statements as sql
 from archon_services.orchestrator.journal.postgres.commit import send_steps
-from archon_services.orchestrator.journal.postgres.owners import COMMANDS, PostgresOwners
+from archon_services.orchestrator.journal.postgres.owners import COMMANDS
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
+from archon_services.orchestrator.journal.postgres.track_records import PostgresTrackRecords
 from archon_services.orchestrator.journal.rows import (
     EndedRun,
     OutboxRow,
@@ -48,7 +49,7 @@ MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
 Result = Outcome | SameRequest
 
 
-class PostgresJournal(PostgresOwners):
+class PostgresJournal(PostgresTrackRecords):
     """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
     pool, one connection listens: eight connections at most, five if the database has no more. Every call ends within
     about 20 seconds, and every error is an ArchonError.

@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0005", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0006", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -129,3 +129,25 @@ turns: Final = Table(
     Column("checksum", BigInteger),
 )
 Index("turns_time", turns.c.time)
+
+track_records: Final = Table(
+    "track_records",
+    metadata,
+    _text("owner", key=True),
+    _text("tenant", key=True),
+    _text("role", key=True),
+    _text("instance_id", key=True),
+    Column("time", Double, nullable=False),
+    _bytes("data"),
+)
+Index("track_records_time", track_records.c.time)
+
+ratings: Final = Table(
+    "ratings",
+    metadata,
+    _text("run_id", key=True),
+    _text("identity", key=True),
+    Column("stars", Integer, nullable=False),
+    _text("comment"),
+    Column("time", Double, nullable=False),
+)

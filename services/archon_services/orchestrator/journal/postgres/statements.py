@@ -92,7 +92,8 @@ WITH gone AS MATERIALIZED (
 ), s AS (DELETE FROM archon_journal.steps WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), o AS (DELETE FROM archon_journal.outbox WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), r AS (DELETE FROM archon_journal.records WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
-), c AS (DELETE FROM archon_journal.commands WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)))
+), c AS (DELETE FROM archon_journal.commands WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), a AS (DELETE FROM archon_journal.ratings WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)))
 DELETE FROM archon_journal.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)) RETURNING run_id
 """
 """SKIP LOCKED: two replicas that delete at the same time share the work."""

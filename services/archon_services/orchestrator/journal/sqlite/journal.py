@@ -32,8 +32,8 @@ from archon_services.orchestrator.journal.session_history import (
 from archon_services.orchestrator.journal.sqlite.commit import commit_steps
 from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
 from archon_services.orchestrator.journal.sqlite.last_commit import LastCommit
-from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 from archon_services.orchestrator.journal.sqlite.schema import OWN_COLUMNS, RUN_COLUMNS, TABLES, VERSION, upgrade
+from archon_services.orchestrator.journal.sqlite.track_records import SqliteTrackRecords
 from archon_services.orchestrator.journal.sqlite.wal import WriteAheadLog
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ WHERE ?2 IN ('', scope) AND scope NOT IN (SELECT value FROM json_each(?3)) ORDER
 """
 
 
-class SqliteJournal(SqliteOwners):
+class SqliteJournal(SqliteTrackRecords):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
     the last commits, but never half of one)."""
 
@@ -436,7 +436,7 @@ class SqliteJournal(SqliteOwners):
 def _delete_runs(db: sqlite3.Connection, *, which: str, key: object, expires_at: float) -> int:
     """Deletes the runs whose ids `which` selects; `key` is its parameter."""
     db.execute(f"UPDATE requests SET expires_at = ? WHERE run_id IN ({which})", (expires_at, key))
-    for table in ("steps", "records", "outbox", "commands"):
+    for table in ("steps", "records", "outbox", "commands", "ratings"):
         db.execute(f"DELETE FROM {table} WHERE run_id IN ({which})", (key,))
     return db.execute(f"DELETE FROM runs WHERE run_id IN ({which})", (key,)).rowcount
 

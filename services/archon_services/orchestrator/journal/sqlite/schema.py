@@ -13,7 +13,7 @@ from typing import Final
 
 from archon_services.orchestrator.journal.framing import frame
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -68,6 +68,14 @@ CREATE TABLE IF NOT EXISTS turns (
   data BLOB NOT NULL, checksum INTEGER, PRIMARY KEY (tenant, session_id, role, version)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS turns_time ON turns (time);
+CREATE TABLE IF NOT EXISTS track_records (
+  owner TEXT NOT NULL, tenant TEXT NOT NULL, role TEXT NOT NULL, instance_id TEXT NOT NULL, time REAL NOT NULL,
+  data BLOB NOT NULL, PRIMARY KEY (owner, tenant, role, instance_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ratings (
+  run_id TEXT NOT NULL, identity TEXT NOT NULL, stars INTEGER NOT NULL, comment TEXT NOT NULL, time REAL NOT NULL,
+  PRIMARY KEY (run_id, identity)
+) WITHOUT ROWID;
 """
 
 LAST_SEQ: Final = (
@@ -165,10 +173,15 @@ def _add_checksums(db: sqlite3.Connection) -> None:
             db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
 
 
+def _add_track_records(db: sqlite3.Connection) -> None:
+    """Version 6: no tables of track records and ratings, which TABLES has created."""
+
+
 _UPGRADES: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     1: _add_ownership,
     2: _add_turns,
     3: _gather_steps,
     4: _order_steps,
     5: _add_checksums,
+    6: _add_track_records,
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine import events as ev
+from archon_mesh.engine.step_placement import hedges_of
 from archon_mesh.engine.types import TaskState
 
 
@@ -31,6 +32,10 @@ class Candidates:
                 self._task_ids[task_id] = None
                 if run.plan is not None and event.state is not TaskState.COMPLETED:
                     self._task_ids |= dict.fromkeys(run.tasks[task_id].predecessors)  # one may stand by
+        elif type(event) is ev.Dispatched:
+            if event.expected_seconds:
+                for copy in hedges_of(run, run.tasks[event.task_id]):
+                    self._task_ids[copy.task_id] = None
         elif type(event) is ev.TaskCreated or type(event) is ev.Retried:
             self._task_ids[event.task_id] = None
 

@@ -9,10 +9,11 @@ from archon_mesh.engine import Assign, Effect, Place, RunState, apply, effects_o
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
-from archon_mesh.engine.types import Failure
+from archon_mesh.engine.step_placement import hedges_of
+from archon_mesh.engine.types import Failure, quantize
 from archon_services.orchestrator.dispatch.decision import decision_of
 from archon_services.orchestrator.dispatch.step import input_failure
-from archon_services.orchestrator.ports import Delivery, Transport
+from archon_services.orchestrator.ports import Delivery, Slot, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.turn.candidates import Candidates
 from archon_services.orchestrator.runs.turn.decision import Decision
@@ -134,18 +135,21 @@ class Decider:
                 place = place_of(run, task)
                 if place.not_before > decision.now:
                     self._timer.advance(place.not_before)
-                elif (given := decision_of(run, task)) is not None:
+                elif (given := decision_of(run, task, self._weight_of)) is not None:
                     self._decide_step(run, given, decision)
                 elif task.step_id and (failure := input_failure(run, task)) is not None:
                     self._fail_input(run, place, failure, decision)
                 elif self._history.waits(run, place):
                     self._candidates.keep(task.task_id)
-                elif (instance_id := placement.find(place)) is not None:
-                    self._dispatch(run, place, instance_id, decision)
+                elif (slot := placement.find(place)) is not None:
+                    self._dispatch(run, place, slot, decision)
             # A task that is not dispatched, but decided, or failed without input or budget, may make others ready.
             candidates = self._candidates.take(run, ()) if decision.made_ready else []
             decision.made_ready = False
         placement.pass_on()
+
+    def _weight_of(self, role: str, instance_id: str) -> float:
+        return self._transport.record_weight(role, instance_id)
 
     def _decide_step(self, run: RunState, given: inp.DecisionIn, decision: Decision) -> None:
         if self._apply(run, decide(run, given, decision.now), decision):
@@ -158,16 +162,25 @@ class Decider:
             decision.inputs.append(given)
             decision.made_ready = True
 
-    def _dispatch(self, run: RunState, place: Place, instance_id: str, decision: Decision) -> None:
+    def _dispatch(self, run: RunState, place: Place, slot: Slot, decision: Decision) -> None:
         key = place.task_id, place.attempt
-        decision.placed[key] = instance_id
-        given = inp.SlotFound(place.task_id, instance_id, self._history.version(place))
+        decision.placed[key] = slot.instance_id
+        expected = self._expected_seconds(run, place)
+        given = inp.SlotFound(place.task_id, slot.instance_id, self._history.version(place), slot.choice, expected)
         events = self._apply(run, decide(run, given, decision.now), decision)
         if not events or type(events[0]) is not ev.Dispatched:
             self._transport.release(decision.placed.pop(key))
             decision.made_ready |= bool(events)
+        elif expected:
+            decision.made_ready = True  # the copies beside it may start at another time now
         if events:
             decision.inputs.append(given)
+
+    def _expected_seconds(self, run: RunState, place: Place) -> float:
+        """The measured time of the role, after which copies beside a step start; 0 if there is none."""
+        if run.plan is None or place.attempt != 1 or not hedges_of(run, run.tasks[place.task_id]):
+            return 0.0
+        return quantize(self._transport.expected_seconds(place.want.role))
 
 
 def has_newer(run: RunState, batch: Iterable[Delivery]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from archon_mesh.engine import Place
 from archon_mesh.engine.types import Requirement
-from archon_services.orchestrator.ports import Transport
+from archon_services.orchestrator.ports import Slot, Transport
 
 
 class Placement:
@@ -27,18 +27,18 @@ class Placement:
         """Tasks for which there may be capacity now."""
         return tuple(self._woken)
 
-    def find(self, place: Place) -> str | None:
-        """Returns an instance with a slot reserved for the task, or None: then the task waits for one."""
+    def find(self, place: Place) -> Slot | None:
+        """Returns a slot that is reserved for the task, or None: then the task waits for one."""
         if self._woken:
             self._woken.pop(place.task_id, None)
-        instance_id = self._transport.reserve(place.want, place.avoid, place.prefer)
-        if instance_id is None:
+        slot = self._transport.reserve(place.want, place.avoid, place.prefer)
+        if slot is None:
             if place.task_id not in self._waiting:
                 self._waiting[place.task_id] = self._transport.when_free(place.want, self._run_id, self._freed(place))
             return None
         if self._waiting and (cancel := self._waiting.pop(place.task_id, None)):
             cancel()
-        return instance_id
+        return slot
 
     def _freed(self, place: Place) -> Callable[[], None]:
         def wake() -> None:
@@ -55,8 +55,8 @@ class Placement:
             return
         woken, self._woken = self._woken, {}
         for want in woken.values():
-            if (instance_id := self._transport.reserve(want)) is not None:
-                self._transport.release(instance_id)
+            if (slot := self._transport.reserve(want)) is not None:
+                self._transport.release(slot.instance_id)
 
     def cancel(self) -> None:
         """Stops waiting for capacity."""

@@ -42,6 +42,12 @@ def test_a_vote_weighted_by_confidence() -> None:
     assert winner("vote", *texts, by="answer", weight="confidence") == "s3"
 
 
+def test_weights_by_record_are_equal_unless_a_host_knows_records() -> None:
+    assert winner("vote", "a", "b", "b", weights="record") == "s2"
+    assert decision_fault("vote", {"weights": "record"}) == decision_fault("settle", {"weights": "record"}) == ""
+    assert "or be record" in decision_fault("best", {"weights": "recent"})
+
+
 def test_a_vote_with_weights_by_step_or_role() -> None:
     assert winner("vote", "a", "b", "b", weights={"s1": 3}) == "s1"
     assert winner("vote", "a", "b", "b", weights={"role1": 3}) == "s1"
@@ -88,8 +94,16 @@ def test_nothing_is_decided_without_a_result(rule: str) -> None:
         ("vote", {"most": 1}, "'most' is no argument of vote, which has by, weight, weights, least"),
         ("vote", {"by": 1}, "'by' must be a text"),
         ("vote", {"weight": "heavy"}, "'weight' must be equal or confidence"),
-        ("vote", {"weights": {"a": -1}}, "'weights' must have a number from 0 to 1,000,000 for each step or role"),
-        ("vote", {"weights": [1]}, "'weights' must have a number from 0 to 1,000,000 for each step or role"),
+        (
+            "vote",
+            {"weights": {"a": -1}},
+            "'weights' must have a number from 0 to 1,000,000 for each step or role, or be record",
+        ),
+        (
+            "vote",
+            {"weights": [1]},
+            "'weights' must have a number from 0 to 1,000,000 for each step or role, or be record",
+        ),
         ("vote", {"least": 1.5}, "'least' must be a number from 0 to 1"),
         ("vote", {"least": float("nan")}, "'least' must be a number from 0 to 1"),
         ("vote", {"least": True}, "'least' must be a number from 0 to 1"),

@@ -158,6 +158,7 @@ def test_all_kinds_of_faults_are_found() -> None:
         step("e", decision="toss", quorum=2),
         step("f", "s1", decision="vote", tool_args={"least": 2}),
         step("g", "s1", assigned_by="s1"),
+        step("h", delay_quantile=0.5),
         *(step(f"s{n}") for n in range(20)),
         query="Find a hotel",
         goal="Bake bread",

@@ -15,6 +15,7 @@ from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.ports import Slot
 from archon_services.orchestrator.retention import DAY, Retention
 from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
@@ -32,7 +33,7 @@ class NoInstances:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Any) -> Any:

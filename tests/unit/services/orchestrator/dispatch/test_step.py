@@ -22,7 +22,7 @@ from archon_services.orchestrator.convert import plan as module
 from archon_services.orchestrator.convert.plan import plan_target, target_from_proto, within_size, write_plan
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.dispatch.step import input_failure
-from archon_services.orchestrator.observability.role_averages import RoleAverage
+from archon_services.orchestrator.track_records.records import RoleAverage
 
 T0 = 1_000.0
 BOOKER = Registration(

@@ -141,3 +141,13 @@ def test_the_newest_version_of_a_role_is_what_a_planner_sees(world: World) -> No
     old, new = Registration("a", instance_id="a1", version="1.9"), Registration("a", instance_id="a0", version="1.10")
     world.snapshot(new, old, instance("planner"))
     assert [target.version for target in world.selection.choose_plan("", [], [], {}).plan_targets] == ["1.10"]
+
+
+def test_the_best_of_several_roles_with_a_capability_is_chosen(world: World) -> None:
+    able = [Capability("text.summarise")]
+    world.snapshot(instance("a", capabilities=able), instance("b", capabilities=able), instance("c"))
+    assert world.selection.choose([], ["text.summarise"], {}).roles == ("a",), "the first by name"
+    world.selection.best_role = max
+    assert world.selection.choose([], ["text.summarise"], {}).roles == ("b",), "the choice is not remembered"
+    with pytest.raises(UnknownCapability):
+        world.selection.choose([], ["text.summarise", "text.translate"], {})

@@ -9,7 +9,7 @@ from typing import cast
 
 from archon_mesh.engine import Effect, Place
 from archon_mesh.engine.types import Requirement
-from archon_services.orchestrator.ports import Transport
+from archon_services.orchestrator.ports import Slot, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.turn.placement import Placement
 
@@ -27,11 +27,11 @@ class OneSlot:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
         if not self.free:
             return None
         self.free -= 1
-        return "i"
+        return Slot("i")
 
     def release(self, instance_id: str) -> None:
         self.free += 1
@@ -57,7 +57,7 @@ def test_a_slot_that_a_paused_task_does_not_use_goes_to_the_next() -> None:
     assert woken == ["p"]
     paused.pass_on()  # its run was paused, so that it needs no slot
     assert woken == ["p", "o"]
-    assert waiting.find(Place("o", Requirement("a"), 1, 0.0)) == "i"
+    assert waiting.find(Place("o", Requirement("a"), 1, 0.0)) == Slot("i")
 
 
 def test_a_slot_that_an_ended_run_does_not_use_goes_to_the_next() -> None:

@@ -40,7 +40,8 @@ async def test_a_slot_is_reserved_at_the_least_loaded_instance(pool: SessionPool
     assert pool.reserve(Requirement("a")) is None, "no instance is connected"
     connect(pool, "a1", 4)
     connect(pool, "a2", 2)
-    assert [pool.reserve(Requirement("a")) for _ in range(4)] == ["a1", "a2", "a1", "a1"]
+    slots = [pool.reserve(Requirement("a")) for _ in range(4)]
+    assert [slot and slot.instance_id for slot in slots] == ["a1", "a2", "a1", "a1"]
     assert pool.reserve(Requirement("b")) is None
 
 
@@ -59,7 +60,7 @@ async def test_a_removed_instance_is_neither_placed_nor_resolved(pool: SessionPo
     assert pool.reserve(Requirement("a")) is None
     pool.update([instance])
     connect(pool, "a1")
-    assert pool.reserve(Requirement("a", "x")) == "a1"
+    assert pool.reserve(Requirement("a", "x")) == ("a1", None)
 
 
 async def test_a_new_registration_of_an_instance_counts_at_once(pool: SessionPool) -> None:
@@ -67,7 +68,7 @@ async def test_a_new_registration_of_an_instance_counts_at_once(pool: SessionPoo
     connect(pool, "a1", 4)
     assert pool.reserve(Requirement("a", version="2.*")) is None
     pool.update([Registration("a", "2.0", instance_id="a1")])
-    assert pool.reserve(Requirement("a", version="2.*")) == "a1"
+    assert pool.reserve(Requirement("a", version="2.*")) == ("a1", None)
 
 
 async def test_a_new_version_wakes_a_task_that_waits_for_it(pool: SessionPool) -> None:

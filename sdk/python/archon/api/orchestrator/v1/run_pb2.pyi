@@ -1250,14 +1250,16 @@ class Placement(_message.Message):
     CANDIDATES_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """Why: least_loaded; record (its past results are better than those of less loaded ones); preferred (an award gives it
-    the step); apart (the steps that are compared with this one are executed by others); share (it had received fewer
-    tasks than every instance is given).
+    the step); apart (others execute the steps that are compared with this one, or have failed at the task); share (it
+    has waited longest for a task: each instance gets a part of the tasks, whatever its record).
     """
     compared: _builtins.int
     """Number of instances with a free slot that were compared."""
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacementCandidate]:
-        """The compared instances, the best first, at most 5."""
+        """The compared instances, the chosen one first, then by load and record, at most 5; empty unless a record made the
+        difference.
+        """
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from archon.context import DEFAULT_TENANT
+DEFAULT_TENANT: Final = "default"
 
 
 class Kind(StrEnum):

@@ -1,0 +1,59 @@
+"""`archon why`: says why each attempt of a run went to its instance."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archon_services.cli.errors import NOT_FOUND, CliError
+from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.run import find_run_id, read_events
+
+if TYPE_CHECKING:
+    from archon_services.cli.render.why import DispatchReport
+
+
+def why(
+    run: RunArgument,
+    step: Annotated[
+        str, typer.Argument(metavar="[STEP]", help="A step, a role or the id of a task; by default all tasks.")
+    ] = "",
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Say why each attempt of a run went to its instance: which instances were compared by load and record, why it was
+    made again, and which rule of the plan took part."""
+    from archon_services.cli.render.output import print_json, strip_controls
+    from archon_services.cli.render.why import why_document, why_lines
+
+    report = asyncio.run(_read(find_orchestrator(orchestrator), run))
+    tasks = report.tasks(step)
+    if step and not tasks:
+        known = ", ".join(report.names()[:20]) or "none"
+        raise CliError(f"the run has no step, role or task {step!r}", hint=f"It has {known}.", code=NOT_FOUND)
+    if as_json:
+        print_json([why_document(task) for task in tasks])
+    elif not tasks:
+        print("No task has been dispatched yet.")
+    else:
+        print("\n\n".join("\n".join(map(strip_controls, why_lines(task))) for task in tasks))
+
+
+async def _read(orchestrator: str, name: str) -> DispatchReport:
+    from archon.client import Client
+    from archon_services.cli.render.why import DispatchReport
+
+    report = DispatchReport()
+    with connecting("orchestrator", orchestrator):
+        async with Client(orchestrator) as client:
+            run = await client.get(await find_run_id(client, name))
+            if not await read_events(client, run, lambda event: report.apply(event.proto)):
+                raise CliError(
+                    f"the events of run {run.run_id} have been deleted",
+                    hint="They are kept for a day after the end of a run (ARCHON_COMPACT_AFTER).",
+                    code=NOT_FOUND,
+                )
+    return report

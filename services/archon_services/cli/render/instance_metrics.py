@@ -1,0 +1,39 @@
+"""The table of the records of roles and instances."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.render.output import cost_text, duration
+
+HEADERS: Final = ("role", "instance", "tasks", "success", "mean", "p95", "cost", "stars", "bids kept", "won")
+NARROW: Final = 8
+"""Columns of a terminal that is not wide."""
+
+
+def metrics_row(metrics: run_pb2.InstanceMetrics) -> tuple[str, ...]:
+    """Returns the cells of a record; `-` stands for an unknown value."""
+    done = metrics.tasks * metrics.success_rate
+    return (
+        metrics.role,
+        metrics.instance_id.removeprefix(f"{metrics.role}-") or "all",
+        number(metrics.tasks),
+        percent(metrics.success_rate) if metrics.tasks else "-",
+        duration(metrics.mean_seconds) if done else "-",
+        duration(metrics.p95_seconds) if metrics.p95_seconds else "-",
+        cost_text(round(metrics.mean_cost_micro_usd)) or "-",
+        f"{metrics.mean_stars:.1f}" if metrics.mean_stars else "-",
+        percent(metrics.bids_kept_rate) if metrics.bids else "-",
+        percent(metrics.conflicts_won_rate) if metrics.conflicts else "-",
+    )
+
+
+def number(weight: float) -> str:
+    """Returns a number of tasks, which may not be whole since older tasks count less: `12`, `3.5`."""
+    return f"{weight:,.0f}" if weight >= 10 or abs(weight - round(weight)) < 0.05 else f"{weight:.1f}"
+
+
+def percent(part: float) -> str:
+    """Returns a part from 0 to 1 in percent."""
+    return f"{100 * part:.0f} %"
