@@ -1,6 +1,7 @@
 """Serve a role as a member of the mesh."""
 
 from archon.agent.bid_request import BidRequest
+from archon.agent.direct_messages import DirectMessages
 from archon.agent.plan_request import PlanRequest, PlanTarget
 from archon.agent.question import GivenAnswer, Question
 from archon.agent.records import CallRecord
@@ -30,6 +31,7 @@ __all__ = [
     "ContextItem",
     "Delegated",
     "DelegationTarget",
+    "DirectMessages",
     "GivenAnswer",
     "HistoryMessage",
     "Item",

@@ -51,7 +51,7 @@ class Messenger:
         expects_reply: bool = False,
     ) -> str:
         """Sends a message, and returns its id once the journal of the run has it."""
-        kind = _kind(content, kind)
+        kind = kind_of(content, kind)
         content = to_json_value(content)
         content_of(kind, content)  # raises InvalidArgument if the content is not of the type
         message = message_pb2.PeerMessage(
@@ -134,8 +134,9 @@ class Messenger:
         return Message(role, "", MessageType.TASK_RESPONSE, done.text, time.time(), parts=tuple(done.parts))
 
 
-def _kind(content: object, kind: MessageType | str | None) -> MessageType:
-    """The type of a message: of its content, as it was given, or a notification."""
+def kind_of(content: object, kind: MessageType | str | None) -> MessageType:
+    """Returns the type of a message: of its content, as it was given, or a notification. Raises InvalidArgument if
+    they do not fit together."""
     own = type_of(content)
     try:
         given = MessageType(kind) if kind is not None else own or MessageType.NOTIFICATION

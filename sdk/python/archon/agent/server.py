@@ -27,6 +27,7 @@ from typing import Final, TypeVar
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
 from archon.agent.bids import OnBid, bid_handler
+from archon.agent.direct_inbox import DirectInbox, OnDirect
 from archon.agent.message_handler import OnMessage, with_messages
 from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced, short_of_memory
 from archon.agent.servicer import SERVICE, AgentServicer
@@ -67,6 +68,7 @@ MAX_UNOPENED: Final = 64
 H = TypeVar("H", bound=Handler)
 M = TypeVar("M", bound=OnMessage)
 B = TypeVar("B", bound=OnBid)
+D = TypeVar("D", bound=OnDirect)
 
 
 def _check_names(registration: Registration) -> None:
@@ -150,6 +152,8 @@ class AgentServer:
         _check_names(self.registration)
         self._on_message: tuple[OnMessage, tuple[str, ...]] | None = None
         self._on_bid: OnBid | None = None
+        self._on_direct: OnDirect | None = None
+        self.direct = self._direct_inbox()
         self._handler = self._typed(handler)
         self.tool_health = tool_health
         self._max_waiting = max_waiting
@@ -189,6 +193,17 @@ class AgentServer:
         estimates of the profile."""
         self._on_bid = handler
         return handler
+
+    def on_direct(self, handler: D) -> D:
+        """Decorator for a coroutine function that handles messages that other instances deliver directly, outside of
+        any run, one after the other. `handler(message)` returns nothing; `message.sender_id` is the role of the
+        sender by its credentials, empty in a mesh without. Without a handler such messages are refused."""
+        self._on_direct = handler
+        return handler
+
+    def _direct_inbox(self) -> DirectInbox:
+        profile = self.registration.profile
+        return DirectInbox(self.role, profile.message_types if profile is not None else {}, self._on_direct)
 
     @property
     def bid_handler(self) -> Handler:
@@ -230,6 +245,8 @@ class AgentServer:
             Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
             Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
         ]
+        self.direct = self._direct_inbox()
+        self.direct.start()
         authenticator, keys = agent_authenticator(self.settings.registry)
         self._server = GrpcServer(
             services, host=self.settings.host, port=self.settings.port, authenticator=authenticator
@@ -302,6 +319,7 @@ class AgentServer:
         for session in self._streams:
             session.end()
         await self._sweeper.close()
+        await self.direct.close()
         self._observed.close()
         if self._server is not None:
             await self._server.stop(1.0)

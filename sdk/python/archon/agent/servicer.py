@@ -1,4 +1,4 @@
-"""AgentService over gRPC. Deliver is not served."""
+"""AgentService over gRPC."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from archon.agent.run_task import run_task
 from archon.agent.session import PROTOCOL, Agent
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
+from archon.context import current
 from archon.errors import ResourceExhausted
 from archon.frames import FEATURES
 from archon.interceptors import raw_messages
@@ -31,8 +32,11 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             async for response in responses:
                 yield response
 
-    def Deliver(self, request: Any, context: Any) -> Any:
-        raise NotImplementedError
+    async def Deliver(
+        self, request: agent_service_pb2.DeliverRequest, context: Any
+    ) -> agent_service_pb2.DeliverResponse:
+        """Takes in messages of another instance."""
+        return self._agent.direct.deliver(request, current().principal)
 
     async def Describe(
         self, request: agent_service_pb2.DescribeRequest, context: Any

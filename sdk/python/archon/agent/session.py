@@ -13,6 +13,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from archon import status
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
+from archon.agent.direct_inbox import DirectInbox
 from archon.agent.open_limits import DEFAULT_PARK_TTL, DEFAULT_SILENCE_LIMIT, ShareWindow, park_ttl, silence_limit
 from archon.agent.rejections import (
     MAX_ID,
@@ -79,6 +80,7 @@ class Agent(Protocol):
     registration: Registration
     attempts: AttemptTable
     tool_health: Callable[[], Iterable[ToolHealth]]
+    direct: DirectInbox
 
     @property
     def handler(self) -> Handler: ...
