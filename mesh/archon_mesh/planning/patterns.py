@@ -246,7 +246,7 @@ def redundant(subtask: SubTask, copies: int = 2) -> tuple[SubTask, ...]:
     copies are cancelled. Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS copies."""
     _check_count("copies", copies)
     names = [f"{subtask.id}-{number}" for number in range(1, copies + 1)]
-    return (*(replace(subtask, id=name, critical=False) for name in names), _first(subtask, names))
+    return (*(replace(subtask, id=name, critical=False) for name in names), first_of(subtask, names))
 
 
 def hedged(subtask: SubTask, after_seconds: float, *, is_idempotent: bool = False) -> tuple[SubTask, ...]:
@@ -264,10 +264,11 @@ def hedged(subtask: SubTask, after_seconds: float, *, is_idempotent: bool = Fals
         )
     names = [f"{subtask.id}-1", f"{subtask.id}-2"]
     first, second = (replace(subtask, id=name, critical=False) for name in names)
-    return first, replace(second, delay_seconds=subtask.delay_seconds + after_seconds), _first(subtask, names)
+    return first, replace(second, delay_seconds=subtask.delay_seconds + after_seconds), first_of(subtask, names)
 
 
-def _first(subtask: SubTask, names: Sequence[str]) -> SubTask:
+def first_of(subtask: SubTask, names: Sequence[str]) -> SubTask:
+    """Returns a subtask whose result is the first one of those with the names; the others are cancelled."""
     return SubTask(
         subtask.id,
         subtask.description,

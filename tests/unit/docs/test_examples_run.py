@@ -41,6 +41,7 @@ COMPOSITE_TOOLS = load_example("composite_tools")
 AGENT_MEMORY = load_example("agent_memory")
 PLANS = load_example("plans")
 CONFLICTS = load_example("conflicts")
+WORK_LISTS = load_example("work_lists")
 PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
 OFFICE = load_example("office")
@@ -154,6 +155,11 @@ async def test_the_example_of_conflicts_uses_the_right_number(tmp_path: Path) ->
     assert verdict.startswith("verify: only arches-1 of archivist has passed the check of validator. Again: 14")
 
 
+async def test_the_examples_of_work_lists_give_their_answers(tmp_path: Path) -> None:
+    assert await WORK_LISTS.by_hand(tmp_path / "a") == "12 pages, without {'page-7': 'the page is torn'}"
+    assert await WORK_LISTS.by_a_swarm(tmp_path / "b") == "The words are translated."
+
+
 async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> None:
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
@@ -240,6 +246,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("agent-memory", 2),
         ("plans", 7),
         ("conflicts", 2),
+        ("work-lists", 2),
         ("people", 3),
         ("messages", 3),
         ("federation", 1),

@@ -19,6 +19,8 @@ from archon.agent.values import (
     TaskRejected,
     TraceContext,
 )
+from archon.agent.work_item import WorkItem, WorkResults
+from archon.agent.work_list import WorkList
 from archon.types.question_terms import QuestionTerms
 
 __all__ = [
@@ -44,4 +46,7 @@ __all__ = [
     "TaskRejected",
     "ToolHealth",
     "TraceContext",
+    "WorkItem",
+    "WorkList",
+    "WorkResults",
 ]

@@ -48,7 +48,7 @@ class SharedChange(Protocol):
     def value(self) -> SharedValue | None: ...
 
 
-class _Values(Protocol):
+class Values(Protocol):
     """The part of a WorkingMemoryClient that tasks use."""
 
     async def get_value(self, key: str) -> SharedValue | None: ...
@@ -73,14 +73,14 @@ class SharedConnection:
         self._target = target
         self._client: Any = None
 
-    def values(self, run_id: str) -> _Values:
+    def values(self, run_id: str) -> Values:
         """Returns the values of a run. Raises FailedPrecondition without a memory service."""
         if not self._target:
             raise FailedPrecondition("no memory service is configured (ARCHON_MEMORY): tasks share no values")
         if self._client is None:
             # By name: agents are a layer beside memory, and most tasks share nothing.
             self._client = import_module("archon.memory.working").WorkingMemoryClient(self._target, run_id)
-        values: _Values = self._client.of_scope(run_id)
+        values: Values = self._client.of_scope(run_id)
         return values
 
     async def close(self) -> None:
@@ -96,7 +96,7 @@ class SharedContext:
     Each call raises Unavailable or DeadlineExceeded if the memory service is unreachable, InvalidArgument for a key or
     a value that is not valid, and ResourceExhausted if a limit is reached."""
 
-    def __init__(self, values: _Values, announce: Announce) -> None:
+    def __init__(self, values: Values, announce: Announce) -> None:
         self._values = values
         self._announce = announce
 
