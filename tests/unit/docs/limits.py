@@ -736,6 +736,16 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "A fact; its key; its contradictions; tasks that it counts as having confirmed it; time in which an arbiter "
+            "settles a contradiction; time in which the facts are read that an answer is compared with",
+            "{archon.agent.facts:MAX_FACT_BYTES|bytes}; {archon.agent.facts:MAX_FACT_KEY|characters}; "
+            "{archon.agent.facts:MAX_CONTRADICTIONS}; {archon.agent.facts:MAX_CONFIRMED}; "
+            "{archon.agent.facts:ARBITER_SECONDS|seconds}; {archon.agent.facts:READ_SECONDS|seconds}",
+            "`RESOURCE_EXHAUSTED`; `INVALID_ARGUMENT`; settled ones make room, else `RESOURCE_EXHAUSTED`; further ones are "
+            "not counted; the contradiction stays open; the answer counts without.",
+            ["test_facts_are_bounded", "test_an_answer_counts_though_the_facts_cannot_be_read"],
+        ),
+        Limit(
             "Items of a work list; bytes of an item, of its result; tries of an item; lists of one task",
             "{archon.agent.work_item:MAX_ITEMS}; {archon.agent.work_item:MAX_ITEM_BYTES|bytes}, "
             "{archon.agent.work_item:MAX_RESULT_BYTES|bytes}; {archon.agent.work_list:TRIES}, at most "

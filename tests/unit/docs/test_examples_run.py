@@ -155,6 +155,10 @@ async def test_the_example_of_conflicts_uses_the_right_number(tmp_path: Path) ->
     assert verdict.startswith("verify: only arches-1 of archivist has passed the check of validator. Again: 14")
 
 
+async def test_the_example_of_facts_keeps_the_right_one(tmp_path: Path) -> None:
+    assert await CONFLICTS.facts(tmp_path) == "14 arches: kept, by verify; the length is confirmed 1 times"
+
+
 async def test_the_examples_of_work_lists_give_their_answers(tmp_path: Path) -> None:
     assert await WORK_LISTS.by_hand(tmp_path / "a") == "12 pages, without {'page-7': 'the page is torn'}"
     assert await WORK_LISTS.by_a_swarm(tmp_path / "b") == "The words are translated."
@@ -245,7 +249,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("shared-tools", 4),
         ("agent-memory", 2),
         ("plans", 7),
-        ("conflicts", 2),
+        ("conflicts", 3),
         ("work-lists", 2),
         ("people", 3),
         ("messages", 3),

@@ -1,6 +1,7 @@
 """Serve a role as a member of the mesh."""
 
 from archon.agent.bid_request import BidRequest
+from archon.agent.facts import Contradiction, Fact, Facts, Finding
 from archon.agent.plan_request import PlanRequest, PlanTarget
 from archon.agent.question import GivenAnswer, Question
 from archon.agent.records import CallRecord
@@ -30,8 +31,12 @@ __all__ = [
     "BidRequest",
     "CallRecord",
     "ContextItem",
+    "Contradiction",
     "Delegated",
     "DelegationTarget",
+    "Fact",
+    "Facts",
+    "Finding",
     "GivenAnswer",
     "HistoryMessage",
     "Item",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from archon import context, status
+from archon.agent.facts import check_outcome
 from archon.agent.pending_calls import PendingCalls
 from archon.agent.records import without_payload
 from archon.agent.result import to_result
@@ -207,10 +208,11 @@ class Attempt:
             self._ended(outcome)
 
     async def _call_and_leave(self, handler: Handler, task: TaskContext) -> object:
-        """Calls the handler. The items of work that it still holds go to others, unless it was cancelled: then another
-        attempt of the task may go on with them."""
+        """Calls the handler, and compares its answer with the facts of the run. The items of work that it still holds
+        go to others, unless it was cancelled: then another attempt of the task may go on with them."""
         try:
             outcome = await self._call(handler, task)
+            await check_outcome(outcome, task.facts_at_hand)
         except asyncio.CancelledError:
             await task.leave_work(give_back=False)
             raise

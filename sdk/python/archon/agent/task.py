@@ -45,6 +45,7 @@ from archon.types.usage import COUNTS, Usage
 from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds
 
 if TYPE_CHECKING:
+    from archon.agent.facts import Facts
     from archon.agent.messenger import Messenger
     from archon.agent.work_list import WorkList
     from archon.types.message import Message
@@ -388,6 +389,21 @@ class TaskContext:
     def share_by(self, connection: SharedConnection) -> None:
         """Sets the connection to the memory service. The server calls it."""
         self._shared_by = connection
+
+    @property
+    def facts(self) -> Facts:
+        """The facts that tasks of the run have established. An answer that is one JSON object is compared with the
+        facts that its members name when the handler returns. Raises FailedPrecondition as `shared` does."""
+        from archon.agent.facts import Facts
+
+        return Facts(self, self.shared)
+
+    def facts_at_hand(self) -> tuple[Facts, SharedConnection] | None:
+        """Returns the facts and the connection to them, or None if they are not compared now. The server calls it."""
+        connection = self._shared_by
+        if connection is None or not self.run_id or self.run_id == self.task_id:
+            return None
+        return (self.facts, connection) if connection.is_checked(time.monotonic()) else None
 
     def work(self, name: str = "work") -> WorkList:
         """Returns this task's view of a list of work that the tasks of the run share: each item is given to one task at

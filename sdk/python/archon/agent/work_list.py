@@ -353,8 +353,9 @@ class WorkList:
             return False
         except _OUTAGE:
             current = await self._refresh(id_)
-            is_written = current is not None and current[1] > version
-            return is_written and (current[0].state, current[0].claim) == (entry.state, entry.claim)
+            if current is None or current[1] <= version:
+                return False
+            return (current[0].state, current[0].claim) == (entry.state, entry.claim)
         self._note(_ITEMS + id_, entry.to_value(), written)
         return True
 
