@@ -23,6 +23,7 @@ from tests.simulation.people import validate_people
 from tests.simulation.plans import validate_plans
 from tests.simulation.trouble import Trouble
 from tests.simulation.validator import must, validate_run
+from tests.simulation.work import validate_work
 from tests.simulation.world import World
 
 FAULTS_LAST = 10.0
@@ -50,6 +51,7 @@ def run_seed(
     joins: bool = False,
     messages: bool = False,
     auctions: bool = False,
+    work: bool = False,
     forks: int = 0,
     stops: int = 0,
     local: bool = False,
@@ -58,14 +60,13 @@ def run_seed(
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
     rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `joins`: steps
     have quorums, delays and decisions. `messages`: agents exchange messages. `auctions`: agents bid for steps,
-    and steps have times. `local`: there is no mesh; plans are
+    and steps have times. `work`: agents take items of work lists. `local`: there is no mesh; plans are
     executed in processes with journals of their own. Raises Violation, or the error of a component that failed."""
     if local:
         return cast(Outcome, run_virtual(_local(seed)))
     options = {"stateful": stateful, "plans": plans, "people": people, "alignment": alignment, "joins": joins}
-    return cast(
-        Outcome, run_virtual(_course(seed, forks, stops, {**options, "messages": messages, "auctions": auctions}))
-    )
+    options |= {"messages": messages, "auctions": auctions, "work": work}
+    return cast(Outcome, run_virtual(_course(seed, forks, stops, options)))
 
 
 async def _course(seed: int, forks: int, stops: int, options: dict[str, bool]) -> Outcome:
@@ -121,6 +122,7 @@ async def _mesh(world: World, dice: Dice, forks: int, stops: int) -> tuple[int, 
     validate_people(world)
     validate_plans(world)
     validate_messages(world)
+    validate_work(world)
     for book in world.check.books.values():
         dice.fired.update(
             "attempt given back" for event in book.facts if isinstance(event, Rejected) and is_given_back(event.failure)

@@ -21,6 +21,7 @@ SEEDS = {
     "plans with quorums": 30,
     "agents with messages": 30,
     "auctions": 30,
+    "work lists": 30,
 }
 """The number of seeds by course."""
 

@@ -54,6 +54,9 @@ WAIT_SECONDS: Final = 3600.0
 OUTAGE_SECONDS: Final = 60.0
 """Seconds for which calls wait for a memory service that is away."""
 
+SHORTEST_WAIT: Final = 0.001
+"""Seconds between two looks at a claim that ends now: a difference of two times is rounded."""
+
 _LIST: Final = "list"
 _ITEMS: Final = "item/"
 _NAME: Final = re.compile(r"[\w.-]{1,64}")
@@ -322,9 +325,9 @@ class WorkList:
 
     def _until_free(self) -> float | None:
         """Seconds until the first claim of another member ends if it is not renewed; None without one."""
-        entries = self._entries.items()
-        held = [seen for id_, (entry, _, seen) in entries if entry.state == HELD and id_ not in self._held]
-        return max(0.0, min(held) + self._lease - self._clock()) if held else None
+        others = [self._entries[id_] for id_ in self._ids or () if id_ in self._entries and id_ not in self._held]
+        held = [seen for entry, _, seen in others if entry.state == HELD]
+        return max(SHORTEST_WAIT, min(held) + self._lease - self._clock()) if held else None
 
     # Claims
 
