@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -13,10 +14,14 @@ from mcp import Client as McpClient
 from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
+from archon.agent import AgentServer
 from archon.errors import Unavailable
+from archon.registry import Tool
+from archon.tools import SharedTool, SharedToolCall
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
+from archon_mesh.testing import InProcessMesh
 from archon_mesh.tools.mcp.serving.server import create_server
 from tests.fixtures.media import PNG
 
@@ -149,6 +154,12 @@ async def test_the_example_of_an_auction_gives_its_answer(tmp_path: Path) -> Non
     assert await PLANS.auction_of_three(tmp_path) == "code of quality 0.9"
 
 
+async def test_the_example_of_a_committee_of_coders_has_a_majority(tmp_path: Path) -> None:
+    answer, votes = await PLANS.committee_of_coders(tmp_path)
+    assert answer.casefold().startswith("o(n)")
+    assert votes == 3
+
+
 async def test_the_example_of_conflicts_uses_the_right_number(tmp_path: Path) -> None:
     text, verdict = await CONFLICTS.bridge(tmp_path)
     assert text == "The old bridge has 14 arches."
@@ -177,6 +188,18 @@ async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
 async def test_the_examples_of_shared_tools_give_their_answers(tmp_path: Path) -> None:
     assert await SHARED_TOOLS.by_a_model(tmp_path / "a") == "1233"
     assert await SHARED_TOOLS.by_a_program(tmp_path / "b") == (["halve"], 2.5, "NotFound")
+
+
+async def test_the_example_of_a_tool_in_go_calls_one_in_python_as_well(tmp_path: Path) -> None:
+    async def count(arguments: Mapping[str, str], call: SharedToolCall) -> int:
+        return len(arguments["text"].split())
+
+    schema = '{"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}'
+    shared = SharedTool(Tool("count_words", "Counts words.", schema), count)
+    async with InProcessMesh(tmp_path) as mesh:
+        settings = mesh.agent_settings()
+        async with AgentServer("designer", handler=lambda task: "", shared_tools=[shared], settings=settings):
+            assert await SHARED_TOOLS.in_go(mesh.registry.address) == ("designer", 3)
 
 
 async def test_the_example_of_a_journal_goes_on_after_a_stop(tmp_path: Path) -> None:
@@ -246,9 +269,9 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("tools", 8),
         ("models", 5),
         ("composite-tools", 1),
-        ("shared-tools", 4),
+        ("shared-tools", 5),
         ("agent-memory", 2),
-        ("plans", 7),
+        ("plans", 8),
         ("conflicts", 3),
         ("work-lists", 2),
         ("people", 3),
