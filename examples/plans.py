@@ -164,16 +164,17 @@ async def auction_of_three(home: Path) -> str:
 
 
 async def committee_of_coders(home: Path) -> tuple[str, int]:
-    """Three instances of a role answer on their own, and two of them outvote the third."""
-    steps = committee("What is the complexity of the parser?", roles=["coder"], members=3)
+    """Three coders answer on their own, and two of them outvote the third."""
+    answers = {"coder-a": "O(n)", "coder-b": "o(n).", "coder-c": "O(n^2)"}
+    steps = committee("What is the complexity of the parser?", roles=list(answers))
     plan = json.dumps({"goal": "a review", "subtasks": [asdict(step) for step in steps]})
     async with InProcessMesh(home) as mesh, AsyncExitStack() as stack:
-        for answer in ("O(n)", "o(n).", "O(n^2)"):
-            agent = AgentServer("coder", handler=partial(review, answer), settings=mesh.agent_settings())
+        for role, answer in answers.items():
+            agent = AgentServer(role, handler=partial(review, answer), settings=mesh.agent_settings())
             await stack.enter_async_context(agent)
-        handle = await mesh.client.submit("Review the parser.", strategy="plan", plan=plan, roles=["coder"])
+        handle = await mesh.client.submit("Review the parser.", strategy="plan", plan=plan, roles=list(answers))
         run = await handle.result(30)
-    return run.answers[0].text, len([task for task in run.tasks if task.role == "coder"])
+    return run.answers[0].text, len([task for task in run.tasks if task.role in answers])
 
 
 async def review(answer: str, task: TaskContext) -> str:
