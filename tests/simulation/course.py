@@ -14,6 +14,7 @@ from archon_mesh.engine.types import Edge
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice
+from tests.simulation.leases import lease_course
 from tests.simulation.local import local_course
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.messages import validate_messages
@@ -55,6 +56,7 @@ def run_seed(
     forks: int = 0,
     stops: int = 0,
     local: bool = False,
+    leases: bool = False,
 ) -> Outcome:
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
@@ -62,6 +64,8 @@ def run_seed(
     have quorums, delays and decisions. `messages`: agents exchange messages. `auctions`: agents bid for steps,
     and steps have times. `work`: agents take items of work lists. `local`: there is no mesh; plans are
     executed in processes with journals of their own. Raises Violation, or the error of a component that failed."""
+    if leases:
+        return cast(Outcome, run_virtual(_leases(seed)))
     if local:
         return cast(Outcome, run_virtual(_local(seed)))
     options = {"stateful": stateful, "plans": plans, "people": people, "alignment": alignment, "joins": joins}
@@ -80,6 +84,12 @@ async def _course(seed: int, forks: int, stops: int, options: dict[str, bool]) -
 async def _local(seed: int) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
     inputs, states = await local_course(dice, FAULTS_LAST)
+    return Outcome(seed, dice.fired, states, inputs, loop.now)
+
+
+async def _leases(seed: int) -> Outcome:
+    loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
+    inputs, states = await lease_course(seed, dice.fired, FAULTS_LAST)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 
 

@@ -16,6 +16,7 @@ COURSES: Final[dict[str, dict[str, Any]]] = {
     "agents with messages": {"messages": True, "stops": 2},
     "auctions": {"plans": True, "auctions": True, "forks": 2},
     "work lists": {"work": True, "stops": 2},
+    "leases of tools": {"leases": True},
 }
 """The arguments of `run_seed` by the name of the course."""
 
@@ -163,6 +164,22 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "no item was free in time",
         "write to a list not made",
     ),
+    "leases of tools": (
+        "answer of an owner lost",
+        "call cancelled",
+        "call ended with DeadlineExceeded",
+        "call ended with LeaseExpired",
+        "call ended with Unavailable",
+        "call repeated with its key",
+        "delay",
+        "lease revoked",
+        "owner drained",
+        "owner frozen",
+        "owner killed",
+        "slow work",
+        "tool failed",
+        "tool taken back",
+    ),
 }
 """Faults, and consequences of faults, each of which occurs in some seed of the course."""
 
@@ -236,6 +253,7 @@ SEEDS: Final[dict[str, tuple[int, ...]]] = {
     "agents with messages": tuple(range(25)),
     "auctions": tuple(range(25)),
     "work lists": tuple(range(25)),
+    "leases of tools": tuple(range(25)),
 }
 """The seeds that `make test` plays: `python -m tests.simulation.run --faults` finds them."""
 

@@ -22,6 +22,7 @@ SEEDS = {
     "agents with messages": 30,
     "auctions": 30,
     "work lists": 30,
+    "leases of tools": 60,
 }
 """The number of seeds by course."""
 
