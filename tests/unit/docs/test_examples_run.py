@@ -23,6 +23,7 @@ from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.testing import InProcessMesh
 from archon_mesh.tools.mcp.serving.server import create_server
+from archon_mesh.workflows import load_workflow
 from tests.fixtures.media import PNG
 
 ROOT = Path(__file__).parents[3]
@@ -173,6 +174,13 @@ async def test_the_example_of_facts_keeps_the_right_one(tmp_path: Path) -> None:
 async def test_the_examples_of_work_lists_give_their_answers(tmp_path: Path) -> None:
     assert await WORK_LISTS.by_hand(tmp_path / "a") == "12 pages, without {'page-7': 'the page is torn'}"
     assert await WORK_LISTS.by_a_swarm(tmp_path / "b") == "The words are translated."
+
+
+def test_the_step_on_the_page_of_work_lists_loads(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "work-lists.md").read_text(), re.S)
+    path = tmp_path / "translate.yaml"
+    path.write_text(f"name: translate\nparameters: {{words: {{type: list}}}}\nsteps:\n{block}")
+    assert load_workflow(path).name == "translate"
 
 
 async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> None:

@@ -400,9 +400,11 @@ class TaskContext:
 
     def facts_at_hand(self) -> tuple[Facts, SharedConnection] | None:
         """Returns the facts and the connection to them, or None if they are not compared now. The server calls it."""
-        connection = self._shared_by
+        connection, assigned = self._shared_by, self._assigned
         if connection is None or not self.run_id or self.run_id == self.task_id:
             return None
+        if assigned.HasField("plan_request") or assigned.HasField("bid_request"):
+            return None  # a plan and a bid state nothing about the subject of the run
         return (self.facts, connection) if connection.is_checked(time.monotonic()) else None
 
     def work(self, name: str = "work") -> WorkList:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from archon.errors import InvalidArgument, ResourceExhausted
+from archon.errors import InvalidArgument, LeaseExpired, ResourceExhausted
 
 MAX_ITEMS: Final = 1_000
 """Items of one list."""
@@ -175,6 +175,15 @@ def check_bytes(value: Any, most: int, noun: str) -> None:
 def too_many_items() -> ResourceExhausted:
     """The list has no room for the items. Trying again does not help."""
     return ResourceExhausted(f"a work list has at most {MAX_ITEMS:,} items", metadata={"limit": str(MAX_ITEMS)})
+
+
+def not_held(item: WorkItem, entry: Entry) -> LeaseExpired:
+    """Returns the refusal of a member that ends an item which it does not hold."""
+    holder = {FREE: "no member has it", HELD: "another member has it"}.get(entry.state, f"it is {entry.state} already")
+    return LeaseExpired(
+        f"this member does not hold the item {item.id!r} of the work list: {holder}",
+        metadata={"item": item.id, "state": entry.state},
+    )
 
 
 def _digest(value: Any) -> str:

@@ -20,6 +20,8 @@ from typing import Any, Final, TypeVar
 from archon.agent.local_values import LocalValues
 from archon.agent.shared import Values
 from archon.agent.work_item import (
+    DONE,
+    FAILED,
     FREE,
     HELD,
     MAX_ITEMS,
@@ -32,6 +34,7 @@ from archon.agent.work_item import (
     WorkResults,
     check_bytes,
     entry_of,
+    not_held,
     too_many_items,
 )
 from archon.background import BackgroundLoop
@@ -196,8 +199,8 @@ class WorkList:
         await self._read_all()
         known = {id_: self._entries[id_][0] for id_ in self._ids or () if id_ in self._entries}
         return WorkResults(
-            {id_: entry.result for id_, entry in known.items() if entry.has_ended and not _has_failed(entry)},
-            {id_: entry.error for id_, entry in known.items() if _has_failed(entry)},
+            {id_: entry.result for id_, entry in known.items() if entry.state == DONE},
+            {id_: entry.error for id_, entry in known.items() if entry.state == FAILED},
             tuple(id_ for id_ in self._ids or () if id_ not in known or not known[id_].has_ended),
         )
 
@@ -371,12 +374,12 @@ class WorkList:
             claim = entry.claim
             is_mine = claim is not None and (claim.member, claim.tries) == (item.member, item.tries)
             if claim is None or not is_mine or item.member != self._member:
-                raise _not_held(item, entry)
+                raise not_held(item, entry)
             ended = change(entry)
             if entry.state != HELD:
                 if (entry.state, entry.result) == (ended.state, ended.result):
                     return
-                raise _not_held(item, entry)
+                raise not_held(item, entry)
             if await self._write(item.id, ended, version):
                 self._held.pop(item.id, None)
                 return
@@ -390,15 +393,3 @@ class WorkList:
                 if current is not None and self._held.get(id_) == claim and current[0].state == HELD:
                     await self._write(id_, current[0], current[1])
             self._renewing.report_progress()
-
-
-def _has_failed(entry: Entry) -> bool:
-    return entry.state == "failed"
-
-
-def _not_held(item: WorkItem, entry: Entry) -> LeaseExpired:
-    holder = {FREE: "no member has it", HELD: "another member has it"}.get(entry.state, f"it is {entry.state} already")
-    return LeaseExpired(
-        f"this member does not hold the item {item.id!r} of the work list: {holder}",
-        metadata={"item": item.id, "state": entry.state},
-    )
