@@ -82,13 +82,15 @@ def agent_handler(
             return await serve_swarm(task, part, do_item)
         return await run_once(task, query_of(task))
 
-    async def do_item(task: TaskContext, query: ChatMessage, number: int) -> Answer:
+    async def do_item(task: TaskContext, query: ChatMessage, number: int, hidden: frozenset[str]) -> Answer:
         with bind_position(number, 0):  # the calls for one item are none of those for another
-            answer = await run_once(task, query, is_item=True)
+            answer = await run_once(task, query, is_item=True, hidden=hidden)
         assert isinstance(answer, Answer)
         return answer
 
-    async def run_once(task: TaskContext, query: ChatMessage, *, is_item: bool = False) -> Answer | Question:
+    async def run_once(
+        task: TaskContext, query: ChatMessage, *, is_item: bool = False, hidden: frozenset[str] = frozenset()
+    ) -> Answer | Question:
         fork, recorder = _forked(agent, task)
         for target in task.delegation_targets if delegates else ():
             if target.role not in fork.sub_agents:
@@ -102,6 +104,7 @@ def agent_handler(
         messages = TaskMessages(task, read_before(resume_from, desk.open_calls.results))
         middleware = TaskMiddleware if task.plan_request is None else PlannerMiddleware
         hooks = middleware(task, resume_from, coordinates=delegates)
+        hooks.hidden = hidden
         fork.use(hooks)
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:

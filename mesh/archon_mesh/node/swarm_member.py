@@ -13,8 +13,9 @@ from archon.wire import text_of
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.planning.swarm import SwarmPart, goal_of, item_message, serve_list
 
-DoItem = Callable[[TaskContext, ChatMessage, int], Awaitable[Answer]]
-"""Does one item: the task, the message about the item, and the number of the item in its list."""
+DoItem = Callable[[TaskContext, ChatMessage, int, frozenset[str]], Awaitable[Answer]]
+"""Does one item: the task, the message about the item, its number in the list, and the steps whose answers it does not
+see."""
 
 
 def swarm_part(task: TaskContext) -> SwarmPart | None:
@@ -27,11 +28,14 @@ def swarm_part(task: TaskContext) -> SwarmPart | None:
 async def serve_swarm(task: TaskContext, part: SwarmPart, do_item: DoItem) -> Answer:
     """Serves the work list of a swarm until all its items have ended, and answers with their results. Watchers see each
     item as the call of a tool. Raises the errors of `serve_list`."""
-    goal = goal_of(task.text)
+    goal, items = goal_of(task.text), list(part.items.values())
+    listed = frozenset(  # the step that has listed the items: each is done without the others
+        each.proto.step_id for each in task.context if (json_object(each.text) or {}).get("items") == items
+    )
 
     async def do(item: WorkItem) -> Any:
         task.tell_tool_call(_call_id(item), f"item {item.number} of {item.total}", json.dumps({"item": item.value}))
-        answer = await do_item(task, ChatMessage("user", item_message(goal, item)), item.number)
+        answer = await do_item(task, ChatMessage("user", item_message(goal, item)), item.number, listed)
         if answer.parts:
             data = [part.data_json for part in answer.parts if part.data_json]
             return json.loads(data[0]) if data else text_of([part.proto for part in answer.parts])

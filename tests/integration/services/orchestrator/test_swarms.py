@@ -113,6 +113,7 @@ async def test_the_first_step_lists_and_the_last_one_gathers(crew: Swarm) -> Non
             return '{"items": ["a", "b"]}'
         if "Make one answer of them" in text:
             return f"gathered {'<a>' in str(request.messages)} {'<b>' in str(request.messages)}"
+        assert '"items"' not in str(request.messages), "an item is done without the others"
         return f"<{item_in(request)}>"
 
     for name in "ab":
