@@ -80,6 +80,64 @@ async def bridge(home: Path) -> tuple[str, str]:
     return answer_text(handle.run), f"{verdict.way}: {verdict.reason}. Again: {verdict.redone['arches-2']}"
 
 
+surveyor, reporter, inspector = map(AgentServer, ("surveyor", "reporter", "inspector"))
+
+
+@surveyor.task
+async def survey(task: TaskContext) -> str:
+    await task.facts.establish("length in m", 120)
+    await task.facts.establish("arches", 14)
+    return "surveyed"
+
+
+@reporter.task
+async def report(task: TaskContext) -> str:
+    return json.dumps({"title": "The old bridge", "length_in_m": 118, "arches": 12})
+
+
+@inspector.task
+async def inspect(task: TaskContext) -> str:
+    facts = {fact.key: fact for fact in await task.facts.list()}
+    (settled,) = facts["arches"].contradictions
+    confirmed = len(facts["length in m"].confirmed_by)
+    return (
+        f"{facts['arches'].value} arches: {settled.status}, by {settled.way}; the length is confirmed {confirmed} times"
+    )
+
+
+async def facts(home: Path) -> str:
+    """A report contradicts a fact that a survey has established; the arbiter has both values checked."""
+    order = ("surveyor", "reporter", "inspector")
+    steps = [
+        SubTask(role, "Look at the bridge.", role=role, dependencies=order[:number])
+        for number, role in enumerate(order)
+    ]
+    plan = json.dumps({"goal": GOAL, "subtasks": [asdict(step) for step in steps]})
+    agents = (surveyor, reporter, inspector, survey_arbiter, survey_validator)
+    async with InProcessMesh(home) as mesh, AsyncExitStack() as stack:
+        for agent in agents:
+            agent.settings = mesh.agent_settings()
+            await stack.enter_async_context(agent)
+        roles = [agent.role for agent in agents]
+        arbiter = {"dev.archon.facts/arbiter": "arbiter"}
+        handle = await mesh.client.submit(GOAL, strategy="plan", plan=plan, roles=roles, metadata=arbiter, wait=30)
+    return answer_text(handle.run)
+
+
+survey_arbiter = AgentServer("arbiter", handler=arbiter_handler(None, Arbitration(ways=["verify"])))
+survey_validator = AgentServer("validator")
+
+
+@survey_validator.task
+async def check_survey(task: TaskContext) -> str:
+    return "PASS" if "The answer to check:\n14" in task.text else "FAIL"
+
+
+async def main(home: Path) -> None:
+    print(await bridge(home / "a"))  # noqa: T201
+    print(await facts(home / "b"))  # noqa: T201
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        print(asyncio.run(bridge(Path(folder))))  # noqa: T201
+        asyncio.run(main(Path(folder)))

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,24 @@ def coder(quality: float, settings: AgentSettings) -> AgentServer:
 
 async def auction_of_three(home: Path) -> str:
     return await coded(home, auction(SubTask("code", "Write the parser.", role="coder"), roles=["coder"], bidders=3))
+
+
+async def committee_of_coders(home: Path) -> tuple[str, int]:
+    """Three coders answer on their own, and two of them outvote the third."""
+    answers = {"coder-a": "O(n)", "coder-b": "o(n).", "coder-c": "O(n^2)"}
+    steps = committee("What is the complexity of the parser?", roles=list(answers))
+    plan = json.dumps({"goal": "a review", "subtasks": [asdict(step) for step in steps]})
+    async with InProcessMesh(home) as mesh, AsyncExitStack() as stack:
+        for role, answer in answers.items():
+            agent = AgentServer(role, handler=partial(review, answer), settings=mesh.agent_settings())
+            await stack.enter_async_context(agent)
+        handle = await mesh.client.submit("Review the parser.", strategy="plan", plan=plan, roles=list(answers))
+        run = await handle.result(30)
+    return run.answers[0].text, len([task for task in run.tasks if task.role in answers])
+
+
+async def review(answer: str, task: TaskContext) -> str:
+    return answer
 
 
 async def coded(home: Path, subtasks: Sequence[SubTask]) -> str:

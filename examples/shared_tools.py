@@ -71,6 +71,14 @@ async def by_a_program(home: Path) -> tuple[list[str], Any, str]:
     raise AssertionError("the tool was not taken back")
 
 
+async def in_go(registry: str) -> tuple[str, Any]:
+    """Calls the tool that an agent in Go lends. The caller sees no difference to one in Python."""
+    (found,) = await find_tools(registry, name="count_words")
+    async with ToolClient(registry) as client, client.lease("count_words", role=found.role) as counting:
+        result = await counting.execute({"text": "three little words"}, timeout=10)
+    return found.role, result.content
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         print(asyncio.run(by_a_model(Path(folder) / "a")))  # noqa: T201

@@ -82,6 +82,19 @@ def test_a_debate_is_decided_by_its_judge(terminal: Terminal) -> None:
     assert "requirements (debate) completed" in result.err
 
 
+def test_a_swarm_takes_items_and_shows_which(terminal: Terminal) -> None:
+    items = "--item", "January", "--item", "February", "--item", "March"
+    result = terminal.archon("run", "How many days?", "--pattern", "swarm:2", "--role", "coder", *items)
+    assert result.code == 0, result.err
+    assert 'calls item 3 of 3 {"item": "March"}' in result.err
+    assert result.out.count("Offline model") == 3
+    gathered = terminal.archon(
+        "run", "How many days?", "--pattern", "swarm:2", "--role", "coder", *items, "--gather", "requirements", "-q"
+    )
+    assert gathered.code == 0, gathered.err
+    assert gathered.out.startswith("Offline model")
+
+
 def test_an_arbiter_settles_a_conflict_and_the_run_shows_how(terminal: Terminal) -> None:
     arguments = "--pattern", "settled", "--role", "coder", "--role", "requirements", "--arbiter", "arbiter"
     result = terminal.archon("run", GOAL, *arguments, "--metadata", "dev.archon.arbiter/ways=verify,model")
@@ -114,6 +127,10 @@ def test_an_arbiter_settles_a_conflict_and_the_run_shows_how(terminal: Terminal)
         (("--pattern", "hedged:nan", "--role", "coder"), "error: --pattern hedged:nan: a second attempt starts after"),
         (("--pattern", "redundant", "--role", "coder", "--arbiter", "coder"), "error: --pattern redundant takes no"),
         (("--pattern", "committee", "--strategy", "plan", "--planner", "coder"), "error: --pattern excludes --planner"),
+        (("--pattern", "swarm:0", "--role", "coder"), "error: --pattern swarm:0: a swarm of this form has 1 to 18"),
+        (("--pattern", "swarm", "--role", "coder", "--arbiter", "coder"), "error: --pattern swarm takes no --arbiter"),
+        (("--pattern", "debate", "--role", "coder", "--item", "x"), "error: --pattern debate takes no --item"),
+        (("--gather", "coder"), "error: --gather needs --pattern swarm"),
         (("--arbiter", "coder"), "error: --arbiter needs --pattern committee, settled or debate"),
     ],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,6 +58,18 @@ async def test_an_agent_in_python_uses_a_tool_in_go(own_mesh: Mesh, lender: GoAg
     task_id = run.tasks[0].task_id
     assert await lender.until_logged("executing") == [f"for {task_id}"]
     assert await lender.until_logged("returned") == [f"by {task_id}"]
+
+
+@pytest.mark.liveness
+async def test_the_example_calls_the_tool_in_go(own_mesh: Mesh, lender: GoAgent) -> None:
+    path = Path(__file__).parents[2] / "examples" / "shared_tools.py"
+    spec = importlib.util.spec_from_file_location("shared_tools_example", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    assert await example.in_go(own_mesh.registry.address) == ("designer", 3)
+    assert len(await lender.until_logged("returned")) == 1
 
 
 @pytest.mark.liveness

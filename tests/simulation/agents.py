@@ -24,6 +24,7 @@ from tests.simulation.loop import Process
 from tests.simulation.messages import exchange
 from tests.simulation.people import timed_question
 from tests.simulation.plans import failing, output_of, reply_of
+from tests.simulation.work import serve
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -55,6 +56,7 @@ class SimAgent:
             stateful=world.stateful,
         )
         self.server.bid(self._bid)
+        self.server.attempts.shared = world.memory
         self.server.instance_id = name
         self.server.registration = replace(self.server.registration, instance_id=name, address=name)
         self.process.start(self.server._sweep())
@@ -132,6 +134,8 @@ class SimAgent:
             asking.cancel()
         if self._world.messages and task.plan_request is None:
             await exchange(task, self._world, ("a", "b", "lead", "boss"))
+        if self._world.work and task.plan_request is None and task.run_id != task.task_id:
+            await serve(task, self._world)
         answers = await self._delegate(task) if self.others else []
         await self._spend(task)
         self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))

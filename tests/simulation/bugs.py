@@ -12,7 +12,11 @@ import pytest
 from archon.agent.attempt import Attempt
 from archon.agent.attempt_table import AttemptTable
 from archon.agent.inbox import Inbox
+from archon.agent.work_item import Entry, WorkItem
+from archon.agent.work_list import WorkList
 from archon.api.agent.v1 import session_pb2
+from archon.tools.owner.kept_results import KeptResults
+from archon.tools.owner.leases import LeaseTable
 from archon.types import Message
 from archon_mesh.core.people import Decision
 from archon_mesh.engine import Event, LocalRun, RunState, Task, decisions, effects
@@ -385,6 +389,38 @@ def _refused_messages_confirmed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(orchestrator_effects, "message_result", confirm)
 
 
+def _claims_ignored(patch: pytest.MonkeyPatch) -> None:
+    def is_free(self: WorkList, id_: str) -> bool:
+        return not self._entries[id_][0].has_ended and id_ not in self._held
+
+    patch.setattr(WorkList, "_is_free", is_free)
+
+
+def _late_results_count(patch: pytest.MonkeyPatch) -> None:
+    async def end(self: WorkList, item: WorkItem, change: Callable[[Entry], Entry]) -> None:
+        current = await self._refresh(item.id)
+        assert current is not None
+        await self._write(item.id, change(current[0]), current[1])
+        self._held.pop(item.id, None)
+
+    patch.setattr(WorkList, "_end", end)
+
+
+def _first_items_only(patch: pytest.MonkeyPatch) -> None:
+    async def is_complete(self: WorkList) -> bool:
+        return all(self._has_ended(id_) for id_ in (self._ids or ())[:3])
+
+    patch.setattr(WorkList, "_is_complete", is_complete)
+
+
+def _expired_leases_used(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaseTable, "find", lambda table, lease_id: table._leases[lease_id])
+
+
+def _keys_of_calls_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KeptResults, "find", lambda kept, key, digest: None)
+
+
 BUGS: Final[dict[str, Bug]] = {
     "request ids are forgotten": Bug("V1", _request_ids_forgotten),
     "a claim takes no new epoch": Bug("V2", _claim_without_an_epoch),
@@ -430,6 +466,11 @@ BUGS: Final[dict[str, Bug]] = {
     "a refused message is confirmed": Bug("V34", _refused_messages_confirmed, "agents with messages"),
     "the winner of an award is not assigned": Bug("V35", _awards_ignored, "auctions"),
     "a result after the time of its step counts": Bug("V36", _results_after_their_time, "auctions"),
+    "a claim of a living member is ignored": Bug("V37", _claims_ignored, "work lists"),
+    "a late result of an item counts": Bug("V38", _late_results_count, "work lists"),
+    "a member asks for the first items of a list only": Bug("V39", _first_items_only, "work lists"),
+    "a lease of a tool is used after its end": Bug("V40", _expired_leases_used, "leases of tools"),
+    "the key of a call of a tool is forgotten": Bug("V41", _keys_of_calls_forgotten, "leases of tools"),
     "a process acts before its journal is written": Bug("V5", _acts_before_durability, "plans in processes"),
     "a tool that may have acted is called again": Bug("V4", _tools_called_again, "plans in processes", "acted again"),
     "attempts of a dead process are awaited": Bug("V7", _attempts_of_the_dead_awaited, "plans in processes"),

@@ -14,6 +14,7 @@ from archon_mesh.engine.types import Edge
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice
+from tests.simulation.leases import lease_course
 from tests.simulation.local import local_course
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.messages import validate_messages
@@ -23,6 +24,7 @@ from tests.simulation.people import validate_people
 from tests.simulation.plans import validate_plans
 from tests.simulation.trouble import Trouble
 from tests.simulation.validator import must, validate_run
+from tests.simulation.work import validate_work
 from tests.simulation.world import World
 
 FAULTS_LAST = 10.0
@@ -50,22 +52,25 @@ def run_seed(
     joins: bool = False,
     messages: bool = False,
     auctions: bool = False,
+    work: bool = False,
     forks: int = 0,
     stops: int = 0,
     local: bool = False,
+    leases: bool = False,
 ) -> Outcome:
     """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
     forked; `stops`: how often an agent is stopped on purpose. `plans`: most runs have a plan. `people`: runs have
     rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `joins`: steps
     have quorums, delays and decisions. `messages`: agents exchange messages. `auctions`: agents bid for steps,
-    and steps have times. `local`: there is no mesh; plans are
+    and steps have times. `work`: agents take items of work lists. `local`: there is no mesh; plans are
     executed in processes with journals of their own. Raises Violation, or the error of a component that failed."""
+    if leases:
+        return cast(Outcome, run_virtual(_leases(seed)))
     if local:
         return cast(Outcome, run_virtual(_local(seed)))
     options = {"stateful": stateful, "plans": plans, "people": people, "alignment": alignment, "joins": joins}
-    return cast(
-        Outcome, run_virtual(_course(seed, forks, stops, {**options, "messages": messages, "auctions": auctions}))
-    )
+    options |= {"messages": messages, "auctions": auctions, "work": work}
+    return cast(Outcome, run_virtual(_course(seed, forks, stops, options)))
 
 
 async def _course(seed: int, forks: int, stops: int, options: dict[str, bool]) -> Outcome:
@@ -79,6 +84,12 @@ async def _course(seed: int, forks: int, stops: int, options: dict[str, bool]) -
 async def _local(seed: int) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
     inputs, states = await local_course(dice, FAULTS_LAST)
+    return Outcome(seed, dice.fired, states, inputs, loop.now)
+
+
+async def _leases(seed: int) -> Outcome:
+    loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
+    inputs, states = await lease_course(seed, dice.fired, FAULTS_LAST)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 
 
@@ -121,6 +132,7 @@ async def _mesh(world: World, dice: Dice, forks: int, stops: int) -> tuple[int, 
     validate_people(world)
     validate_plans(world)
     validate_messages(world)
+    validate_work(world)
     for book in world.check.books.values():
         dice.fired.update(
             "attempt given back" for event in book.facts if isinstance(event, Rejected) and is_given_back(event.failure)

@@ -15,6 +15,8 @@ COURSES: Final[dict[str, dict[str, Any]]] = {
     "plans with quorums": {"plans": True, "joins": True, "forks": 2},
     "agents with messages": {"messages": True, "stops": 2},
     "auctions": {"plans": True, "auctions": True, "forks": 2},
+    "work lists": {"work": True, "stops": 2},
+    "leases of tools": {"leases": True},
 }
 """The arguments of `run_seed` by the name of the course."""
 
@@ -148,6 +150,36 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "step awarded without a bid",
         "time of a step over",
     ),
+    "work lists": (
+        "answer to a write of a list lost",
+        "item added by a member",
+        "item done",
+        "item failed",
+        "item forgotten by its member",
+        "item taken over after its lease",
+        "item taken over by a later attempt",
+        "late result refused",
+        "list found at its end",
+        "memory service killed",
+        "no item was free in time",
+        "write to a list not made",
+    ),
+    "leases of tools": (
+        "answer of an owner lost",
+        "call cancelled",
+        "call ended with DeadlineExceeded",
+        "call ended with LeaseExpired",
+        "call ended with Unavailable",
+        "call repeated with its key",
+        "delay",
+        "lease revoked",
+        "owner drained",
+        "owner frozen",
+        "owner killed",
+        "slow work",
+        "tool failed",
+        "tool taken back",
+    ),
 }
 """Faults, and consequences of faults, each of which occurs in some seed of the course."""
 
@@ -220,6 +252,8 @@ SEEDS: Final[dict[str, tuple[int, ...]]] = {
     "plans with quorums": tuple(range(25)),
     "agents with messages": tuple(range(25)),
     "auctions": tuple(range(25)),
+    "work lists": tuple(range(25)),
+    "leases of tools": tuple(range(25)),
 }
 """The seeds that `make test` plays: `python -m tests.simulation.run --faults` finds them."""
 

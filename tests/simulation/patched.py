@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from archon import context, frames
-from archon.agent import attempt, attempt_table, server, session, task
+from archon.agent import attempt, attempt_table, server, session, task, work_list
 from archon_mesh.engine import Effect, RunState
 from archon_services.orchestrator import ports
 from archon_services.orchestrator.runs.clock import clocks
@@ -59,6 +59,7 @@ async def machine(
             module.random = dice
         setattr(EffectExecutor, "execute", observed)  # noqa: B010 - mypy takes a method for constant
         setattr(RunDriver, "fail", observed_fail)  # noqa: B010
+        setattr(work_list, "backoff", lambda tried, error, longest: min(longest, 0.1 * 2.0 ** min(tried, 10)))  # noqa: B010
         setattr(sessions, "Stream", stream)  # noqa: B010 - another type than the declared one
         setattr(attempts, "MAX_RECORDS", MAX_RECORDS)  # noqa: B010 - a constant
         yield
@@ -74,5 +75,6 @@ _NAMES: dict[str, tuple[Any, ...]] = {
     "time": _TIMED,
     "random": _CHANCY,
     "Stream": (sessions,),
+    "backoff": (work_list,),
     "MAX_RECORDS": (attempts,),
 }

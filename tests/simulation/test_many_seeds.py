@@ -21,6 +21,8 @@ SEEDS = {
     "plans with quorums": 30,
     "agents with messages": 30,
     "auctions": 30,
+    "work lists": 30,
+    "leases of tools": 60,
 }
 """The number of seeds by course."""
 

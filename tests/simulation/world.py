@@ -17,6 +17,7 @@ from tests.simulation.messages import Exchanges
 from tests.simulation.network import Network
 from tests.simulation.replica import Replica
 from tests.simulation.store import WALL, SharedStore
+from tests.simulation.work import MemoryService
 
 
 class World:
@@ -34,6 +35,7 @@ class World:
         joins: bool = False,
         messages: bool = False,
         auctions: bool = False,
+        work: bool = False,
     ) -> None:
         self.dice = dice
         self.stateful = stateful
@@ -43,7 +45,9 @@ class World:
         self.joins = joins
         self.messages = messages
         self.auctions = auctions
+        self.work = work
         self.exchanges = Exchanges()
+        self.memory = MemoryService(dice, loop)
         self.loop = loop
         self.check = Check(loop)
         self.store = SharedStore(self.check)

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from archon.agent import Answer, Question, TaskContext
-from archon.errors import InvalidArgument
+from archon.errors import FailedPrecondition, InvalidArgument
+from archon.failure_kinds import RetryAdvice
 from archon.telemetry import spans
 from archon.types.part import json_part
 from archon_mesh.agent.agent import Agent
@@ -20,6 +21,7 @@ from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.agent.loop.executor import run_loop
 from archon_mesh.agent.loop.run import Loop, run_query
 from archon_mesh.agent.state.history import HistoryList
+from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelClient
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
@@ -30,10 +32,12 @@ from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.node.session_history import TurnRecorder, load_history
 from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared_storage
+from archon_mesh.node.swarm_member import serve_swarm, swarm_part
 from archon_mesh.node.task_hooks import TaskMiddleware
 from archon_mesh.node.task_input import query_of
 from archon_mesh.node.tool_step import ToolStepRun
 from archon_mesh.planning.parse import parse_context
+from archon_mesh.tools.call_position import bind_position
 from archon_mesh.tools.messages.desk import bind_message_desk
 from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
@@ -60,6 +64,9 @@ def agent_handler(
 
     The answer of an agent with an `output`, or of a step with a schema of its own, is one JSON part.
 
+    A member of a swarm takes the items of its work list one by one, and answers with the results of all. Each item is a
+    run of its own, which no tool can end with a question to a person.
+
     A task that asks for a plan, or for the answer of one, is answered by the Planner of `archon_mesh.planning` with the
     agent's model.
 
@@ -71,15 +78,20 @@ def agent_handler(
         memory_target = ""
 
     async def handle(task: TaskContext) -> Answer | Question:
-        fork = agent.forked()
-        if spans.tracer() is not None and not any(isinstance(hook, TracingMiddleware) for hook in fork.registered):
-            fork.registered.insert(0, TracingMiddleware())
-        recorder = TurnRecorder() if task.remembers else None
-        if recorder is None:
-            fork.history = HistoryList(agent_name=agent.name)
-        else:
-            fork.history = load_history(task, recorder, agent.name)
-            fork.session_manager = None  # the mesh stores the history
+        if (part := swarm_part(task)) is not None:
+            return await serve_swarm(task, part, do_item)
+        return await run_once(task, query_of(task))
+
+    async def do_item(task: TaskContext, query: ChatMessage, number: int, hidden: frozenset[str]) -> Answer:
+        with bind_position(number, 0):  # the calls for one item are none of those for another
+            answer = await run_once(task, query, is_item=True, hidden=hidden)
+        assert isinstance(answer, Answer)
+        return answer
+
+    async def run_once(
+        task: TaskContext, query: ChatMessage, *, is_item: bool = False, hidden: frozenset[str] = frozenset()
+    ) -> Answer | Question:
+        fork, recorder = _forked(agent, task)
         for target in task.delegation_targets if delegates else ():
             if target.role not in fork.sub_agents:
                 fork.register_agent(RemoteAgent(target.role, description=target.description))
@@ -87,25 +99,30 @@ def agent_handler(
             _allow_only(fork, task.allowed_tools)
         if asks_credentials:
             fork.engine = fork.engine.asking(partial(_ask_credential, task))
-        resume_from = decode_checkpoint(task.checkpoint)
+        resume_from = [] if is_item else decode_checkpoint(task.checkpoint)
         desk = TaskDesk(task, decode_open_calls(task.checkpoint) if resume_from else OpenCalls())
         messages = TaskMessages(task, read_before(resume_from, desk.open_calls.results))
         middleware = TaskMiddleware if task.plan_request is None else PlannerMiddleware
         hooks = middleware(task, resume_from, coordinates=delegates)
+        hooks.hidden = hidden
         fork.use(hooks)
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
-            query, tool_step = query_of(task), _tool_step(task)
+            tool_step = _tool_step(task)
             loop = tool_step.answer if tool_step is not None else _loop(task)
             try:
-                output = _output_of(task, fork)
+                output = fork.output if is_item else _output_of(task, fork)
                 with bind_desk(desk), bind_message_desk(messages):
                     text = await run_query(
                         fork, [query], {"task": task}, Emitter(), resume_from, loop=loop, output=output
                     )
             except QuestionAsked as asked:
+                if is_item:
+                    raise FailedPrecondition(
+                        "a member of a swarm cannot ask a person", retry=RetryAdvice.NEVER
+                    ) from None
                 return desk.question(asked, hooks.attempt.messages)
         new_history = recorder.new_messages() if recorder is not None else None
         is_plan = task.plan_request is not None and not task.plan_request.synthesise  # of no use to other roles
@@ -116,6 +133,20 @@ def agent_handler(
         return replace(answer, text="", parts=parts) if parts else answer
 
     return handle
+
+
+def _forked(agent: Agent, task: TaskContext) -> tuple[Agent, TurnRecorder | None]:
+    """Returns a fork with the history of the task, and the recorder of its turn if the role is stateful."""
+    fork = agent.forked()
+    if spans.tracer() is not None and not any(isinstance(hook, TracingMiddleware) for hook in fork.registered):
+        fork.registered.insert(0, TracingMiddleware())
+    recorder = TurnRecorder() if task.remembers else None
+    if recorder is None:
+        fork.history = HistoryList(agent_name=agent.name)
+    else:
+        fork.history = load_history(task, recorder, agent.name)
+        fork.session_manager = None  # the mesh stores the history
+    return fork, recorder
 
 
 def _output_of(task: TaskContext, agent: Agent) -> TypedOutput | None:

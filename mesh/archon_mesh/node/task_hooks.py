@@ -90,6 +90,8 @@ class TaskMiddleware(Middleware):
             self.attempt.set_checkpoint(resume_from)
         self._task = task
         self._awareness = task.awareness if coordinates else ""
+        self.hidden: frozenset[str] = frozenset()
+        """Steps whose answers the model does not see."""
         self._failed: ModelTry | None = None
         self.items: list[Item] = []
         """The items that the role publishes beside its answer at the run's end: for edges with a wider policy."""
@@ -106,7 +108,9 @@ class TaskMiddleware(Middleware):
         assert hook.params is not None
         self._written.clear()
         hook.params.messages[:] = with_context(
-            hook.params.messages, [to_memory_item(item) for item in self._task.context], self._awareness
+            hook.params.messages,
+            [to_memory_item(item) for item in self._task.context if item.proto.step_id not in self.hidden],
+            self._awareness,
         )
         if allowed := self._task.allowed_tools:  # a source of tools may have connected since the run began
             hook.params.tools = [tool for tool in hook.params.tools if tool.name in allowed]

@@ -33,6 +33,7 @@ from archon_mesh.planning.parse import parse_changes, parse_context, parse_plan
 from archon_mesh.planning.patterns import auction, committee, debate, hedged, redundant, settled
 from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Planner, create_plan
+from archon_mesh.planning.swarm import swarm
 from archon_mesh.planning.task_outcome import TaskOutcome
 from archon_mesh.planning.worker import Spending, Worker
 
@@ -89,6 +90,7 @@ __all__ = [
     "replan_reason",
     "settled",
     "skip_dependants",
+    "swarm",
     "to_dot",
     "to_mermaid",
     "to_svg",

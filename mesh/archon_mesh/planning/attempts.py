@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from archon.agent import WorkItem, WorkList
+from archon.agent.local_values import LocalValues
 from archon.errors import (
     ArchonError,
     BudgetExhausted,
     DeadlineExceeded,
+    InvalidArgument,
     NotFound,
     OperationCancelled,
     PermissionDenied,
@@ -21,6 +24,7 @@ from archon_mesh.engine.plan import ArgumentsTooLarge, MissingKey, SubTask, Task
 from archon_mesh.planning.check import CheckedResult, ResultCheck, check_by_rules
 from archon_mesh.planning.exact import too_large, unfit_arguments
 from archon_mesh.planning.subtask_prompt import subtask_message
+from archon_mesh.planning.swarm import SwarmPart, goal_of, item_message, serve_list
 from archon_mesh.planning.worker import Spending, Worker
 from archon_mesh.tools.failures import failure_of, failure_of_kind
 from archon_mesh.tools.output_limit import CUT
@@ -93,6 +97,7 @@ class Attempts:
         self._worker = worker
         self._check = check
         self._timeout = timeout
+        self._lists: dict[str, LocalValues] = {}
 
     async def attempt(self, task: Task, run: SubTaskRun) -> Any:
         """Executes a subtask of a task once, and returns its result. Raises AttemptFailed, and the errors in FATAL."""
@@ -133,6 +138,8 @@ class Attempts:
     async def _execute(self, task: Task, subtask: SubTask, run: SubTaskRun) -> Any:
         worker, message, number = self._worker, subtask_message(task, subtask, run.problem), run.number
         role = subtask.role or (subtask.capability if subtask.capability in worker.roles else "")
+        if not subtask.tool_name and (part := SwarmPart.of(_filled(task, subtask))) is not None:
+            return await self._serve(part, role, run)
         if subtask.tool_name:
             tool = worker.tools.get_tool(subtask.tool_name)
             if tool is None:
@@ -152,6 +159,31 @@ class Attempts:
             raise AttemptFailed(f"no role has the capability {subtask.capability!r}", is_final=True)
         return await self._think(message, (), run)
 
+    async def _serve(self, part: SwarmPart, role: str, run: SubTaskRun) -> dict[str, Any]:
+        """Does the items of a swarm one by one, as one of its members."""
+        values, goal = self._lists.setdefault(part.name, LocalValues()), goal_of(run.subtask.description)
+
+        async def do(item: WorkItem) -> Any:
+            subtask = replace(run.subtask, output_schema={}, description=item_message(goal, item))
+            try:
+                if not role:
+                    return await self._worker.think(subtask.description, (), run.number, run.spending)
+                if role not in self._worker.roles:
+                    raise AttemptFailed(f"there is no role {role!r}", is_final=True)
+                called = await self._worker.ask_role(role, subtask.description, run.number, run.spending)
+                return _content(called, subtask, may_repeat=True)
+            except AttemptFailed as error:
+                if error.is_final:
+                    raise InvalidArgument(error.problem) from None
+                raise
+
+        async with WorkList(values, task_id=run.subtask.id, attempt=run.attempts) as work:
+            return await serve_list(work, part, do)
+
+    def begin(self) -> None:
+        """Forgets the work lists of the plan before."""
+        self._lists.clear()
+
     async def _think(self, message: str, tools: Collection[str], run: SubTaskRun) -> str:
         output = {"output": run.subtask.output_schema} if run.subtask.output_schema else {}
         return await self._worker.think(message, tools, run.number, run.spending, **output)
@@ -162,6 +194,14 @@ class Attempts:
             return problem, 1.0
         checked: CheckedResult = await self._check(subtask, result)
         return checked.problem, checked.confidence
+
+
+def _filled(task: Task, subtask: SubTask) -> Mapping[str, Any]:
+    """The arguments of a subtask without a tool. Raises ArgumentsTooLarge; AttemptFailed if a value is missing."""
+    try:
+        return fill_arguments(subtask.tool_args, template_values(task)) if subtask.tool_args else {}
+    except MissingKey as error:
+        raise AttemptFailed(str(error)) from None
 
 
 def _complete_arguments(task: Task, subtask: SubTask, tool: Tool) -> tuple[dict[str, Any] | None, str]:

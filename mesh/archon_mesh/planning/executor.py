@@ -250,6 +250,7 @@ class PlanExecutor:
         past = records.stored.events if records is not None else ()
         progress = self._progress = PlanProgress(task, self._measured)
         self._subtasks, self._cause, self._records = {}, None, records
+        self._attempts.begin()
         submission = Submission(
             task.id,
             "",

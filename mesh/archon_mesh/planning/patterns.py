@@ -253,7 +253,7 @@ def redundant(subtask: SubTask, copies: int = 2) -> tuple[SubTask, ...]:
     copies are cancelled. Raises InvalidArgument if there are less than 2 or more than MAX_MEMBERS copies."""
     _check_count("copies", copies)
     names = [f"{subtask.id}-{number}" for number in range(1, copies + 1)]
-    return (*(replace(subtask, id=name, critical=False) for name in names), _first(subtask, names))
+    return (*(replace(subtask, id=name, critical=False) for name in names), first_of(subtask, names))
 
 
 def hedged(
@@ -281,10 +281,11 @@ def hedged(
     second = replace(
         second, delay_seconds=subtask.delay_seconds + after_seconds, delay_quantile=0.95 if after == P95 else 0.0
     )
-    return first, second, _first(subtask, names)
+    return first, second, first_of(subtask, names)
 
 
-def _first(subtask: SubTask, names: Sequence[str]) -> SubTask:
+def first_of(subtask: SubTask, names: Sequence[str]) -> SubTask:
+    """Returns a subtask whose result is the first one of those with the names; the others are cancelled."""
     return SubTask(
         subtask.id,
         subtask.description,

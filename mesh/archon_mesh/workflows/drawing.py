@@ -104,6 +104,8 @@ def _what(step: StepPart) -> str:
             text = f"workflow {step.workflow}"
         case "committee":
             text = f"committee of {step.members or DEFAULT_MEMBERS}: {step.committee}"
+        case "swarm":
+            text = f"swarm of {step.members or DEFAULT_MEMBERS}: {step.swarm}"
         case "approve":
             text = f"approve: {step.approve}"
         case "if":

@@ -7,7 +7,6 @@ it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -16,12 +15,22 @@ from archon.errors import InvalidArgument
 from archon.threads import on_thread
 from archon_mesh.core.shorten import shortened
 from archon_mesh.engine.plan import MAX_PLAN_SUBTASKS, SubTask, SubTaskStatus, Task
+from archon_mesh.engine.plan.templates import escaped
 from archon_mesh.planning.patterns import BID_SECONDS, MAJORITY, P95, auction, committee, hedged, redundant
+from archon_mesh.planning.swarm import swarm
 from archon_mesh.workflows.approval import APPROVE
 from archon_mesh.workflows.load import templates_of
 from archon_mesh.workflows.parameters import checked_arguments
 from archon_mesh.workflows.sandbox import decoded, from_tool, one_expansion, template
-from archon_mesh.workflows.schema import DEFAULT_MEMBERS, MAX_NESTING, TERMS, ErrorPart, StepPart, default_id
+from archon_mesh.workflows.schema import (
+    DEFAULT_MEMBERS,
+    DEFAULT_TRIES,
+    MAX_NESTING,
+    TERMS,
+    ErrorPart,
+    StepPart,
+    default_id,
+)
 from archon_mesh.workflows.workflow import Workflow
 
 MAX_ITEMS: Final = 200
@@ -32,8 +41,6 @@ MAX_EVALUATED: Final = 20_000
 
 MAX_SHOWN: Final = 200
 """Characters of a template in the description of a step that is not known yet."""
-
-_BRACE: Final = re.compile(r"[{}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +284,19 @@ def _subtasks(step: StepPart, id_: str, values: Mapping[str, Any], after: tuple[
             least=MAJORITY if step.least is None else step.least,
             output_schema=step.output,
         )
+    if step.swarm is not None:
+        items = _filled(step.items, values)
+        if not isinstance(items, list):
+            raise InvalidArgument(f"items: the value is {type(items).__name__}, not a list")
+        return swarm(
+            template(step.swarm).render(values),
+            items=items,
+            members=step.members or DEFAULT_MEMBERS,
+            roles=step.roles or ("",),
+            tries=step.tries or DEFAULT_TRIES,
+            id=id_,
+            dependencies=after,
+        )
     subtask = replace(_subtask(step, id_, values), dependencies=after)
     if step.copies is not None:
         return redundant(subtask, step.copies)
@@ -310,31 +330,10 @@ def _subtask(step: StepPart, id_: str, values: Mapping[str, Any]) -> SubTask:
     )
 
 
-def escaped(value: Any) -> Any:
-    """Returns a value in which no text in braces is a template of the plan: `fill_arguments` gives it back."""
-    if isinstance(value, Mapping):
-        return {key: escaped(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [escaped(item) for item in value]
-    if not isinstance(value, str):
-        return value
-    opened = 0
-
-    def doubled(match: re.Match[str]) -> str:
-        nonlocal opened
-        if match[0] == "{":
-            opened += 1
-            return "{{"
-        # A closing brace is read as two only after an opening one.
-        opened, is_pair = max(0, opened - 1), opened > 0
-        return "}}" if is_pair else "}"
-
-    return _BRACE.sub(doubled, value)
-
-
 def _read_by(step: StepPart) -> Iterator[str]:
     """Yields the names that a step itself reads, without the names of the steps within it."""
-    for value in (step.task, step.committee, step.expected_output, step.approve, step.args, step.if_, step.for_each):
+    texts = (step.task, step.committee, step.swarm, step.expected_output, step.approve)
+    for value in (*texts, step.items, step.args, step.if_, step.for_each):
         for each in templates_of(value):
             yield from each.names
 
@@ -384,5 +383,5 @@ def _described(step: StepPart) -> str:
     elif step.kind == "workflow":
         text = f"The workflow {step.workflow}"
     else:
-        text = step.approve or step.committee or step.task or f"Call the tool {step.tool}."
+        text = step.approve or step.committee or step.swarm or step.task or f"Call the tool {step.tool}."
     return shortened(" ".join(text.split()), MAX_SHOWN)

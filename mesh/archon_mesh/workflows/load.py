@@ -143,7 +143,7 @@ class _Check:
         loops = {
             step.id or step.save_as or default_id(index)
             for index, step in enumerate(steps)
-            if step.for_each is not None or step.committee or step.copies or step.hedge_after
+            if step.for_each is not None or step.committee or step.swarm or step.copies or step.hedge_after
         }
         for index, step in enumerate(steps):
             id_ = step.id or step.save_as or default_id(index)
@@ -155,7 +155,7 @@ class _Check:
     def _step(self, key: Key, step: StepPart, names: set[str], depth: int) -> set[str]:
         """Checks a step. Returns the names that it makes known."""
         known: set[str] = set()
-        for field in ("task", "committee", "expected_output", "approve", "approvers", "args"):
+        for field in ("task", "committee", "swarm", "items", "expected_output", "approve", "approvers", "args"):
             self._value((*key, field), getattr(step, field), names)
         if step.output is not None:
             try:
@@ -170,10 +170,11 @@ class _Check:
                 known |= self._block((*key, name), inner, names, depth + 1)
         elif step.kind == "for_each":
             self._value((*key, "for_each"), step.for_each, names)
-            if isinstance(step.for_each, str) and "{{" not in step.for_each:
-                self._found.append(((*key, "for_each"), "must be a list, or a template in {{ }} that gives one"))
+            self._check_list((*key, "for_each"), step.for_each)
             item = {step.as_ or "item", "loop"}
             self._block((*key, "steps"), step.steps or [], names | item, depth + 1)
+        elif step.kind == "swarm":
+            self._check_list((*key, "items"), step.items)
         elif step.kind == "parallel":
             self._ids((*key, "parallel"), step.parallel or [])
             for index, inner_step in enumerate(step.parallel or ()):
@@ -188,6 +189,10 @@ class _Check:
                 self._found.append(((*key, "save_as"), f"{step.save_as} is a parameter: choose another name"))
             known.add(step.save_as)
         return known
+
+    def _check_list(self, key: Key, value: Any) -> None:
+        if not isinstance(value, list) and not (isinstance(value, str) and "{{" in value):
+            self._found.append((key, "must be a list, or a template in {{ }} that gives one"))
 
     def _value(self, key: Key, value: Any, names: set[str]) -> None:
         for inner_key, text in texts_of(value, key):

@@ -15,10 +15,14 @@ MAX_RETRIES: Final = 10
 """How often a step may be tried again."""
 
 DEFAULT_MEMBERS: Final = 3
-"""Members of a committee."""
+"""Members of a committee or of a swarm."""
 
 MAX_MEMBERS: Final = 19
-"""Members of a committee, and copies of a step."""
+"""Members of a committee or of a swarm, and copies of a step."""
+
+DEFAULT_TRIES: Final = 3
+MAX_TRIES: Final = 20
+"""Tries of an item of a swarm."""
 
 MAX_NESTING: Final = 16
 """Blocks of steps within each other, including called workflows."""
@@ -27,7 +31,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=60)]
 VariableName = Annotated[str, Field(pattern=KEY_PATTERN, max_length=60)]
 Text = Annotated[str, Field(min_length=1)]
 
-KINDS: Final = ("tool", "role", "capability", "committee", "workflow", "approve", "if", "for_each", "parallel")
+KINDS: Final = ("tool", "role", "capability", "committee", "swarm", "workflow", "approve", "if", "for_each", "parallel")
 """Keys; a step has one of them. A step with `task` alone is for any role, or thinks."""
 
 
@@ -84,6 +88,11 @@ class StepPart(Part):
     role: Text | None = Field(default=None, description="the role that does the `task`")
     capability: Text | None = Field(default=None, description="the capability of the role that does the `task`")
     committee: Text | None = Field(default=None, description="a question that several `members` answer on their own")
+    swarm: Text | None = Field(
+        default=None, description="the work that several `members` do for each of the `items`, each item once"
+    )
+    items: Any = Field(default=None, description="the items of a swarm: a list")
+    tries: int | None = Field(default=None, ge=1, le=MAX_TRIES, description="how often an item is tried; by default 3")
     members: int | None = Field(default=None, ge=2, le=MAX_MEMBERS, description="how many; by default 3")
     roles: list[Text] | None = Field(
         default=None, description="the roles of the members, in turn; by default they only think", min_length=1
@@ -204,13 +213,20 @@ _ALLOWED: Final = {
     "capability": (*_WORK, *_SEVERAL, "bid_seconds"),
     "task": (*_WORK, *_SEVERAL, "bid_seconds"),
     "committee": ("members", "roles", "arbiter", "by", "weight", "least", "output", "on_error"),
+    "swarm": ("items", "members", "roles", "tries", "on_error"),
     "workflow": ("args",),
     "approve": (*TERMS, "on_error"),
     "if": ("then", "else"),
     "for_each": ("as", "steps", "in_order"),
     "parallel": (),
 }
-_NEEDED: Final = {"role": ("task",), "capability": ("task",), "if": ("then",), "for_each": ("steps",)}
+_NEEDED: Final = {
+    "swarm": ("items",),
+    "role": ("task",),
+    "capability": ("task",),
+    "if": ("then",),
+    "for_each": ("steps",),
+}
 
 ErrorPart.model_rebuild()
 

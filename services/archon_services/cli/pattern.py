@@ -12,21 +12,27 @@ if TYPE_CHECKING:
     from archon_mesh.planning import SubTask
 
 FORMS: Final = (
-    "committee:MEMBERS, settled:ANSWERS, auction:BIDDERS, debate:ROUNDS, redundant:COPIES, hedged:SECONDS or hedged:p95"
+    "committee:MEMBERS, settled:ANSWERS, auction:BIDDERS, debate:ROUNDS, swarm:MEMBERS, redundant:COPIES, "
+    "hedged:SECONDS or hedged:p95"
 )
+SWARM: Final = "swarm"
 _WITH_ARBITER: Final = ("committee", "settled", "debate")
-_OF_SEVERAL_ROLES: Final = (*_WITH_ARBITER, "auction")
+_OF_SEVERAL_ROLES: Final = (*_WITH_ARBITER, "auction", SWARM)
 
 
-def plan_of(pattern: str, goal: str, roles: Sequence[str], arbiter: str) -> str:
-    """Returns the plan of a pattern as JSON. Raises CliError if the pattern is unknown, its number is wrong, or a role
-    is missing."""
+def plan_of(
+    pattern: str, goal: str, roles: Sequence[str], arbiter: str, *, items: Sequence[str] = (), gather: str = ""
+) -> str:
+    """Returns the plan of a pattern as JSON. Only a swarm has `items` and `gather`.
+
+    Raises CliError if the pattern is unknown, its number is wrong, or a role is missing.
+    """
     import json
 
     from archon.errors import InvalidArgument
 
     name, _, number = pattern.partition(":")
-    if name not in _MAKE:
+    if name != SWARM and name not in _MAKE:
         raise CliError(f"there is no pattern {name!r}", hint=f"Use {FORMS}.", code=USAGE)
     if not roles:
         raise CliError(f"--pattern {name} needs a --role", code=USAGE)
@@ -34,8 +40,12 @@ def plan_of(pattern: str, goal: str, roles: Sequence[str], arbiter: str) -> str:
         raise CliError(f"--pattern {name} takes no --arbiter", code=USAGE)
     if len(roles) > 1 and name not in _OF_SEVERAL_ROLES:
         raise CliError(f"--pattern {name} takes one --role", code=USAGE)
+    if (items or gather) and name != SWARM:
+        raise CliError(f"--pattern {name} takes no --{'item' if items else 'gather'}", code=USAGE)
     try:
-        steps = _MAKE[name](number, goal, roles, arbiter)
+        steps = (
+            _swarm(number, goal, roles, items, gather) if name == SWARM else _MAKE[name](number, goal, roles, arbiter)
+        )
     except InvalidArgument as error:
         raise CliError(f"--pattern {pattern}: {error.message}", code=USAGE) from None
     except ValueError:
@@ -70,6 +80,12 @@ def _debate(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple
     if len(roles) > 2 or not arbiter:
         raise InvalidArgument("give one or two --role, and the --arbiter that decides")
     return debate(goal, roles=(roles[0], roles[-1]), judge=arbiter, rounds=int(number or 2))
+
+
+def _swarm(number: str, goal: str, roles: Sequence[str], items: Sequence[str], gather: str) -> tuple[SubTask, ...]:
+    from archon_mesh.planning import swarm
+
+    return swarm(goal, members=int(number or 3), roles=roles, items=items or None, gather=gather)
 
 
 def _redundant(number: str, goal: str, roles: Sequence[str], arbiter: str) -> tuple[SubTask, ...]:

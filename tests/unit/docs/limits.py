@@ -755,6 +755,36 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "A fact; its key; its contradictions; tasks that it counts as having confirmed it; time in which an arbiter "
+            "settles a contradiction; time in which the facts are read that an answer is compared with",
+            "{archon.agent.facts:MAX_FACT_BYTES|bytes}; {archon.agent.facts:MAX_FACT_KEY|characters}; "
+            "{archon.agent.facts:MAX_CONTRADICTIONS}; {archon.agent.facts:MAX_CONFIRMED}; "
+            "{archon.agent.facts:ARBITER_SECONDS|seconds}; {archon.agent.facts:READ_SECONDS|seconds}",
+            "`RESOURCE_EXHAUSTED`; `INVALID_ARGUMENT`; settled ones make room, else `RESOURCE_EXHAUSTED`; further ones are "
+            "not counted; the contradiction stays open; the answer counts without.",
+            ["test_facts_are_bounded", "test_an_answer_counts_though_the_facts_cannot_be_read"],
+        ),
+        Limit(
+            "Items of a work list; bytes of an item, of its result; tries of an item; lists of one task",
+            "{archon.agent.work_item:MAX_ITEMS}; {archon.agent.work_item:MAX_ITEM_BYTES|bytes}, "
+            "{archon.agent.work_item:MAX_RESULT_BYTES|bytes}; {archon.agent.work_list:TRIES}, at most "
+            "{archon.agent.work_item:MAX_TRIES}; {archon.agent.task:MAX_WORK_LISTS}",
+            "`RESOURCE_EXHAUSTED`; the item has failed; `FAILED_PRECONDITION`.",
+            ["test_lists_items_and_results_are_bounded", "test_an_item_that_fails_in_every_hand_is_reported"],
+        ),
+        Limit(
+            "Time for which a member of a work list keeps an item without a sign of life; time that it waits for the "
+            "memory service; time that `take` waits",
+            "{archon.agent.work_list:LEASE_SECONDS|seconds}; {archon.agent.work_list:OUTAGE_SECONDS|seconds}; "
+            "{archon.agent.work_list:WAIT_SECONDS|seconds}, or until the task ends",
+            "Another member gets the item; `UNAVAILABLE`; `DEADLINE_EXCEEDED`.",
+            [
+                "test_an_item_of_a_dead_member_comes_back_after_the_lease",
+                "test_reads_wait_a_minute_for_a_service_that_is_away",
+                "test_take_ends_with_an_error_at_the_end_of_its_time",
+            ],
+        ),
+        Limit(
             "Watches of working memory, of one memory service; bytes of a message of one",
             "{archon_services.memory.store.value_watches:MAX_WATCHES}; "
             "{archon_services.memory.store.value_watches:MAX_BATCH_BYTES|bytes}",
@@ -1315,6 +1345,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
     ],
     "Plans": [
+        Limit(
+            "Members of a swarm; bytes of the results in its result",
+            "{archon_mesh.planning.swarm:MAX_SWARM}; {archon_mesh.planning.swarm:MAX_SHOWN_BYTES|bytes}",
+            "`INVALID_ARGUMENT`; further results are left out, and their items listed.",
+            ["test_wrong_options_are_refused", "test_results_that_are_too_large_together_are_left_out"],
+        ),
         Limit(
             "Characters of a planner's reply; its subtasks that are read",
             "{archon_mesh.planning.parse:MAX_REPLY}; {archon_mesh.planning.parse:MAX_READ_SUBTASKS}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -13,11 +14,16 @@ from mcp import Client as McpClient
 from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
+from archon.agent import AgentServer
 from archon.errors import Unavailable
+from archon.registry import Tool
+from archon.tools import SharedTool, SharedToolCall
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
+from archon_mesh.testing import InProcessMesh
 from archon_mesh.tools.mcp.serving.server import create_server
+from archon_mesh.workflows import load_workflow
 from tests.fixtures.media import PNG
 
 ROOT = Path(__file__).parents[3]
@@ -41,6 +47,7 @@ COMPOSITE_TOOLS = load_example("composite_tools")
 AGENT_MEMORY = load_example("agent_memory")
 PLANS = load_example("plans")
 CONFLICTS = load_example("conflicts")
+WORK_LISTS = load_example("work_lists")
 PEOPLE = load_example("people")
 WORKFLOWS = load_example("workflows")
 OFFICE = load_example("office")
@@ -148,10 +155,32 @@ async def test_the_example_of_an_auction_gives_its_answer(tmp_path: Path) -> Non
     assert await PLANS.auction_of_three(tmp_path) == "code of quality 0.9"
 
 
+async def test_the_example_of_a_committee_of_coders_has_a_majority(tmp_path: Path) -> None:
+    answer, votes = await PLANS.committee_of_coders(tmp_path)
+    assert answer.casefold().startswith("o(n)")
+    assert votes == 3
+
+
 async def test_the_example_of_conflicts_uses_the_right_number(tmp_path: Path) -> None:
     text, verdict = await CONFLICTS.bridge(tmp_path)
     assert text == "The old bridge has 14 arches."
     assert verdict.startswith("verify: only arches-1 of archivist has passed the check of validator. Again: 14")
+
+
+async def test_the_example_of_facts_keeps_the_right_one(tmp_path: Path) -> None:
+    assert await CONFLICTS.facts(tmp_path) == "14 arches: kept, by verify; the length is confirmed 1 times"
+
+
+async def test_the_examples_of_work_lists_give_their_answers(tmp_path: Path) -> None:
+    assert await WORK_LISTS.by_hand(tmp_path / "a") == "12 pages, without {'page-7': 'the page is torn'}"
+    assert await WORK_LISTS.by_a_swarm(tmp_path / "b") == "The words are translated."
+
+
+def test_the_step_on_the_page_of_work_lists_loads(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "work-lists.md").read_text(), re.S)
+    path = tmp_path / "translate.yaml"
+    path.write_text(f"name: translate\nparameters: {{words: {{type: list}}}}\nsteps:\n{block}")
+    assert load_workflow(path).name == "translate"
 
 
 async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> None:
@@ -167,6 +196,18 @@ async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
 async def test_the_examples_of_shared_tools_give_their_answers(tmp_path: Path) -> None:
     assert await SHARED_TOOLS.by_a_model(tmp_path / "a") == "1233"
     assert await SHARED_TOOLS.by_a_program(tmp_path / "b") == (["halve"], 2.5, "NotFound")
+
+
+async def test_the_example_of_a_tool_in_go_calls_one_in_python_as_well(tmp_path: Path) -> None:
+    async def count(arguments: Mapping[str, str], call: SharedToolCall) -> int:
+        return len(arguments["text"].split())
+
+    schema = '{"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}'
+    shared = SharedTool(Tool("count_words", "Counts words.", schema), count)
+    async with InProcessMesh(tmp_path) as mesh:
+        settings = mesh.agent_settings()
+        async with AgentServer("designer", handler=lambda task: "", shared_tools=[shared], settings=settings):
+            assert await SHARED_TOOLS.in_go(mesh.registry.address) == ("designer", 3)
 
 
 async def test_the_example_of_a_journal_goes_on_after_a_stop(tmp_path: Path) -> None:
@@ -236,10 +277,11 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("tools", 8),
         ("models", 5),
         ("composite-tools", 1),
-        ("shared-tools", 4),
+        ("shared-tools", 5),
         ("agent-memory", 2),
-        ("plans", 7),
-        ("conflicts", 2),
+        ("plans", 8),
+        ("conflicts", 3),
+        ("work-lists", 2),
         ("people", 3),
         ("messages", 3),
         ("federation", 1),

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from archon.answers import is_number
 from archon.json_text import json_object
-from archon_mesh.engine.decisions.answers import is_number
 from archon_mesh.engine.decisions.candidate import Bid, Candidate, Resolution, Vote
 
 BID_SCHEMA: Final[Mapping[str, Any]] = {

@@ -21,7 +21,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final
 
-from archon_mesh.engine.decisions.answers import (
+from archon.answers import (
     agree,
     confidence_of,
     field_of,

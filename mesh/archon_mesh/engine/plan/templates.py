@@ -22,6 +22,7 @@ MAX_KEY: Final = 200
 
 _TOKEN: Final = re.compile(rf"\{{\{{|\}}\}}|\{{([^{{}}]{{1,{MAX_KEY}}})\}}")
 _LOOKS_LIKE_KEY: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+_BRACE: Final = re.compile(r"[{}]")
 _MISSING: Final = object()
 
 
@@ -47,6 +48,28 @@ def fill_arguments(args: Mapping[str, Any], results: Mapping[str, Any]) -> dict[
         return filled
 
     return {key: _mapped(value, fill, 1) for key, value in args.items()}
+
+
+def escaped(value: Any) -> Any:
+    """Returns a value in which no text in braces is a template of the plan: `fill_arguments` gives it back."""
+    if isinstance(value, Mapping):
+        return {key: escaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [escaped(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    opened = 0
+
+    def doubled(match: re.Match[str]) -> str:
+        nonlocal opened
+        if match[0] == "{":
+            opened += 1
+            return "{{"
+        # A closing brace is read as two only after an opening one.
+        opened, is_pair = max(0, opened - 1), opened > 0
+        return "}}" if is_pair else "}"
+
+    return _BRACE.sub(doubled, value)
 
 
 def template_values(task: Task) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from archon.agent.facts import CONFLICT_TYPE
+from archon.answers import agree, field_of
 from archon.json_text import json_object
 from archon.types import Part
-from archon_mesh.engine.decisions.answers import agree, field_of
 
 ANSWER_FIELD: Final = "answer"
 """The field that is compared if all answers are JSON objects that have it, unless another is named."""
@@ -55,6 +56,18 @@ def positions_of(answers: Sequence[tuple[str, str, str, tuple[Part, ...]]], by: 
         said = field_of(text, by)
         made.append(Position(step_id or role, role, said, parts, now=said))
     return made
+
+
+def delegated_conflict(parts: Sequence[Part]) -> tuple[str, list[tuple[str, str, str, tuple[Part, ...]]]] | None:
+    """Returns the question and the answers of a conflict that a task has delegated, such as one about a fact; None for
+    any other input."""
+    texts = [part.data_json for part in parts if part.media_type == CONFLICT_TYPE and part.data_json]
+    conflict: Any = (json_object(texts[0]) or {}) if len(texts) == 1 else {}
+    try:
+        answers = [(str(each["step"]), str(each["role"]), str(each["answer"])) for each in conflict["answers"]]
+        return str(conflict["question"]), [(*each, (Part(text=each[2]),)) for each in answers]
+    except (KeyError, TypeError):
+        return None
 
 
 def groups_of(positions: Sequence[Position]) -> list[list[Position]]:

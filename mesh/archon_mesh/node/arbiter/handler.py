@@ -16,7 +16,16 @@ from archon.errors import ArchonError, Undecided
 from archon.types.verdict import Verdict
 from archon.wire import text_of
 from archon_mesh.agent.agent import Agent
-from archon_mesh.node.arbiter.conflict import MAX_KEPT, Decided, Position, Progress, chosen, groups_of, positions_of
+from archon_mesh.node.arbiter.conflict import (
+    MAX_KEPT,
+    Decided,
+    Position,
+    Progress,
+    chosen,
+    delegated_conflict,
+    groups_of,
+    positions_of,
+)
 from archon_mesh.node.arbiter.model import choose_by_model
 from archon_mesh.node.arbiter.options import METHOD, MODEL, PERSON, REVIEWER, VERIFY, Arbitration
 from archon_mesh.node.arbiter.requests import (
@@ -66,6 +75,8 @@ class _Attempt:
         self._options = options
         self._question = text_of(task.proto.input[:1])
         answers = [(item.proto.step_id, item.role, item.text, item.parts) for item in task.context]
+        if (delegated := delegated_conflict(task.parts)) is not None:
+            self._question, answers = delegated
         self._positions = positions_of(answers, options.by)
         self._progress = Progress.from_bytes(task.checkpoint)
         self._ways: dict[str, _Way] = {

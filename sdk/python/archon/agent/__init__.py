@@ -2,6 +2,7 @@
 
 from archon.agent.bid_request import BidRequest
 from archon.agent.direct_messages import DirectMessages
+from archon.agent.facts import Contradiction, Fact, Facts, Finding
 from archon.agent.plan_request import PlanRequest, PlanTarget
 from archon.agent.question import GivenAnswer, Question
 from archon.agent.records import CallRecord
@@ -20,6 +21,8 @@ from archon.agent.values import (
     TaskRejected,
     TraceContext,
 )
+from archon.agent.work_item import WorkItem, WorkResults
+from archon.agent.work_list import WorkList
 from archon.types.question_terms import QuestionTerms
 
 __all__ = [
@@ -29,9 +32,13 @@ __all__ = [
     "BidRequest",
     "CallRecord",
     "ContextItem",
+    "Contradiction",
     "Delegated",
     "DelegationTarget",
     "DirectMessages",
+    "Fact",
+    "Facts",
+    "Finding",
     "GivenAnswer",
     "HistoryMessage",
     "Item",
@@ -46,4 +53,7 @@ __all__ = [
     "TaskRejected",
     "ToolHealth",
     "TraceContext",
+    "WorkItem",
+    "WorkList",
+    "WorkResults",
 ]

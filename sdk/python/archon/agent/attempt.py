@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from archon import context, status
+from archon.agent.facts import check_outcome
 from archon.agent.pending_calls import PendingCalls
 from archon.agent.records import without_payload
 from archon.agent.result import to_result
@@ -196,7 +197,7 @@ class Attempt:
     async def _run(self, handler: Handler, task: TaskContext) -> None:
         """Calls the handler and sends its outcome in the same turn of the loop: a done callback takes another one."""
         try:
-            outcome: object = await self._call(handler, task)
+            outcome: object = await self._call_and_leave(handler, task)
         except asyncio.CancelledError:
             self._ended(self._halted or Internal("the handler was cancelled by its own code"))
         except BaseException as error:
@@ -205,6 +206,21 @@ class Attempt:
                 raise
         else:
             self._ended(outcome)
+
+    async def _call_and_leave(self, handler: Handler, task: TaskContext) -> object:
+        """Calls the handler, and compares its answer with the facts of the run. The items of work that it still holds
+        go to others, unless it was cancelled: then another attempt of the task may go on with them."""
+        try:
+            outcome = await self._call(handler, task)
+            await check_outcome(outcome, task.facts_at_hand)
+        except asyncio.CancelledError:
+            await task.leave_work(give_back=False)
+            raise
+        except BaseException:
+            await task.leave_work(give_back=True)
+            raise
+        await task.leave_work(give_back=True)
+        return outcome
 
     async def _call(self, handler: Handler, task: TaskContext) -> object:
         trace = task.proto.trace

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_UPDATES: Final = 100
 """How often an update is tried while other tasks write the same key."""
 
+CHECK_PAUSE: Final = 5.0
+"""Seconds without comparisons of answers with facts after the memory service was unreachable."""
+
 MAX_ANNOUNCED: Final = 32 * 1024
 """Bytes of a value, as JSON, that is announced with its key; of a larger one the key alone is."""
 
@@ -48,7 +51,7 @@ class SharedChange(Protocol):
     def value(self) -> SharedValue | None: ...
 
 
-class _Values(Protocol):
+class Values(Protocol):
     """The part of a WorkingMemoryClient that tasks use."""
 
     async def get_value(self, key: str) -> SharedValue | None: ...
@@ -72,16 +75,26 @@ class SharedConnection:
     def __init__(self, target: str = "") -> None:
         self._target = target
         self._client: Any = None
+        self._checks_after = 0.0
 
-    def values(self, run_id: str) -> _Values:
+    def values(self, run_id: str) -> Values:
         """Returns the values of a run. Raises FailedPrecondition without a memory service."""
         if not self._target:
             raise FailedPrecondition("no memory service is configured (ARCHON_MEMORY): tasks share no values")
         if self._client is None:
             # By name: agents are a layer beside memory, and most tasks share nothing.
             self._client = import_module("archon.memory.working").WorkingMemoryClient(self._target, run_id)
-        values: _Values = self._client.of_scope(run_id)
+        values: Values = self._client.of_scope(run_id)
         return values
+
+    def is_checked(self, now: float) -> bool:
+        """Whether answers are compared with facts now, in monotonic seconds: there is a memory service, and it was not
+        found unreachable just before."""
+        return bool(self._target) and now >= self._checks_after
+
+    def pause_checks(self, now: float) -> None:
+        """Compares no answers with facts for a while: an outage must not cost each task its time limit."""
+        self._checks_after = now + CHECK_PAUSE
 
     async def close(self) -> None:
         """Closes the connection. Idempotent."""
@@ -96,7 +109,7 @@ class SharedContext:
     Each call raises Unavailable or DeadlineExceeded if the memory service is unreachable, InvalidArgument for a key or
     a value that is not valid, and ResourceExhausted if a limit is reached."""
 
-    def __init__(self, values: _Values, announce: Announce) -> None:
+    def __init__(self, values: Values, announce: Announce) -> None:
         self._values = values
         self._announce = announce
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import count
@@ -32,7 +34,7 @@ from archon.agent.values import (
 )
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import BudgetExhausted, FailedPrecondition, FieldViolation, InvalidArgument, NoReceiver
+from archon.errors import ArchonError, BudgetExhausted, FailedPrecondition, FieldViolation, InvalidArgument, NoReceiver
 from archon.propagation import PropagationPolicy
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
@@ -43,12 +45,18 @@ from archon.types.usage import COUNTS, Usage
 from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds
 
 if TYPE_CHECKING:
+    from archon.agent.facts import Facts
     from archon.agent.messenger import Messenger
+    from archon.agent.work_list import WorkList
     from archon.types.message import Message
     from archon.types.message_content import InformationShare
     from archon.types.message_type import MessageType
 
 MAX_DELTA_CHARS = 16 * 1024
+MAX_WORK_LISTS = 16
+"""Work lists that one task uses."""
+LEAVE_SECONDS = 0.5
+"""Seconds that a result waits until the items that the task holds are given back."""
 MAX_INPUT_ID = 256
 MAX_SHOWN_BYTES = 64 * 1024
 """A larger tool call or result is not shown while it happens; its record has it."""
@@ -97,6 +105,7 @@ class TaskContext:
         self._stopped_with: float | None = None
         self._over = False
         self._shared_by: SharedConnection | None = None
+        self._work: dict[str, WorkList] = {}
         self._budget = AttemptBudget(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
         self._usage = common_pb2.Usage()
@@ -380,6 +389,53 @@ class TaskContext:
     def share_by(self, connection: SharedConnection) -> None:
         """Sets the connection to the memory service. The server calls it."""
         self._shared_by = connection
+
+    @property
+    def facts(self) -> Facts:
+        """The facts that tasks of the run have established. An answer that is one JSON object is compared with the
+        facts that its members name when the handler returns. Raises FailedPrecondition as `shared` does."""
+        from archon.agent.facts import Facts
+
+        return Facts(self, self.shared)
+
+    def facts_at_hand(self) -> tuple[Facts, SharedConnection] | None:
+        """Returns the facts and the connection to them, or None if they are not compared now. The server calls it."""
+        connection, assigned = self._shared_by, self._assigned
+        if connection is None or not self.run_id or self.run_id == self.task_id:
+            return None
+        if assigned.HasField("plan_request") or assigned.HasField("bid_request"):
+            return None  # a plan and a bid state nothing about the subject of the run
+        return (self.facts, connection) if connection.is_checked(time.monotonic()) else None
+
+    def work(self, name: str = "work") -> WorkList:
+        """Returns this task's view of a list of work that the tasks of the run share: each item is given to one task at
+        a time. The list is made by its first `WorkList.add`. Items that the task still holds when its handler
+        returns are given to others.
+
+        Raises FailedPrecondition as `shared` does, and for more than 16 lists; InvalidArgument for a name that is not 1
+        to 64 letters, digits, `_`, `.` and `-`.
+        """
+        from archon.agent.work_list import WorkList, work_scope
+
+        if (known := self._work.get(name)) is not None:
+            return known
+        scope = work_scope(self.run_id, name)
+        if self._shared_by is None or not self.run_id or self.run_id == self.task_id:
+            raise FailedPrecondition("the task belongs to no run, and shares no work")
+        if len(self._work) >= MAX_WORK_LISTS:
+            raise FailedPrecondition(f"a task uses at most {MAX_WORK_LISTS} work lists")
+        made = self._work[name] = WorkList(
+            self._shared_by.values(scope), task_id=self.task_id, attempt=self.attempt, remaining=self.remaining
+        )
+        return made
+
+    async def leave_work(self, *, give_back: bool) -> None:
+        """Closes the work lists of the task. The server calls it. Never raises for an unreachable memory service."""
+        lists, self._work = list(self._work.values()), {}
+        if lists:
+            with suppress(ArchonError, TimeoutError):
+                async with asyncio.timeout(LEAVE_SECONDS):
+                    await asyncio.gather(*(each.close(give_back=give_back) for each in lists))
 
     def end(self) -> None:
         """Notes that no attempt needs the result any more. The server calls it."""

@@ -64,8 +64,9 @@ def run(
             metavar="NAME:N",
             help="Have several agents work at once, without a planner. committee:3: members vote, and each --role has "
             "its turn among them. settled: each --role answers, and conflicts are settled. auction:3: each --role "
-            "bids, the best one does it. debate:2: two answer, and reply to each other. redundant:2: the first result "
-            "counts. hedged:10: a second attempt after 10 s; hedged:p95: after the role's measured time.",
+            "bids, the best one does it. debate:2: two answer, and reply to each other. swarm:3: members take the "
+            "items of one list. redundant:2: the first result counts. hedged:10: a second attempt after 10 s; "
+            "hedged:p95: after the role's measured time.",
         ),
     ] = "",
     arbiter: Annotated[
@@ -73,6 +74,15 @@ def run(
         typer.Option(
             metavar="ROLE", help="The role that decides a debate, or what a committee or settled leaves open."
         ),
+    ] = "",
+    item: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="An item of a swarm; without one, the first --role lists the items. Repeatable."
+        ),
+    ] = None,
+    gather: Annotated[
+        str, typer.Option(metavar="ROLE", help="The role that makes one answer of the results of a swarm.")
     ] = "",
     check_alignment: Annotated[
         bool,
@@ -137,15 +147,19 @@ def run(
         raise CliError("--pattern excludes --planner, --check-alignment, --file and other strategies", code=USAGE)
     if arbiter and not pattern:
         raise CliError("--arbiter needs --pattern committee, settled or debate", code=USAGE)
+    if (item or gather) and not pattern:
+        raise CliError(f"--{'item' if item else 'gather'} needs --pattern swarm", code=USAGE)
     from archon_services.cli.follow_run import RunRequest, submit_only
     from archon_services.cli.pattern import plan_of
     from archon_services.cli.text_input import read_goal
 
     given = read_goal(goal, file or [], "goal", hint='Pass it as an argument, as in: archon run "..."')
-    plan = plan_of(pattern, given, roles, arbiter) if pattern and isinstance(given, str) else ""
+    plan = ""
+    if pattern and isinstance(given, str):
+        plan = plan_of(pattern, given, roles, arbiter, items=item or (), gather=gather)
     request = RunRequest(
         given,
-        tuple(dict.fromkeys([*roles, arbiter] if arbiter else roles)),
+        tuple(dict.fromkeys([*roles, *filter(None, (arbiter, gather))])),
         session,
         timeout,
         "plan" if pattern else str(strategy or ""),

@@ -43,7 +43,8 @@ def write_step(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> Non
         assigned.exact = step.exact
     if step.tool_args:
         assigned.tool_args_json = json.dumps(_filled(run, step), ensure_ascii=False, separators=(",", ":"))
-        assigned.input.add(text=f"Arguments of the tool {step.tool_name}:\n{assigned.tool_args_json}")
+        if step.tool_name:  # a member of a swarm has the items of its list as arguments, and no tool
+            assigned.input.add(text=f"Arguments of the tool {step.tool_name}:\n{assigned.tool_args_json}")
 
 
 def _choice(run: RunState, task: Task) -> str:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from archon.errors import InvalidArgument
 from archon_mesh.engine.plan import fill_arguments
+from archon_mesh.engine.plan.templates import escaped
 from archon_mesh.workflows import Later, StepResult, Workflow, expand
-from archon_mesh.workflows.expand import escaped
 from tests.unit.mesh.workflows.files import known, load
 
 TWO = json.dumps([{"number": "A1"}, {"number": "B2"}])

@@ -52,6 +52,47 @@ async def test_an_agent_executes_a_committee(tmp_path: Path) -> None:
         assert await agent.run_task("Count", planner=planner) == "There are 360."
 
 
+SWARM = """
+name: count
+parameters: {things: {type: list}}
+steps:
+- role: anna
+  task: Name more
+  output: {type: array}
+  save_as: more
+- swarm: How many of each?
+  items: "{{ things + more }}"
+  roles: [anna, berta]
+  members: 2
+  tries: 5
+  save_as: counted
+- task: "There are {{ counted.results }}"
+"""
+
+
+def test_a_swarm_is_its_members_and_the_first_result(tmp_path: Path) -> None:
+    assert list(known(load(tmp_path, SWARM), things=["a"])) == ["more", "counted", "step-3"]
+    subtasks = known(load(tmp_path, SWARM), {"more": '["{b}"]'}, things=["a"])
+    assert list(subtasks) == ["more", "counted-1", "counted-2", "counted", "step-3"]
+    members = [subtasks[f"counted-{number}"] for number in (1, 2)]
+    assert [member.role for member in members] == ["anna", "berta"]
+    assert all(member.tool_args["items"] == ["a", "{{b}}"] and member.tool_args["tries"] == 5 for member in members)
+    assert (subtasks["counted"].decision, subtasks["counted"].critical) == ("first", True)
+
+
+async def test_an_agent_executes_a_swarm(tmp_path: Path) -> None:
+    replies = {"anna": ['["b"]', *["3"] * 9], "berta": ["3"] * 9}
+    members = [Agent(name, model=ScriptedModel(texts)) for name, texts in replies.items()]
+    async with Agent("clerk", model=ScriptedModel(["There are three."]), sub_agents=members) as agent:
+        planner = WorkflowPlanner(load(tmp_path, SWARM), {"things": ["a"]})
+        assert await agent.run_task("Count", planner=planner) == "There are three."
+        assert agent.planned_run is not None
+        assert agent.planned_run.outcome is not None
+        assert agent.planned_run.outcome.task is not None
+        results = {each.id: each.result for each in agent.planned_run.outcome.task.subtasks}
+    assert results["counted"] == {"results": {"1": "3", "2": "3"}, "failed": {}}
+
+
 @pytest.mark.parametrize(
     ("key", "delays", "quorum"), [("copies: 3", [0.0, 0.0, 0.0], 1), ("hedge_after: 2.5", [0.0, 2.5], 1)]
 )
@@ -92,6 +133,10 @@ def test_a_failed_committee_may_be_asked_again_or_left_out(tmp_path: Path) -> No
         ("{committee: Why so, copies: 2}", "copies does not belong to a step with committee"),
         ("{committee: Why so, roles: []}", "roles"),
         ("{committee: 'why {{ x }}'}", "x is neither a parameter nor"),
+        ("{swarm: Why so}", "a step with swarm needs items"),
+        ("{swarm: Why so, items: text}", "must be a list, or a template"),
+        ("{swarm: Why so, items: [1], arbiter: a}", "arbiter does not belong to a step with swarm"),
+        ("{swarm: Why so, items: [1], tries: 0}", "tries"),
         ("{tool: t, copies: 2}", "copies does not belong to a step with tool"),
         ("{role: r, task: t, copies: 2, hedge_after: 3}", "has copies and hedge_after: a step has one of them"),
         ("{role: r, task: t, hedge_after: 0}", "hedge_after"),

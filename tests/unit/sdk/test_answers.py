@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon_mesh.engine.decisions.answers import agree, confidence_of, field_of, supports
+from archon.answers import agree, confidence_of, field_of, supports
 
 
 @pytest.mark.parametrize(
