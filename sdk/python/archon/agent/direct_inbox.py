@@ -1,4 +1,4 @@
-"""Messages that other instances deliver directly, outside of any run: what need not survive the process."""
+"""Messages that other instances deliver directly, outside of any run. They do not survive the process."""
 
 from __future__ import annotations
 

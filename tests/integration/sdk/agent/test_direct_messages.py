@@ -82,7 +82,7 @@ async def test_messages_are_handled_in_order_each_once(mesh: InProcessMesh) -> N
         kinds = [message.message_type for message in reader.handled]
         assert kinds[2:] == [MessageType.STATUS_UPDATE, MessageType.HELP_REQUEST]
         assert reader.handled[3].typed() == HelpRequest(issue="how old?")
-        assert {message.sender_id for message in reader.handled} == {""}, "nobody has proved who it is"
+        assert {message.sender_id for message in reader.handled} == {""}, "no caller has proved who it is"
 
 
 async def test_a_sender_is_who_its_credentials_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ async def test_an_instance_that_is_gone_is_passed_over_and_one_that_takes_none_s
             await direct.send("x", "reader", instance_id=gone.instance_id)
         with pytest.raises(Unimplemented, match="silent takes no messages from other instances"):
             await direct.send("x", "silent")
-        for role, instance_id in (("nowhere", ""), ("reader", "nobody")):
+        for role, instance_id in (("nowhere", ""), ("reader", "no-such-one")):
             with pytest.raises(UnknownRole):
                 await direct.send("x", role, instance_id=instance_id)
         with pytest.raises(InvalidArgument):
