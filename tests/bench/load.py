@@ -1,5 +1,5 @@
-"""One measurement: so many runs at a concurrency, or with the driver `trickle` at a rate, over an edge. Gives latencies in
-seconds and runs per second."""
+"""One measurement: so many runs at a concurrency, or with the driver `trickle` at a rate, over an edge. Gives
+latencies in seconds and runs per second."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from archon.channel import service_options
 from archon.client import Client
 from tests.bench.drive import GOAL, Driver, Measured, drive
 from tests.bench.peers import METHOD
+from tests.bench.security import Security
 
 
 async def floor(target: str, runs: int, concurrency: int, driver: Driver = drive) -> Measured:
@@ -47,24 +48,36 @@ async def calls(targets: str, runs: int, concurrency: int, driver: Driver = driv
         return await driver(one, runs, concurrency)
 
 
-async def unary(target: str, runs: int, concurrency: int, driver: Driver = drive) -> Measured:
+def _channel(target: str, security: Security | None) -> grpc.aio.Channel:
+    if security is not None:
+        return security.channel(target)
+    return grpc.aio.insecure_channel(target, options=service_options())
+
+
+async def unary(
+    target: str, runs: int, concurrency: int, driver: Driver = drive, *, security: Security | None = None
+) -> Measured:
     """SubmitRun with wait, over bare stubs."""
-    async with grpc.aio.insecure_channel(target, options=service_options()) as channel:
+    metadata = security.metadata() if security is not None else ()
+    async with _channel(target, security) as channel:
         stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
         request = pb.SubmitRunRequest(goal=[common_pb2.Part(text=GOAL)])
         request.wait.seconds = 30
 
         async def one() -> None:
-            response = await stub.SubmitRun(request)
+            response = await stub.SubmitRun(request, metadata=metadata)
             assert response.run.state == common_pb2.TASK_STATE_COMPLETED, response.run.failure
 
         await _until_known(one)
         return await driver(one, runs, concurrency)
 
 
-async def converse(target: str, runs: int, concurrency: int, driver: Driver = drive) -> Measured:
+async def converse(
+    target: str, runs: int, concurrency: int, driver: Driver = drive, *, security: Security | None = None
+) -> Measured:
     """Many runs on one stream; a run is done when its last event has come."""
-    async with Client(target) as client, client.converse() as conversation:
+    made = Client(target) if security is None else security.client(target)
+    async with made as client, client.converse() as conversation:
         ends: dict[str, asyncio.Event] = {}
 
         def end(run_id: str) -> asyncio.Event:

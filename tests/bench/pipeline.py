@@ -1,11 +1,10 @@
 """python -m tests.bench.pipeline: three roles in a row against a floor in the same run, as ratios.
 
 The floor is what a good engineer would write by hand: client -> orchestrator -> three sequential unary calls to three
-agent processes, uvloop, channels kept, no journal; the floor of calls is that without the hop from the client. Rounds are
-interleaved; figures are medians over the rounds. For p50 less is better, for runs/s more. CPU per run is the user and system time of each process over a measurement at 64;
-wake-ups are the voluntary context switches of its main thread at 1. With `--before DIR` the orchestrator and agents of
-another checkout are measured in the same rounds.
-"""
+agent processes, uvloop, channels kept, no journal; the floor of calls is that without the hop from the client. Rounds
+are interleaved; figures are medians over the rounds. For p50 less is better, for runs/s more. CPU per run is the user
+and system time of each process over a measurement at 64; wake-ups are the voluntary context switches of its main
+thread at 1. With `--before DIR` the orchestrator and agents of another checkout are measured in the same rounds."""
 
 from __future__ import annotations
 
@@ -17,15 +16,18 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from archon.principal import Kind
 from tests.bench import load
 from tests.bench.drive import Measured
 from tests.bench.processes import Checkout, Processes
+from tests.bench.security import Security
 from tests.bench.usage import cpu_seconds, wake_ups
 
 RUNS = {1: 150, 2: 200, 4: 300, 8: 400, 16: 500, 32: 700, 64: 1000, 128: 1500}
@@ -160,6 +162,7 @@ def main() -> None:
     parser.add_argument("--loads", default=",".join(map(str, RUNS)), help="runs at a time, separated by commas")
     parser.add_argument("--journals", default=",".join(JOURNALS), help="memory, normal, full, separated by commas")
     parser.add_argument("--go", action="store_true", help="with agents in Go, too (`make interop` builds them)")
+    parser.add_argument("--security", default="", help="with tokens, with tls, or both, separated by commas")
     given = parser.parse_args()
     checkouts = {"": Checkout()} | ({"before, ": Checkout.at(given.before)} if given.before else {})
     meter = Meter()
@@ -186,6 +189,15 @@ def main() -> None:
                 orchestrator = processes.orchestrator(registry, journal)
                 add(f"{prefix}{journal} unary", load.unary, orchestrator, agents)
                 add(f"{prefix}{journal} Converse", load.converse, orchestrator, agents)
+                for kind in filter(None, given.security.split(",")) if not prefix else ():
+                    secured = folder / f"{journal}-{kind}"
+                    secured.mkdir()
+                    security = Security(kind, secured)
+                    registry, agents = processes.secured_members(security)
+                    own = security.environment(Kind.SERVICE, "orchestrator")
+                    orchestrator = processes.orchestrator(registry, journal, suffix=f"-{kind}", **own)
+                    add(f"{journal} unary, {kind}", partial(load.unary, security=security), orchestrator, agents)
+                    add(f"{journal} Converse, {kind}", partial(load.converse, security=security), orchestrator, agents)
                 if given.go and not prefix:
                     registry, agents = processes.go_members()
                     orchestrator = processes.orchestrator(registry, journal, suffix="-go")

@@ -12,6 +12,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from archon.principal import Kind
+from tests.bench.security import Security
+
 ROOT = Path(__file__).parents[2]
 ROLES = [("first", []), ("second", ["first"]), ("third", ["first", "second"])]
 STARTED_WITHIN = 30.0
@@ -119,9 +122,21 @@ class Processes:
 
     def members(self, **environment: str) -> tuple[str, list[str]]:
         """Starts a registry and three agents in a row. Returns the addresses of the registry and of the agents."""
-        registry = self.start("archon_services.registry", ARCHON_ETCD="memory")
+        return self.secured_members(None, environment)
+
+    def secured_members(
+        self, security: Security | None, environment: Mapping[str, str] | None = None
+    ) -> tuple[str, list[str]]:
+        """As `members`, with the credentials of each."""
+
+        def of(kind: Kind, name: str) -> dict[str, str]:
+            return {**(environment or {}), **(security.environment(kind, name) if security is not None else {})}
+
+        registry = self.start("archon_services.registry", ARCHON_ETCD="memory", **of(Kind.SERVICE, "registry"))
         return registry, [
-            self.start("tests.bench.peers", "agent", role, *depends_on, ARCHON_REGISTRY=registry, **environment)
+            self.start(
+                "tests.bench.peers", "agent", role, *depends_on, ARCHON_REGISTRY=registry, **of(Kind.AGENT, role)
+            )
             for role, depends_on in ROLES
         ]
 

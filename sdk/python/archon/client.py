@@ -25,6 +25,7 @@ from archon.errors import (
 )
 from archon.interceptors import translated
 from archon.output import OutputType
+from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
@@ -144,12 +145,17 @@ class Client:
     """A connection to an orchestrator at `host:port`, which is made at the first call. Close it, or use it as an async
     context manager. Calls raise the class of ArchonError that the server raised, or Unavailable or DeadlineExceeded if
     it is unreachable. They present `credentials`, by default the token of this process or of the mesh on this
-    machine."""
+    machine; with a `certificate`, by default the one in ARCHON_TLS, connections are encrypted."""
 
     def __init__(
-        self, target: str, *, options: Sequence[Option] | None = None, credentials: Credentials | None = None
+        self,
+        target: str,
+        *,
+        options: Sequence[Option] | None = None,
+        credentials: Credentials | None = None,
+        certificate: CertificateFolder | None = None,
     ) -> None:
-        self._channel = connect(target, options, credentials=credentials)
+        self._channel = connect(target, options, credentials=credentials, certificate=certificate)
         self._stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(self._channel)
 
     async def __aenter__(self) -> Client:

@@ -67,7 +67,7 @@ class DirectMessages:
         """Delivers a message to an instance of a role, or to the instance with this id. Returns the id of the
         instance that has taken it.
 
-        `type` is by default the type of the content, as in `TaskContext.send`; `ttl` is in seconds. A call that fails may
+        `type` is by default the type of the content, as in `TaskContext.send`; `ttl` is in seconds. A failed call may
         be repeated with the same `message_id`: an instance takes it once. Without an `instance_id` another instance
         is tried if one cannot be reached. Raises UnknownRole if there is no such instance, Unavailable and
         DeadlineExceeded if none answers, and the errors of the instance: Unimplemented if it takes none,
