@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from archon import AgentServer, TaskContext
+from archon.agent import DirectMessages
 from archon.types import HelpRequest, Message, MessageType
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ModelRequest, ScriptedModel, ToolCall
@@ -72,6 +73,36 @@ async def by_models(home: Path) -> str:
         ):
             run = await (await mesh.client.submit("A poem about the bridge.", roles=["poet"])).result(30)
     return run.answers[0].text
+
+
+reader = AgentServer("reader")
+news: list[Message] = []
+told = asyncio.Event()
+
+
+@reader.on_direct
+async def handle(message: Message) -> None:
+    news.append(message)
+    told.set()
+
+
+async def tell(registry: str) -> None:
+    async with DirectMessages(registry) as direct:
+        await direct.send({"status": "ready"}, "reader", type="status_update")
+
+
+@reader.task
+async def read(task: TaskContext) -> str:
+    return "read"
+
+
+async def directly(home: Path) -> str:
+    async with InProcessMesh(home) as mesh:
+        reader.settings = mesh.agent_settings()
+        async with reader:
+            await tell(mesh.registry.address)
+            await asyncio.wait_for(told.wait(), 10)
+    return f"{news[0].message_type}: {news[0].content}"
 
 
 async def in_one_process() -> str:

@@ -140,7 +140,10 @@ async def test_an_address_that_no_machine_may_dial_is_refused(stub: Any, address
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:7000", "[::1]:7000", "localhost:7000", "127.1.2.3:7000"])
-async def test_loopback_is_refused_if_the_registry_serves_other_machines(address: str) -> None:
+async def test_loopback_is_refused_if_the_registry_serves_other_machines(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCHON_INSECURE", "1")
     request = pb.RegisterInstanceRequest(registration=message(address))
     for host, accepted in (("127.0.0.1", True), ("0.0.0.0", False)):
         async with (

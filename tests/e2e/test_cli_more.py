@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import signal
@@ -268,7 +269,7 @@ def test_the_bash_script_completes_commands_and_options(terminal: Terminal, tmp_
 def test_a_run_is_rated_and_the_records_have_it(terminal: Terminal, finished: str) -> None:
     rated = terminal.archon("rate", finished[:12], "4", "--comment", "useful")
     assert (rated.code, rated.out) == (0, f"Rated run {finished}: 4 of 5.\n"), rated.err
-    assert "  rated       4 of 5 by anonymous: useful" in terminal.archon("show", finished).out.splitlines()
+    assert f"  rated       4 of 5 by {getpass.getuser()}: useful" in terminal.archon("show", finished).out.splitlines()
     shown = json.loads(terminal.archon("show", finished, "--json").out)
     assert [(rating["stars"], rating["comment"]) for rating in shown["ratings"]] == [(4, "useful")]
     listed = terminal.archon("agents", "--metrics").out.splitlines()

@@ -35,11 +35,12 @@ def calling_as(identity: str, orchestrator: str) -> Iterator[None]:
 
 
 def present_tokens_of_contexts() -> None:
-    """Has calls present the token of the context in use, to its services alone."""
+    """Has calls present the token of the context in use, to its services alone. Idempotent."""
     from archon.security import credentials, mesh_folder
 
-    mesh_folder.chosen.append(_folder_of_context)
-    credentials.chosen.append(_token_file_of_context)
+    if _folder_of_context not in mesh_folder.chosen:
+        mesh_folder.chosen.append(_folder_of_context)
+        credentials.chosen.append(_token_file_of_context)
 
 
 def _folder_of_context() -> Path | None:

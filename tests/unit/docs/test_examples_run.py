@@ -187,6 +187,10 @@ async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> Non
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
 
+async def test_the_example_of_direct_messages_gives_its_answer(tmp_path: Path) -> None:
+    assert await MESSAGES.directly(tmp_path) == "status_update: {'status': 'ready'}"
+
+
 async def test_the_example_of_messages_gives_its_answer(tmp_path: Path) -> None:
     assert await MESSAGES.help_request(tmp_path / "a") == "The bridge is 360 years old."
     assert await MESSAGES.by_models(tmp_path / "b") == "360 years"
@@ -283,7 +287,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("conflicts", 3),
         ("work-lists", 2),
         ("people", 3),
-        ("messages", 3),
+        ("messages", 4),
         ("federation", 1),
         ("workflows", 4),
         ("testing-agents", 9),

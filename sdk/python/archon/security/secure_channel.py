@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import grpc
 import grpc.aio
@@ -12,9 +13,6 @@ import grpc.aio
 from archon.security.certificates import CertificateFolder, OwnCertificate
 from archon.security.peer import Peer
 from archon.security.spiffe import SpiffeId
-
-CLOSE_GRACE: Final = 300.0
-"""Seconds for which calls go on that began with a certificate that was replaced since."""
 
 _in_use: Final[list[grpc.ServerCredentials]] = []
 """The credentials of all ports: gRPC calls them at each handshake, but grpc.aio keeps no reference to them."""
@@ -58,23 +56,38 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
         self._made_of = read()
         self._channel = make(self._made_of)
         self._methods: dict[tuple[str, str], Any] = {}
+        self._calls: WeakSet[Any] = WeakSet()
+        self._earlier: list[tuple[grpc.aio.Channel, WeakSet[Any]]] = []
+        """Channels with an earlier certificate, and their calls: one is closed when its last call has ended."""
+
         self._closing: set[asyncio.Task[None]] = set()
 
     def _current(self) -> grpc.aio.Channel:
         if (made_of := self._read()) is not self._made_of:
-            earlier, self._channel, self._made_of = self._channel, self._make(made_of), made_of
+            self._earlier.append((self._channel, self._calls))
+            self._channel, self._calls, self._made_of = self._make(made_of), WeakSet(), made_of
             self._methods.clear()
-            task = asyncio.ensure_future(earlier.close(CLOSE_GRACE))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+        if self._earlier:
+            self._close_idle()
         return self._channel
+
+    def _close_idle(self) -> None:
+        for entry in list(self._earlier):
+            channel, calls = entry
+            if all(call.done() for call in calls):
+                self._earlier.remove(entry)
+                task = asyncio.ensure_future(channel.close())
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
 
     def _method(self, kind: str, method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         def call(*given: Any, **more: Any) -> Any:
             channel = self._current()
             if (made := self._methods.get((kind, method))) is None:
                 made = self._methods[kind, method] = getattr(channel, kind)(method, *arguments, **options)
-            return made(*given, **more)
+            made_call = made(*given, **more)
+            self._calls.add(made_call)
+            return made_call
 
         return call
 
@@ -97,8 +110,8 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
         await self.close()
 
     async def close(self, grace: float | None = None) -> None:
-        for task in list(self._closing):
-            task.cancel()
+        await asyncio.gather(*self._closing, *(channel.close(grace) for channel, _ in self._earlier))
+        self._earlier.clear()
         await self._channel.close(grace)
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:

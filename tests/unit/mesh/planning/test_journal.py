@@ -148,7 +148,7 @@ async def test_an_event_is_durable_before_its_effect() -> None:
     seen: list[int] = []
 
     async def think(message: str) -> str:
-        seen.append(sum(b'"Dispatched"' in record for each in journal.appends for record in each))
+        seen.append(sum(b'"Dispatched' in record for each in journal.appends for record in each))
         return "x"
 
     await executor_of(FunctionWorker(think=think), journal=journal).execute(plan(subtask("a"), subtask("b", "a")))

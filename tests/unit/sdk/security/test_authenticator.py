@@ -9,7 +9,7 @@ import pytest
 
 from archon.errors import PermissionDenied, TokenExpired, TokenInvalid, TokenMissing, TokenRevoked, Unavailable
 from archon.principal import Kind, Principal
-from archon.security import authenticator, mesh_folder
+from archon.security import authenticator
 from archon.security.authenticator import LearntKeys, MemberAuthenticator, Open, agent_authenticator, own_authenticator
 from archon.security.keys import KeyFile
 from tests.fixtures.tokens import TestKeys
@@ -170,4 +170,3 @@ def test_an_agent_with_a_token_lets_nobody_in_before_it_knows_the_keys(
 def test_an_agent_without_a_registry_serves_everybody() -> None:
     server, _ = agent_authenticator("")
     assert server.caller("/archon.api.agent.v1.AgentService/RunTask", [], PLAIN).principal is None
-    assert mesh_folder.chosen == []

@@ -14,6 +14,7 @@ from archon.errors import DataLoss
 from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal, RecordRow
+from archon_services.orchestrator.ports import Slot
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
@@ -33,7 +34,7 @@ class NoInstances:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:

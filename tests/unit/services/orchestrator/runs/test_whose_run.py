@@ -12,7 +12,7 @@ from archon.errors import Unavailable
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow, Step, StepResult
-from archon_services.orchestrator.ports import Delivery, Transport
+from archon_services.orchestrator.ports import Delivery, Slot, Transport
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.waiting import eventually, run_ready_tasks
@@ -42,7 +42,7 @@ class Instances:
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
         return None
 
     def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
@@ -65,8 +65,8 @@ class OneInstance(Instances):
     def message_types(self, role: str) -> dict[str, str]:
         return {}
 
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> str | None:
-        return "a-1"
+    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
+        return Slot("a-1")
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *arguments: self.calls.append(name)
