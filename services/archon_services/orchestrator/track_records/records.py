@@ -22,6 +22,9 @@ CLOCK_ERROR: Final = 60.0
 """Seconds by which the time of a tally may be in the future before it counts as one of a clock that was set back
 since: later additions would count nothing until then."""
 
+_AT_ONCE: Final = 60.0
+"""Seconds within which observations count as of the same time: a half-life has hours."""
+
 MAX_PENDING: Final = 1_000
 """Observations that wait to be added; further ones are added at once."""
 
@@ -110,10 +113,21 @@ class TrackRecords:
     def settle(self) -> None:
         """Adds the observations that wait."""
         pending, self._pending = self._pending, []
+        sums: dict[Subject, Tally] = {}
         for tenant, time, observation in pending:
-            tally = _tally_of(observation, time)
-            self._add(Subject(tenant, observation.role, observation.instance_id), tally)
-            self._add(Subject(tenant, observation.role), tally)
+            subject = Subject(tenant, observation.role, observation.instance_id)
+            tally = sums.get(subject)
+            if tally is None or abs(time - tally.time) > _AT_ONCE:
+                if tally is not None:
+                    self._add_with_role(subject, tally)
+                tally = sums[subject] = Tally(time)
+            _include(tally, observation)
+        for subject, tally in sums.items():
+            self._add_with_role(subject, tally)
+
+    def _add_with_role(self, subject: Subject, tally: Tally) -> None:
+        self._add(subject, tally)
+        self._add(Subject(subject.tenant, subject.role), tally)
 
     def take_unsaved(self) -> dict[Subject, Tally]:
         """Returns copies of this process's tallies that have changed since they were last taken."""
@@ -166,21 +180,21 @@ class TrackRecords:
         return tally
 
 
-def _tally_of(observation: Observation, time: float) -> Tally:
-    tally = Tally(
-        time,
-        completed=float(observation.completed),
-        failed=float(observation.failed),
-        seconds=observation.seconds,
-        cost=float(observation.cost),
-        bids=float(observation.has_bid),
-        bids_kept=float(observation.bid_kept),
-        conflicts=float(observation.in_conflict),
-        conflicts_won=float(observation.conflict_won),
-    )
+def _include(tally: Tally, observation: Observation) -> None:
+    """Adds an observation to the sums of a tally of the same time."""
     if observation.completed:
-        tally.times[bucket_of(observation.seconds)] = 1.0
-    return tally
+        tally.completed += 1.0
+        tally.seconds += observation.seconds
+        tally.cost += observation.cost
+        bucket = bucket_of(observation.seconds)
+        tally.times[bucket] = tally.times.get(bucket, 0.0) + 1.0
+    tally.failed += observation.failed
+    if observation.has_bid:
+        tally.bids += 1.0
+        tally.bids_kept += observation.bid_kept
+    if observation.in_conflict:
+        tally.conflicts += 1.0
+        tally.conflicts_won += observation.conflict_won
 
 
 def _copy(tally: Tally) -> Tally:
