@@ -29,6 +29,7 @@ from archon_services.orchestrator.sessions.dials import Dials, Place, Turn
 from archon_services.orchestrator.sessions.heartbeat import Limits, Silent
 from archon_services.orchestrator.sessions.in_flight import InFlight, ProcessBytes
 from archon_services.orchestrator.sessions.inbound import Resolve
+from archon_services.orchestrator.sessions.message_rate import MessageRate
 from archon_services.orchestrator.sessions.stream import Stream
 from archon_services.orchestrator.track_records.tally import Tally
 
@@ -113,6 +114,7 @@ class Session:
 
         self._place: Place | None = None
         self._redial_now = asyncio.Event()
+        self._rate = MessageRate()
         self._window = 0
         self._stream: Stream | None = None
         self._fresh = False
@@ -238,6 +240,7 @@ class Session:
             may_send=self._may_send,
             in_flight=self._in_flight,
             on_full=self._attempts.store_records,
+            rate=self._rate,
         )
         try:
             await stream.serve(address, fresh=self._fresh)

@@ -40,6 +40,7 @@ from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
 from archon_services.orchestrator.sessions.in_flight import InFlight
 from archon_services.orchestrator.sessions.inbound import within_limit
+from archon_services.orchestrator.sessions.message_rate import MessageRate
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 PROTOCOL: Final = 1
@@ -53,7 +54,8 @@ PAUSE: Final = 0.05
 
 class Stream:
     """Is used for one call of `serve`. `busy` tells whether the instance holds attempts; `on_ready` and `on_frame`
-    (with the frame's size) must not block. Nothing is read while `in_flight` is full, after a call of `on_full`."""
+    (with the frame's size) must not block. Nothing is read while `in_flight` is full, after a call of `on_full`, and
+    while messages to other agents come faster than `rate` allows."""
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class Stream:
         may_send: Callable[[], bool],
         in_flight: InFlight,
         on_full: Callable[[], None],
+        rate: MessageRate,
     ) -> None:
         self.queue = FrameQueue(may_send=may_send)
         self._orchestrator_id = orchestrator_id
@@ -79,6 +82,7 @@ class Stream:
         self._on_frame = on_frame
         self._in_flight = in_flight
         self._on_full = on_full
+        self._rate = rate
         self._ready = False
         self._heartbeat: Heartbeat | None = None
         self._ended: ArchonError | None = None
@@ -113,6 +117,9 @@ class Stream:
                     self._on_full()
                     await asyncio.sleep(PAUSE)
                     heartbeat.heard_at = loop.time()  # frames of the instance are not read meanwhile
+                while (seconds := self._rate.wait(loop.time())) > 0:
+                    await asyncio.sleep(min(seconds, PAUSE))
+                    heartbeat.heard_at = loop.time()
         except grpc.aio.AioRpcError as raised:
             if self._ended is not None:
                 raise self._ended from None
@@ -214,6 +221,8 @@ class Stream:
         elif not self._ready:
             self._refuse(None, SessionNotOpen("the first frame of an agent is Ready"))
         elif arm != "heartbeat":
+            if arm == "send_message":
+                self._rate.take(asyncio.get_running_loop().time())
             self._on_frame(frame, size)
 
     def _refuse(self, raw: bytes | None, error: ArchonError) -> None:
