@@ -156,7 +156,8 @@ async def test_a_run_of_grpcurl_joins_the_trace_of_its_caller(
     submit = "archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
     header = f"traceparent: 00-{TRACE}-{CALLER}-01"
     body = json.dumps({"goal": [{"text": GOAL}], "wait": "20s"})
-    command = [str(require("grpcurl")), "-plaintext", "-H", header, "-d", body, mesh.orchestrator, submit]
+    token = f"authorization: Bearer {mesh.user_token()}"
+    command = [str(require("grpcurl")), "-plaintext", "-H", header, "-H", token, "-d", body, mesh.orchestrator, submit]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run"]["trace_id"] == TRACE
