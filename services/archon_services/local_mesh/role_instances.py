@@ -140,7 +140,7 @@ class RoleInstances:
             async with asyncio.timeout(INSTANCE_TIMEOUT):
                 while True:
                     await self._wait_healthy(child)
-                    if child.state.address in await registered_addresses(self._plan.registry):
+                    if child.state.address in await registered_addresses(self._plan):
                         return
                     await asyncio.sleep(_POLL)
         except TimeoutError:

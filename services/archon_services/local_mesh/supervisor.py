@@ -112,7 +112,7 @@ class Supervisor:
                 await self._wait_healthy()
                 await self._wait_registered()
                 if "orchestrator" in self._children:
-                    await wait_for_orchestrator(self._children["orchestrator"].state.address)
+                    await wait_for_orchestrator(self.plan, self._children["orchestrator"].state.address)
             await self._control.start()
         except TimeoutError:
             raise self._failed(f"the mesh is not ready after {timeout:g} s: {self._unready()}") from None
@@ -221,7 +221,7 @@ class Supervisor:
     async def _wait_registered(self) -> None:
         agents = {name for name, child in self._children.items() if child.spec.kind == "agent"}
         while agents:
-            registered = await registered_addresses(self.plan.registry)
+            registered = await registered_addresses(self.plan)
             if all(self._children[name].state.address in registered for name in agents):
                 return
             await asyncio.sleep(_POLL)

@@ -23,6 +23,7 @@ from archon.registry.keepalive import Keepalive
 from archon.registry.registration import Registration
 from archon.registry.registration_handle import CALL_TIMEOUT, CLOSE_TIMEOUT, RegistrationHandle
 from archon.registry.retry import backoff, is_transient
+from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
 from archon.security.peer import REGISTRY
 from archon.types.edge import Edge
@@ -51,10 +52,11 @@ class RegistryClient:
         *,
         options: Sequence[Option] | None = None,
         credentials: Credentials | None = None,
+        certificate: CertificateFolder | None = None,
         on_keys: Callable[[str], None] | None = None,
     ) -> None:
         self.target = target
-        self._channel = connect(target, options, peer=REGISTRY, credentials=credentials)
+        self._channel = connect(target, options, peer=REGISTRY, credentials=credentials, certificate=certificate)
         self._on_keys = on_keys
         self._stub = registry_service_pb2_grpc.RegistryServiceStub(self._channel)
         self._keepalive = Keepalive(self._stub)
