@@ -103,7 +103,7 @@ def test_images_of_others_name_their_registry_and_tag() -> None:
         for image in re.findall(r"^\s*(?:- )?image: *(\S+)", path.read_text(), flags=re.MULTILINE)
     }
     others = {image for image in used if image not in {f"archon-{name}" for name in targets()}}
-    assert others == {"etcd", "otel-collector"}
+    assert others == {"etcd", "etcdctl", "otel-collector", "postgresql-client", "weaviate"}
     for name in others:
         assert QUALIFIED.fullmatch(replaced[name].get("newName", name)), name
         assert replaced[name]["newTag"]
