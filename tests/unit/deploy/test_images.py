@@ -62,13 +62,13 @@ def test_images_run_as_the_user_of_the_manifests_and_not_as_root() -> None:
         assert f"{context['runAsUser']}:{context['runAsGroup']}" == user
 
 
-def test_the_client_of_mcp_is_installed() -> None:
+def test_what_agents_and_stores_call_is_installed() -> None:
     [script] = re.findall(r'^RUN python -c "(.*?)"', TEXT, flags=re.MULTILINE | re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-c", script.replace("\\\n", "")], cwd=ROOT, capture_output=True, text=True, check=True
     )
     names = {re.split(r"[<>=\[]", line)[0] for line in done.stdout.splitlines()}
-    assert {"grpcio", "httpx2", "mcp"} <= names
+    assert {"grpcio", "httpx2", "mcp", "asyncpg", "weaviate-client", "opentelemetry-exporter-prometheus"} <= names
     assert "pytest" not in names
 
 
