@@ -68,7 +68,9 @@ def test_what_agents_and_stores_call_is_installed() -> None:
         [sys.executable, "-c", script.replace("\\\n", "")], cwd=ROOT, capture_output=True, text=True, check=True
     )
     names = {re.split(r"[<>=\[]", line)[0] for line in done.stdout.splitlines()}
-    assert {"grpcio", "httpx2", "mcp", "asyncpg", "weaviate-client", "opentelemetry-exporter-prometheus"} <= names
+    assert {"grpcio", "httpx2", "mcp", "opentelemetry-exporter-prometheus"} <= names
+    # Stores of the manifests: PostgreSQL, Weaviate, and a file with long-term memory.
+    assert {"asyncpg", "weaviate-client", "apsw", "sqlite-vec"} <= names
     assert "pytest" not in names
 
 
