@@ -62,13 +62,15 @@ def test_images_run_as_the_user_of_the_manifests_and_not_as_root() -> None:
         assert f"{context['runAsUser']}:{context['runAsGroup']}" == user
 
 
-def test_the_client_of_mcp_is_installed() -> None:
+def test_what_agents_and_stores_call_is_installed() -> None:
     [script] = re.findall(r'^RUN python -c "(.*?)"', TEXT, flags=re.MULTILINE | re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-c", script.replace("\\\n", "")], cwd=ROOT, capture_output=True, text=True, check=True
     )
     names = {re.split(r"[<>=\[]", line)[0] for line in done.stdout.splitlines()}
-    assert {"grpcio", "httpx2", "mcp"} <= names
+    assert {"grpcio", "httpx2", "mcp", "opentelemetry-exporter-prometheus"} <= names
+    # Stores of the manifests: PostgreSQL, Weaviate, and a file with long-term memory.
+    assert {"asyncpg", "weaviate-client", "apsw", "sqlite-vec"} <= names
     assert "pytest" not in names
 
 
@@ -103,7 +105,7 @@ def test_images_of_others_name_their_registry_and_tag() -> None:
         for image in re.findall(r"^\s*(?:- )?image: *(\S+)", path.read_text(), flags=re.MULTILINE)
     }
     others = {image for image in used if image not in {f"archon-{name}" for name in targets()}}
-    assert others == {"etcd", "otel-collector"}
+    assert others == {"etcd", "etcdctl", "otel-collector", "postgresql-client", "weaviate"}
     for name in others:
         assert QUALIFIED.fullmatch(replaced[name].get("newName", name)), name
         assert replaced[name]["newTag"]

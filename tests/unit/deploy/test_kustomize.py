@@ -10,8 +10,12 @@ from typing import Any
 
 import yaml
 
+from archon.principal import Kind
+from archon.security.spiffe import SpiffeId
 from tests.fixtures.require import require
+from tests.unit.deploy.kustomize_output import COMPONENTS, KUSTOMIZE, build, check, of_kind
 from tests.unit.deploy.manifests import BASE, ROOT, validate
+from tests.unit.deploy.rules import IN_PRODUCTION, faults
 
 README = ROOT / "deploy" / "README.md"
 
@@ -81,16 +85,40 @@ def test_the_readmes_external_etcd_removes_the_bases_etcd(tmp_path: Path) -> Non
     assert len([document for document in documents if document["kind"] in ("Deployment", "StatefulSet")]) == 8
 
 
-def test_the_readmes_orchestrators_share_postgres_and_advertise(tmp_path: Path) -> None:
-    documents = overlay(tmp_path, extract("ARCHON_ADVERTISE"))
-    sets = [document for document in documents if document["kind"] == "StatefulSet"]
-    [orchestrators] = [document for document in sets if "orchestrator" in document["metadata"]["name"]]
-    assert orchestrators["spec"]["replicas"] == 3
-    [container] = orchestrators["spec"]["template"]["spec"]["containers"]
-    variables = {variable["name"]: variable for variable in container["env"]}
-    assert variables["ARCHON_JOURNAL"] == {
-        "name": "ARCHON_JOURNAL",
-        "valueFrom": {"secretKeyRef": {"name": "archon-journal", "key": "dsn"}},
-    }
-    assert variables["ARCHON_ADVERTISE"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
-    assert "ARCHON_REGISTRY" in variables
+def overlaid(folder: Path, words: str, *, start: str = "") -> list[dict[str, Any]]:
+    """Renders an overlay of the README on top of production; `start` completes one that names no resources."""
+    kustomize = os.path.relpath(KUSTOMIZE, folder.resolve())
+    (folder / "kustomization.yaml").write_text(start + extract(words).replace("../", f"{kustomize}/"))
+    return build(folder)
+
+
+def test_the_readmes_overlay_is_fit_for_production(tmp_path: Path) -> None:
+    documents = overlaid(tmp_path, "[../overlays/production]")
+    assert faults(documents, IN_PRODUCTION) == []
+    assert {"Cluster", "ScaledObject", "Issuer"} <= {document["kind"] for document in documents}
+
+
+def test_the_readmes_prometheus_is_asked_by_every_scaler(tmp_path: Path) -> None:
+    start = "resources: [../overlays/production]\ncomponents: [../components/autoscaling]\n"
+    kustomize = os.path.relpath(KUSTOMIZE, tmp_path.resolve())
+    documents = overlaid(tmp_path, "serverAddress", start=start.replace("../", f"{kustomize}/"))
+    scaled = of_kind(documents, "ScaledObject").values()
+    addresses = {trigger["metadata"]["serverAddress"] for each in scaled for trigger in each["spec"]["triggers"]}
+    assert addresses == {"http://prometheus.example.com:9090"}
+
+
+def test_the_readmes_certificate_is_of_a_person() -> None:
+    certificate = yaml.safe_load(extract("operator/alice"))
+    check(certificate)
+    identity = SpiffeId.parse(certificate["spec"]["uris"][0])
+    assert (identity.kind, identity.name) == (Kind.OPERATOR, certificate["spec"]["commonName"])
+    assert certificate["spec"]["dnsNames"] == [identity.dns_name]
+
+
+def test_the_readme_lists_every_component() -> None:
+    table = re.findall(r"^\| `([a-z-]+)` \| .* \| (yes|add it)", README.read_text(), flags=re.MULTILINE)
+    assert {name for name, _ in table} == {path.name for path in COMPONENTS.iterdir()}
+    production = yaml.safe_load((KUSTOMIZE / "overlays" / "production" / "kustomization.yaml").read_text())
+    contained = [Path(path).name for path in production["components"]]
+    assert sorted(name for name, where in table if where == "yes") == sorted(contained)
+    assert contained[-1] == "tls"

@@ -1,0 +1,209 @@
+"""The production overlay as processes on this machine: the entry points of the images, from the files that images contain,
+with the variables of the manifests and certificates of their names."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from archon.client import Client
+from archon.errors import ArchonError, PermissionDenied
+from archon.types import TaskState
+from archon_services.local_mesh.authority import Authority
+from tests.fixtures.ports import free_ports
+from tests.fixtures.waiting import eventually
+from tests.integration.deploy.etcd_members import HOST, running
+from tests.unit.deploy.certificates import issue
+from tests.unit.deploy.kustomize_output import config, render, templates, variables
+from tests.unit.deploy.manifests import DOCKERFILE, ROOT
+from tests.unit.deploy.rules import OURS
+
+pytestmark = pytest.mark.slow
+
+PACKAGES: Final = ("sdk/python/archon", "mesh/archon_mesh", "services/archon_services")
+"""The packages of the wheel, as pyproject.toml names them."""
+
+
+def image(folder: Path) -> Path:
+    """Makes an environment as the images have it: the packages without this repository. Returns its Python."""
+    venv.create(folder / "archon", with_pip=False, symlinks=True)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "archon")}))
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, packages / Path(package).name, ignore=shutil.ignore_patterns("__pycache__"))
+    (packages / "others.pth").write_text(
+        sysconfig.get_path("purelib") + "\n"
+    )  # a line of it alone: no editable package
+    return folder / "archon" / "bin" / "python"
+
+
+def command(name: str, python: Path) -> list[str]:
+    """Returns the command of the image of a workload."""
+    target = DOCKERFILE.read_text().split(f" AS {name.removeprefix('archon-')}\n")[1]
+    [line] = re.findall(r"^ENTRYPOINT (.*)$", target, flags=re.MULTILINE)[:1]
+    program, *arguments = json.loads(line)
+    assert program == "python"
+    return [str(python), *arguments]
+
+
+class Production:
+    """Processes of the overlay, by workload and number."""
+
+    def __init__(self, folder: Path, etcd: str, dsn: str, certificates: Mapping[str, Path], stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._python = image(folder)
+        self._documents = render("overlays/production")
+        self._values = config(self._documents)
+        self._certificates = certificates
+        free = iter(free_ports(40))
+        names = [*sorted(OURS), "archon-orchestrator", "archon-designer"]
+        self.ports = {(name, names[:at].count(name)): (next(free), next(free)) for at, name in enumerate(names)}
+        self._places = {
+            "archon-registry:7101": self.address("archon-registry"),
+            "archon-memory:7102": self.address("archon-memory"),
+            self._values["etcd"]: etcd,
+        }
+        self._dsn = dsn
+        self.processes: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+
+    def address(self, name: str, number: int = 0) -> str:
+        """Returns where a process listens."""
+        return f"{HOST}:{self.ports[name, number][0]}"
+
+    def _value(self, source: Any) -> str:
+        if isinstance(source, str):
+            return source
+        if "configMapKeyRef" in source:
+            value = self._values[source["configMapKeyRef"]["key"]]
+            return self._places.get(value, value)
+        if "secretKeyRef" in source:
+            return self._dsn
+        return HOST  # the address of its pod
+
+    def environment(self, name: str, number: int) -> dict[str, str]:
+        """Returns the variables of a process: those of the manifest, at ports and in folders of this machine."""
+        [container] = templates(self._documents)[name]["spec"]["containers"]
+        values = {key: self._value(source) for key, source in variables(container).items() if "OTEL" not in key}
+        port, health = self.ports[name, number]
+        home = self.home(name, number)
+        home.mkdir()
+        return {
+            **values,
+            "ARCHON_HOST": HOST,
+            "ARCHON_PORT": str(port),
+            "ARCHON_HEALTH_PORT": str(health),
+            "ARCHON_TLS": str(self._certificates[name]),
+            "ARCHON_HOME": str(home),
+            "PATH": os.defpath,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def home(self, name: str, number: int) -> Path:
+        """Returns the folder that is /var/lib/archon in the image."""
+        return self._folder / f"{name}-{number}"
+
+    def start(self, name: str, number: int) -> None:
+        """Starts a process."""
+        environment = self.environment(name, number)
+        log = self._stack.enter_context((self._folder / f"{name}-{number}.log").open("wb"))
+        process = subprocess.Popen(
+            command(name, self._python),
+            env=environment,
+            cwd=self.home(name, number),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        self._stack.callback(process.wait, 10)
+        self._stack.callback(process.kill)
+        self.processes[name, number] = process
+
+    async def is_probed(self, name: str, number: int) -> bool:
+        """Whether a probe of Kubernetes succeeds: at the health port, without a certificate."""
+        assert self.processes[name, number].poll() is None, (self._folder / f"{name}-{number}.log").read_text()[-2000:]
+        async with grpc.aio.insecure_channel(f"{HOST}:{self.ports[name, number][1]}") as channel:
+            try:
+                stub: Any = health_pb2_grpc.HealthStub(channel)
+                answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=2)
+            except grpc.aio.AioRpcError:
+                return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def person(authority: Authority, kind: str, folder: Path) -> Path:
+    """Issues the certificate of a person, as the README says."""
+    spec = {
+        "secretName": kind,
+        "commonName": "alice",
+        "uris": [f"spiffe://archon/ns/default/{kind}/alice"],
+        "dnsNames": [f"alice.{kind}.default.archon"],
+        "usages": ["client auth"],
+    }
+    return issue(authority, {"spec": spec}, folder)
+
+
+async def test_a_production_mesh_executes_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_dsn: str
+) -> None:
+    authority = Authority.create("archon", now=datetime.datetime.now(datetime.UTC))
+    with ExitStack() as stack:
+        async with running(tmp_path, authority=authority) as cluster:
+            mesh = Production(tmp_path, cluster.address, postgres_dsn, cluster.folders, stack)
+            for name, number in mesh.ports:
+                mesh.start(name, number)
+            for name, number in mesh.ports:
+                await eventually(lambda name=name, number=number: mesh.is_probed(name, number), within=60.0, every=0.2)  # type: ignore[misc]
+
+            monkeypatch.setenv("ARCHON_TLS", str(person(authority, "operator", tmp_path)))
+            for number in (0, 1):
+                async with Client(mesh.address("archon-orchestrator", number)) as client:
+                    run = (await client.submit("a lending desk", roles=["requirements", "designer"], wait=60)).run
+                    assert run.state == TaskState.COMPLETED
+            async with Client(mesh.address("archon-orchestrator", 1)) as client:
+                first = await client.submit("another one", roles=["designer"])
+            async with Client(mesh.address("archon-orchestrator", 0)) as client:
+                assert [event async for event in client.watch(first.run_id)], "a replica forwards what it does not own"
+                assert (await client.get(first.run_id)).state == TaskState.COMPLETED
+
+            monkeypatch.setenv("ARCHON_TLS", str(person(authority, "viewer", tmp_path)))
+            async with Client(mesh.address("archon-orchestrator")) as client:
+                with pytest.raises(PermissionDenied):
+                    await client.submit("x", roles=["designer"])
+            monkeypatch.delenv("ARCHON_TLS")
+            async with Client(mesh.address("archon-orchestrator")) as client:
+                with pytest.raises(ArchonError):
+                    await client.list_runs()
+
+            for process in mesh.processes.values():
+                process.send_signal(signal.SIGTERM)
+            codes = {name: process.wait(60) for name, process in mesh.processes.items()}
+            assert set(codes.values()) == {0}, codes
+            written = {name for name in mesh.ports if os.listdir(mesh.home(*name))}
+            assert written == {("archon-memory", 0)}, "the root of the others is read-only"
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_an_image_does_not_start_without_tls_or_consent(name: str, tmp_path: Path) -> None:
+    environment = {"PATH": os.defpath, "ARCHON_HOST": "0.0.0.0", "ARCHON_HOME": str(tmp_path), "ARCHON_ETCD": "memory"}
+    done = subprocess.run(
+        command(name, Path(sys.executable)), env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0
+    assert "set ARCHON_TLS" in done.stderr
