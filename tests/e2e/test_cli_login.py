@@ -209,8 +209,9 @@ async def test_whoami_knows_the_tokens_of_the_mesh(person: Person, tmp_path: Pat
 
 def test_whoami_knows_the_certificate_of_a_person(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "home")
-    assert terminal.archon("certs", "init", "mesh-1").code == 0
-    assert terminal.archon("certs", "issue", "operator/ann", str(tmp_path / "ann")).code == 0
+    authority = ("--authority", str(tmp_path / "authority"))
+    assert terminal.archon("certs", "init", "mesh-1", *authority).code == 0
+    assert terminal.archon("certs", "issue", "operator/ann", str(tmp_path / "ann"), *authority).code == 0
     terminal.environment["ARCHON_TLS"] = str(tmp_path / "ann")
     shown = json.loads(terminal.archon("whoami", "--orchestrator", "127.0.0.1:1", "--json").out)
     assert (shown["identity"], shown["kind"], shown["tenant"]) == ("ann", "operator", "default")
