@@ -116,8 +116,8 @@ async def test_a_revoked_login_is_not_refreshed(endpoints: Endpoints) -> None:
 
 
 async def test_an_unknown_client_is_refused_in_a_sentence(endpoints: Endpoints) -> None:
-    with pytest.raises(CliError, match="refuses the client 'nobody': invalid_client"):
-        await sign_in(endpoints, "nobody", lambda invitation: None)
+    with pytest.raises(CliError, match="refuses the client 'stranger': invalid_client"):
+        await sign_in(endpoints, "stranger", lambda invitation: None)
 
 
 async def test_a_code_may_be_polled_too_often_and_expires(endpoints: Endpoints) -> None:

@@ -20,6 +20,7 @@ from archon.principal import Kind, Principal
 from archon.security.authenticator import MemberAuthenticator
 from archon.security.keys import KeyFile, SigningKey
 from archon.security.openid import provider as module
+from archon.security.openid.key_set import MAX_KEYS
 from archon.security.openid.provider import Provider
 from archon.security.openid.settings import OpenIdSettings, kinds_in
 from archon.security.tokens import sign
@@ -438,6 +439,14 @@ async def test_other_keys_of_a_set_are_left_out(openid: OpenIdProvider, keys: Te
         assert server.provider._keys is not None
         assert [key.key_id for key in server.provider._keys.keys] == ["first"]
         assert server.caller(openid.token()).name == "alice"
+
+
+async def test_further_keys_of_a_set_are_left_out(openid: OpenIdProvider, server: Server) -> None:
+    jwk = openid.keys[0].jwk
+    openid.answers["/keys"] = (200, {"keys": [{**jwk, "kid": f"key-{number}"} for number in range(500)]})
+    await server.provider._fetch()
+    assert server.provider._keys is not None
+    assert len(server.provider._keys.keys) == MAX_KEYS
 
 
 @pytest.mark.parametrize("scheme", ["bearer ", "BEARER ", "Bearer  "])
