@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import Annotated
 
@@ -47,6 +48,8 @@ def login(
     until = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(given.expires))
     print(f"Signed in for the context {name}. The token is valid until {until}", end="")
     print(", and replaced before it ends." if given.refresh_token else ".")
+    if os.environ.get("ARCHON_HOME"):
+        print("ARCHON_HOME is set in this terminal and comes before the context.")
 
 
 async def _sign_in(issuer: str, client_id: str) -> Login:

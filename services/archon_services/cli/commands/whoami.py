@@ -79,8 +79,9 @@ def _of_token(token: str, source: str) -> Caller:
     claims = claims_of(token)
     expires, issuer = claims.get("exp"), str(claims.get("iss") or "")
     until = float(expires) if isinstance(expires, int | float) else None
-    if claims.get("kind") in set(Kind) and "tenant" in claims:
-        kind = Kind(claims["kind"])
+    named = claims.get("kind")
+    if isinstance(named, str) and named in set(Kind) and "tenant" in claims:
+        kind = Kind(named)
         identity = Principal(kind, str(claims.get("sub"))).identity
         return Caller(identity, kind.value, str(claims["tenant"]), until, source, issuer)
     try:

@@ -188,6 +188,15 @@ async def test_a_mesh_can_revoke_a_token_of_the_provider(openid: OpenIdProvider,
             refused()
 
 
+async def test_a_token_without_an_id_is_revoked_by_its_digest(openid: OpenIdProvider, server: Server) -> None:
+    token = openid.token()
+    caller = server.caller(token)
+    server.keys.write(caller.token_id)
+    with pytest.raises(TokenRevoked):
+        server.caller(token)
+    assert server.caller(openid.token(iat=1)).name == "alice"
+
+
 async def test_keys_are_rotated_while_calls_go_on(
     openid: OpenIdProvider, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
