@@ -36,7 +36,8 @@ def test_contexts_are_set_used_listed_and_deleted(terminal: Terminal) -> None:
     assert terminal.archon("context", "use", "prod").code == 0
     assert terminal.archon("context", "current").out == "prod\n"
     listed = json.loads(terminal.archon("context", "list", "--json").out)
-    prod = {"orchestrator": "host-1:7100", "registry": "host-1:7101", "memory": "", "home": "", "token_file": ""}
+    prod = {"orchestrator": "host-1:7100", "registry": "host-1:7101", "memory": "", "home": ""}
+    prod = {**prod, "token_file": "", "issuer": "", "client_id": ""}
     assert listed["contexts"]["prod"] == prod
     assert listed["contexts"]["here"]["home"] == str(Path.cwd() / "some/where")
     assert stat.S_IMODE(file(terminal).stat().st_mode) == 0o600

@@ -146,7 +146,7 @@ def _java(folder: Path) -> None:
     call(folder, "mvn", "-q", "-B", f"-Darchon.protos={PROTOS}", "compile")
 
 
-def _mcp_suite(folder: Path) -> None:
+def _with_newer_npm(folder: Path) -> None:
     node = node22.find()
     assert node is not None
     call(folder, node, node22.npm(node), "ci", "--no-audit", "--no-fund", "--ignore-scripts")
@@ -160,7 +160,15 @@ MCP_SUITE: Final = Build(
     "mcp_suite",
     (node22.NAME,),
     "node_modules/@modelcontextprotocol/conformance/dist/index.js",
-    _mcp_suite,
+    _with_newer_npm,
+    node22.find,
+)
+OPENID: Final = Build(
+    node22.NAME,
+    "openid",
+    (node22.NAME,),
+    "node_modules/oidc-provider/lib/index.js",
+    _with_newer_npm,
     node22.find,
 )
 
@@ -169,7 +177,7 @@ def main() -> int:
     """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else
     0."""
     code = 0
-    for build in (GO, TYPESCRIPT, JAVA, MCP_SUITE):
+    for build in (GO, TYPESCRIPT, JAVA, MCP_SUITE, OPENID):
         absent = [program for program in build.needs if build.find(program) is None]
         if absent:
             print(f"{build.folder}: not built without {', '.join(absent)}")

@@ -30,6 +30,9 @@ MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 MAX_AGENT_BYTES: Final = 64 * 1024 * 1024
 """The largest message that is taken from an agent: one above the limit of a frame fails its task alone."""
 
+MAX_METADATA_BYTES: Final = 16 * 1024
+"""The largest metadata of a call. Above gRPC's default of 8 KiB calls with a large token would fail at random."""
+
 Option = tuple[str, int | str]
 
 _RETRIES: Final = {
@@ -101,6 +104,8 @@ def server_options() -> list[Option]:
     """Options of servers. so_reuseport is off: a second server on the port must fail, not take half of the calls."""
     return [
         ("grpc.so_reuseport", 0),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", 2 * MAX_METADATA_BYTES),
         ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
         ("grpc.max_send_message_length", MAX_RECEIVE_BYTES),
         ("grpc.http2.min_ping_interval_without_data_ms", 500),

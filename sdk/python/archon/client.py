@@ -21,6 +21,7 @@ from archon.errors import (
     FailedPrecondition,
     InvalidArgument,
     ResourceExhausted,
+    TokenExpired,
     Unavailable,
 )
 from archon.interceptors import translated
@@ -265,20 +266,25 @@ class Client:
     ) -> AsyncGenerator[RunEvent, None]:
         """Yields every durable event once and in order, and transient events (seq 0) as they come; ends after the run's
         last event. If the orchestrator is unreachable it reconnects and resumes after the last event, for `patience`
-        seconds in a row."""
+        seconds in a row; and if the token of the stream has expired, with the one that the credentials have now."""
         loop = asyncio.get_running_loop()
         heard = loop.time()
+        expired = False
         while True:
             request = pb.WatchRunRequest(run_id=run_id, after_seq=after_seq, durable_only=durable_only)
             try:
                 messages = cast(AsyncGenerator[pb.WatchRunResponse, None], translated(self._stub.WatchRun(request)))
                 async with aclosing(messages):
                     async for message in messages:
-                        heard = loop.time()
+                        heard, expired = loop.time(), False
                         for event in message.events:
                             after_seq = event.seq or after_seq
                             yield RunEvent(event)
                 return
+            except TokenExpired:
+                if expired:
+                    raise
+                expired = True
             except (Unavailable, Aborted):
                 if loop.time() - heard > patience:
                     raise

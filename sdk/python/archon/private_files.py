@@ -41,6 +41,17 @@ def private_file(file: Path) -> None:
         os.close(descriptor)
 
 
+def replace_private_file(file: Path, text: str) -> None:
+    """Replaces a file atomically by one with mode 0600; creates its folder. Raises OSError."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    private_folder(file.parent)
+    partial.unlink(missing_ok=True)  # of a process that was killed, or a link
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as output:
+        output.write(text)
+    partial.replace(file)
+
+
 def fault_of(path: Path) -> str:
     """Returns why another user could change a folder or a file, such as "it belongs to user 1001"; empty if none could
     but root. Follows a link that is this user's or root's. Raises OSError if there is none."""

@@ -80,6 +80,7 @@ class GrpcServer:
         self._names: list[str] = []
         self._streams = OpenStreams(own_authenticator() if authenticator is None else authenticator)
         self._checking = BackgroundLoop("credentials of open streams", self._check_streams)
+        self._keys = BackgroundLoop("keys of an OpenID provider", self._streams.authenticator.keep_keys)
         self.port = 0
 
     @property
@@ -124,6 +125,7 @@ class GrpcServer:
         monitor.subscribers.append(self._loops_changed)
         if not isinstance(self._streams.authenticator, Open):
             self._checking.start()
+            self._keys.start()
         return self.address
 
     async def _check_streams(self) -> None:
@@ -181,6 +183,7 @@ class GrpcServer:
         if self._loops_changed in monitor.subscribers:
             monitor.subscribers.remove(self._loops_changed)
         await self._checking.close()
+        await self._keys.close()
         await self.unhealthy()
         for server in (self._server, self._health_server):
             if server is not None:

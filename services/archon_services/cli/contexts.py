@@ -23,14 +23,24 @@ The mesh of a command, the first of these that names it:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A mesh: addresses of its services as host:port, or the folder of a mesh on this machine; and a
-    file with a token for them. Empty if unknown."""
+    """A mesh: addresses of its services as host:port, or the folder of a mesh on this machine; a file with a token for
+    them, and the OpenID provider and the client of `archon login`. Empty if unknown."""
 
     orchestrator: str = ""
     registry: str = ""
     memory: str = ""
     home: str = ""
     token_file: str = ""
+    issuer: str = ""
+    client_id: str = ""
+
+    def serves(self, target: str) -> bool:
+        """Returns whether a service of the mesh is at `target` (host:port) now."""
+        if target in filter(None, (self.orchestrator, self.registry, self.memory)):
+            return True
+        from archon.security.mesh_folder import MeshFolder
+
+        return bool(self.home) and MeshFolder(Path(self.home)).serves(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +80,11 @@ def read_contexts() -> Contexts:
 
 def write_contexts(contexts: Contexts) -> None:
     """Replaces the file atomically. Raises CliError if it cannot be written."""
-    from archon.private_files import private_folder
+    from archon.private_files import replace_private_file
 
     file = contexts_file()
-    partial = file.with_name(f".contexts.{os.getpid()}")
     try:
-        private_folder(file.parent)
-        partial.unlink(missing_ok=True)  # of a process that was killed, or a link
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as output:
-            json.dump(asdict(contexts), output, indent=2)
-        partial.replace(file)
+        replace_private_file(file, json.dumps(asdict(contexts), indent=2))
     except OSError as error:
         raise CliError(f"cannot write {file}: {error.strerror}", code=FAILED) from None
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
+from archon.security.credentials import Credentials, TokenFile, Tokens
+from archon.security.tokens import Audience
 from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.target.mesh import target_or_none
@@ -35,12 +37,12 @@ def calling_as(identity: str, orchestrator: str) -> Iterator[None]:
 
 
 def present_tokens_of_contexts() -> None:
-    """Has calls present the token of the context in use, to its services alone. Idempotent."""
+    """Has calls present the login or the token of the context in use, to its services alone. Idempotent."""
     from archon.security import credentials, mesh_folder
 
     if _folder_of_context not in mesh_folder.chosen:
         mesh_folder.chosen.append(_folder_of_context)
-        credentials.chosen.append(_token_file_of_context)
+        credentials.chosen.append(_tokens_of_context)
 
 
 def _folder_of_context() -> Path | None:
@@ -48,8 +50,16 @@ def _folder_of_context() -> Path | None:
     return Path(active[1].home) if active is not None and active[1].home else None
 
 
-def _token_file_of_context(target: str) -> Path | None:
+def _tokens_of_context(target: str, audience: Audience) -> Credentials | None:
     active = active_context()
-    if active is None or not active[1].token_file or target not in asdict(active[1]).values():
+    if active is None or not active[1].serves(target):
         return None
-    return Path(active[1].token_file)
+    from archon_services.cli.login.stored import login_file
+
+    name, values = active
+    if login_file(name).exists():
+        from archon_services.cli.login.credentials import login_tokens
+
+        if (login := login_tokens(name, target, audience)) is not None:
+            return login
+    return Tokens(TokenFile(Path(values.token_file)), audience) if values.token_file else None

@@ -26,6 +26,8 @@ from archon_services.cli.commands import (
     down,
     graph,
     inbox,
+    login,
+    logout,
     logs,
     long_term,
     mcp,
@@ -51,12 +53,14 @@ from archon_services.cli.commands import (
     trace,
     up,
     watch,
+    whoami,
     why,
     workflow,
 )
 from archon_services.cli.contexts import RESOLUTION
 from archon_services.cli.errors import BROKEN_PIPE, EXIT_CODES, flush_output, report_error
 from archon_services.cli.identity import present_tokens_of_contexts
+from archon_services.cli.login.threads import close_logins
 from archon_services.cli.output_encoding import escape_what_streams_lack
 
 NAME: Final = "archon"
@@ -103,6 +107,9 @@ app.command()(trace.trace)
 app.command()(prompts.prompts)
 app.add_typer(workflow.workflow, name="workflow")
 app.add_typer(context.context, name="context")
+app.command()(login.login)
+app.command()(logout.logout)
+app.command()(whoami.whoami)
 app.add_typer(token.token, name="token")
 app.add_typer(policy.policy, name="policy")
 app.add_typer(certs.certs, name="certs")
@@ -180,4 +187,5 @@ def main() -> None:
         code = BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
         code = report_error(error)
+    close_logins()
     sys.exit(flush_output(code))

@@ -124,6 +124,44 @@ VARIABLES: Final = (
         "separated by commas, are a fallback chain",
     ),
     Variable(
+        "ARCHON_OIDC_AUDIENCE",
+        "text",
+        "",
+        (SERVICES,),
+        "audiences of the tokens of the OpenID provider that are accepted, separated by commas; needed with "
+        "ARCHON_OIDC_ISSUER",
+    ),
+    Variable(
+        "ARCHON_OIDC_CLAIM",
+        "text",
+        "groups",
+        (SERVICES,),
+        "claim with the groups of a caller; `realm_access.roles` is a path",
+    ),
+    Variable(
+        "ARCHON_OIDC_ISSUER",
+        "URL",
+        "",
+        (SERVICES,),
+        "issuer of an OpenID provider, https unless on this machine: its tokens are accepted beside those of "
+        "ARCHON_KEYS, or beside ARCHON_TLS; empty: none",
+    ),
+    Variable(
+        "ARCHON_OIDC_KINDS",
+        "text",
+        "",
+        (SERVICES,),
+        "kinds of callers by their group, such as `admin=mesh-admins,operator=devs,viewer=*`, of which the first that "
+        "fits counts; needed with ARCHON_OIDC_ISSUER",
+    ),
+    Variable(
+        "ARCHON_OIDC_TENANT_CLAIM",
+        "text",
+        "",
+        (SERVICES,),
+        "claim with the tenant of a caller, who is refused without one; empty: every caller is of the tenant `default`",
+    ),
+    Variable(
         "ARCHON_ORCHESTRATOR",
         "text",
         "",

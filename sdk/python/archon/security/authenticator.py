@@ -27,6 +27,8 @@ from archon.security.certificates import CertificateFolder, OwnCertificate, memb
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, has_own_token
 from archon.security.keys import VARIABLE, KeyFile, KeySet
 from archon.security.mesh_folder import ServingFolder
+from archon.security.openid.provider import Provider
+from archon.security.openid.settings import ISSUER, own_settings
 from archon.security.policy import check_allowed
 from archon.security.tokens import Audience, verify
 
@@ -72,6 +74,11 @@ class Authenticator(Protocol):
         """Raises TokenExpired or TokenRevoked if the credentials of a call in progress are not valid any more."""
         ...
 
+    async def keep_keys(self) -> None:
+        """Fetches keys from elsewhere for as long as the server runs; returns at once if there are none. Raises
+        Unavailable if they cannot be fetched now."""
+        ...
+
 
 class Open:
     """Lets every caller in, as anonymous."""
@@ -82,6 +89,9 @@ class Open:
 
     def check(self, principal: Principal) -> None:
         """Never raises."""
+
+    async def keep_keys(self) -> None:
+        """Returns at once."""
 
 
 class Keys(Protocol):
@@ -95,12 +105,21 @@ class Keys(Protocol):
 
 class MemberAuthenticator:
     """Lets callers in by their token, which is verified once until it expires or the keys change; or without one, by
-    the certificate of their connection, if the server has a `certificate` itself."""
+    the certificate of their connection, if the server has a `certificate` itself. Tokens that say that they are of the
+    OpenID `provider` are verified by its keys."""
 
-    def __init__(self, keys: Keys, audience: Audience, certificate: CertificateFolder | None = None) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        audience: Audience,
+        certificate: CertificateFolder | None = None,
+        provider: Provider | None = None,
+    ) -> None:
         self._keys = keys
         self._audience: Audience = audience
         self._certificate = certificate
+        self._provider = provider
+        self._generation = 0
         self._members: dict[bytes, Principal] = {}
         self._verified: dict[str, Principal] = {}
         self._by: KeySet | None = None
@@ -113,12 +132,18 @@ class MemberAuthenticator:
         try:
             keys = self._current_keys()
             fields = {key: value for key, value in metadata if isinstance(value, str)}
-            if self._certificate is not None and (keys is None or "authorization" not in fields):
+            authorization = fields.get("authorization", "")
+            token = _bearer(authorization)
+            if token and (remembered := self._remembered(token)) is not None:
+                principal = remembered
+            elif token and self._provider is not None and self._provider.issued(token):
+                principal = self._remember(token, self._of_provider(token, keys))
+            elif self._certificate is not None and (keys is None or "authorization" not in fields):
                 principal = self._member(connection(), self._certificate.read())
             elif keys is None:
                 return Caller()
             else:
-                principal = self._principal(fields.get("authorization", ""), keys)
+                principal = self._remember(token, self._own(token, keys))
             check_allowed(method, principal)
             return _caller(fields, principal)
         except ArchonError as error:
@@ -134,6 +159,11 @@ class MemberAuthenticator:
             if not principal.token_id:
                 raise CertificateRefused("the certificate of this call has expired")
             raise TokenExpired("the token of this call has expired")
+
+    async def keep_keys(self) -> None:
+        """Fetches the keys of the OpenID provider, if there is one."""
+        if self._provider is not None:
+            await self._provider.keep_keys()
 
     def _current_keys(self) -> KeySet | None:
         try:
@@ -158,23 +188,44 @@ class MemberAuthenticator:
             raise CertificateRefused("the certificate of the connection has expired")
         return principal
 
-    def _principal(self, authorization: str, keys: KeySet) -> Principal:
-        if authorization[: len(_BEARER)].lower() != _BEARER:
+    def _own(self, token: str, keys: KeySet) -> Principal:
+        """Returns the caller of a token of the mesh."""
+        if not token:
             raise TokenMissing(
                 f"this member of the mesh {keys.issuer} needs a token: `archon token`, in the folder of the mesh, "
                 'prints one; set ARCHON_TOKEN to it, or the metadata "authorization" to "Bearer TOKEN"'
             )
-        token = authorization[len(_BEARER) :].strip()
+        return verify(token, keys, self._audience)
+
+    def _of_provider(self, token: str, keys: KeySet | None) -> Principal:
+        """Returns the caller of a token of the OpenID provider, which a mesh can revoke as its own."""
+        assert self._provider is not None
+        principal = self._provider.verify(token)
+        if keys is not None and principal.token_id in keys.revoked:
+            raise TokenRevoked("the token was revoked in this mesh")
+        return principal
+
+    def _remembered(self, token: str) -> Principal | None:
+        """Returns the caller of a token that was verified before. Raises TokenExpired."""
+        if self._provider is not None and self._provider.generation != self._generation:
+            self._verified.clear()
+            self._generation = self._provider.generation
         principal = self._verified.get(token)
-        if principal is None:
-            principal = verify(token, keys, self._audience)
-            if len(self._verified) >= MAX_VERIFIED:
-                self._verified.clear()
-            self._verified[token] = principal
-        elif time.time() >= principal.expires:
+        if principal is not None and time.time() >= principal.expires:
             del self._verified[token]
             raise TokenExpired("the token has expired")
         return principal
+
+    def _remember(self, token: str, principal: Principal) -> Principal:
+        if len(self._verified) >= MAX_VERIFIED:
+            self._verified.clear()
+        self._verified[token] = principal
+        return principal
+
+
+def _bearer(authorization: str) -> str:
+    """Returns the token of a header; empty if it has none."""
+    return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else ""
 
 
 def _caller(fields: Mapping[str, str], principal: Principal) -> Caller:
@@ -259,11 +310,19 @@ class NoKeys:
 
 def own_authenticator(audience: Audience = "services") -> Authenticator:
     """Returns the authenticator of a server, by the environment: with ARCHON_KEYS it takes tokens, with ARCHON_TLS
-    certificates. Raises FailedPrecondition if they cannot be used."""
+    certificates, and for services with ARCHON_OIDC_ISSUER tokens of an OpenID provider too. Raises FailedPrecondition
+    if they cannot be used."""
     file, certificate = own_key_file(), own_folder()
+    settings = own_settings() if audience == "services" else None
     if file is None and certificate is None:
+        if settings is not None:
+            raise FailedPrecondition(
+                f"{ISSUER} needs {VARIABLE} or ARCHON_TLS: an OpenID provider says who people are, agents and services "
+                "prove it by those"
+            )
         return Open()
-    return MemberAuthenticator(NoKeys() if file is None else file, audience, certificate)
+    provider = None if settings is None else Provider(settings)
+    return MemberAuthenticator(NoKeys() if file is None else file, audience, certificate, provider)
 
 
 def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys | None]:

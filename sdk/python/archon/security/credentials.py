@@ -19,9 +19,6 @@ from archon.security.tokens import Audience, claims_of
 TOKEN: Final = "ARCHON_TOKEN"
 TOKEN_FILE: Final = "ARCHON_TOKEN_FILE"
 
-chosen: list[Callable[[str], Path | None]] = []
-"""Functions of the program that choose a file of tokens for calls to an address, before a folder is searched."""
-
 TENANT_KEY: Final = "archon-tenant"
 IDENTITY_KEY: Final = "archon-identity"
 
@@ -39,6 +36,10 @@ class Credentials(Protocol):
     def metadata(self) -> Metadata:
         """Returns the metadata of a call made now: a token, and on whose behalf it is made."""
         ...
+
+
+chosen: list[Callable[[str, Audience], Credentials | None]] = []
+"""Functions of the program that choose credentials of calls to an address, before a folder is searched."""
 
 
 class NoCredentials:
@@ -124,8 +125,8 @@ def credentials_for(target: str, audience: Audience) -> Credentials:
     if path := os.environ.get(TOKEN_FILE, ""):
         return Tokens(TokenFile(Path(path)), audience)
     for choose in chosen:
-        if (file := choose(target)) is not None:
-            return Tokens(TokenFile(file), audience)
+        if (credentials := choose(target, audience)) is not None:
+            return credentials
     return FoundTokens(target, audience)
 
 

@@ -12,13 +12,24 @@ import typer
 
 from archon_services.cli.contexts import Context, Contexts, contexts_file, read_contexts, write_contexts
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
+from archon_services.cli.login.stored import remove_login
 from archon_services.cli.options import JsonOption
 from archon_services.cli.target.mesh import checked_address
 
 context = typer.Typer(no_args_is_help=True)
 
-_HEADERS: Final = ("context", "in use", "orchestrator", "registry", "memory", "home", "token file")
-_FOLDED: Final = (5, 6)
+_HEADERS: Final = (
+    "context",
+    "in use",
+    "orchestrator",
+    "registry",
+    "memory",
+    "home",
+    "token file",
+    "issuer",
+    "client id",
+)
+_FOLDED: Final = (5, 6, 7, 8)
 _HINT: Final = "`archon context list` lists the contexts, and `archon context set` adds one."
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the context.")]
@@ -85,6 +96,10 @@ def set_(
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A file with a token, which is presented to these services.")
     ] = None,
+    issuer: Annotated[
+        str, typer.Option(metavar="URL", help="The OpenID provider of `archon login`; https, or on this machine.")
+    ] = "",
+    client_id: Annotated[str, typer.Option(metavar="ID", help="The client of `archon login` at its provider.")] = "",
 ) -> None:
     """Add a context, or change the given values of one."""
     if not re.fullmatch(r"[\w.-]+", name):
@@ -95,6 +110,10 @@ def set_(
         values["home"] = str(home.absolute())
     if token_file is not None:
         values["token_file"] = str(token_file.absolute())
+    if issuer:
+        values["issuer"] = checked_issuer(issuer)
+    if client_id:
+        values["client_id"] = client_id
     if not values:
         raise CliError("missing address or folder", hint="`archon context set --help` lists the options.", code=USAGE)
     contexts = read_contexts()
@@ -110,7 +129,19 @@ def delete(name: NameArgument) -> None:
     _require(contexts, name)
     left = {other: values for other, values in contexts.contexts.items() if other != name}
     write_contexts(Contexts(left, "" if contexts.current == name else contexts.current))
+    remove_login(name)
     print(f"The context {name} is deleted.")
+
+
+def checked_issuer(issuer: str) -> str:
+    """Returns the issuer unchanged. Raises CliError if it is no URL that may be asked."""
+    from archon.errors import InvalidArgument
+    from archon.security.openid.http import checked_url
+
+    try:
+        return checked_url(issuer)
+    except InvalidArgument as error:
+        raise CliError(f"invalid issuer: {error}", code=USAGE) from None
 
 
 def _require(contexts: Contexts, name: str) -> None:

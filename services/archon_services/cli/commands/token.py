@@ -128,12 +128,16 @@ def show(
 def revoke(
     text: Annotated[str, typer.Argument(metavar="TOKEN", help="A token or its id, which `archon token show` prints.")],
 ) -> None:
-    """Have the mesh refuse a token from now on; its open streams end within seconds."""
+    """Have the mesh refuse a token from now on; its open streams end within seconds.
+
+    It may be a token of the mesh, or of the OpenID provider of its services.
+    """
+    from archon.security.openid.caller import token_id_of
     from archon.security.tokens import claims_of
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh.tokens import TokenIssuer
 
-    token_id = str(claims_of(text).get("jti", "")) if "." in text else text
+    token_id = token_id_of(claims_of(text), text.strip()) if "." in text else text
     if not token_id:
         raise CliError("the token has no id", code=NOT_FOUND)
     issuer = TokenIssuer(find_home())

@@ -10,6 +10,8 @@ from archon.security.credentials import Credentials, TokenFile, Tokens
 from archon.security.mesh_folder import MeshFolder
 from archon_services.cli.contexts import Context, find_home, read_contexts
 from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.login.credentials import login_tokens
+from archon_services.cli.login.stored import login_file
 from archon_services.cli.target.mesh import checked_address, orchestrator_beside
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.state import live_state
@@ -33,9 +35,14 @@ class ContextMesh:
         return address
 
     def credentials(self, token: str) -> Credentials | None:
-        """Returns the credentials of calls to it: the given token, else the context's; None without any."""
+        """Returns the credentials of calls to it: the given token, else the login or the token of the context; None
+        without any. Raises CliError if the login has expired."""
         if token:
             return Tokens(token)
+        if login_file(self.name).exists() and self.context.orchestrator:
+            login = login_tokens(self.name, self.context.orchestrator, "services", for_others=False)
+            if login is not None:
+                return login
         if self.context.token_file:
             return Tokens(TokenFile(Path(self.context.token_file)))
         return Tokens(TokenFile(MeshFolder(Path(self.context.home)).token_file)) if self.context.home else None
