@@ -50,7 +50,7 @@ class Soak:
             asyncio.create_task(self._tell()),
         ]
         try:
-            async with Load(self._mesh.orchestrator, self.tally):
+            async with Load(self._mesh.orchestrator, self.tally, self._mesh.credentials):
                 try:
                     async with asyncio.timeout(self._minutes * 60):
                         await self._stop.wait()
@@ -93,7 +93,7 @@ class Soak:
 
     async def _none_is_open(self) -> None:
         """At rest every run of the journal has ended."""
-        async with Client(self._mesh.orchestrator) as client:
+        async with Client(self._mesh.orchestrator, credentials=self._mesh.credentials) as client:
             for run in await client.list_runs(limit=20_000):
                 if not run.state.final:
                     self.tally.failures[f"lost: a run is {run.state} at the end"] += 1

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from archon.client import Client
 from archon.converse_stream import ConverseStream
 from archon.errors import ArchonError
+from archon.security.credentials import Credentials
 from archon.types import Budget, Run, TaskState
 
 GOAL = "Readers must be able to reserve a book. The clerk must see overdue books. Fines should be shown to readers."
@@ -59,9 +60,9 @@ class Tally:
 class Load:
     """Use it as an async context manager: at its end every run that was begun is seen through."""
 
-    def __init__(self, target: str, tally: Tally) -> None:
+    def __init__(self, target: str, tally: Tally, credentials: Credentials) -> None:
         self.tally = tally
-        self._client = Client(target)
+        self._client = Client(target, credentials=credentials)
         self._ends: dict[str, asyncio.Event] = {}
         self._under_way: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []

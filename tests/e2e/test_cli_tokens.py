@@ -50,6 +50,17 @@ def test_commands_find_the_token_in_the_folder_of_the_mesh_alone(terminal: Termi
     assert elsewhere(terminal, tmp_path, ARCHON_TOKEN_FILE=str(tmp_path / "token")).archon("runs").code == 0
 
 
+def test_something_else_than_a_token_is_named(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hello")
+    for variable, value, named in (
+        ("ARCHON_TOKEN", "hello", "ARCHON_TOKEN"),
+        ("ARCHON_TOKEN_FILE", str(tmp_path / "token"), str(tmp_path / "token")),
+    ):
+        wrong = elsewhere(terminal, tmp_path, **{variable: value}).archon("runs")
+        assert (wrong.code, wrong.out) == (1, "")
+        assert wrong.error_lines == [f"error: {named} has no token: it is not a JSON Web Token"]
+
+
 def test_a_token_says_who_it_is_for_and_until_when(terminal: Terminal) -> None:
     issued = terminal.archon("token", "--kind", "viewer", "--name", "vi", "--expires", "30m").out.strip()
     claims = claims_of(issued)

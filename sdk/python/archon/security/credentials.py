@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from archon import context
+from archon.errors import TokenInvalid
 from archon.principal import ACT_FOR_OTHERS
 from archon.security.mesh_folder import ServingFolder
 from archon.security.tokens import Audience, claims_of
@@ -88,7 +89,8 @@ class TokenFile:
         self._tokens: Mapping[Audience, Token] = {}
 
     def read(self) -> Mapping[Audience, Token]:
-        """Returns the tokens by audience; the last ones if the file cannot be read now."""
+        """Returns the tokens by audience; the last ones if the file cannot be read now. Raises TokenInvalid if it has
+        something else."""
         now = time.monotonic()
         if now - self._checked >= _INTERVAL:
             self._checked = now
@@ -99,6 +101,8 @@ class TokenFile:
                     self._tokens, self._stamp = tokens_in(self._path.read_text()), stamp
             except (OSError, ValueError):
                 pass
+            except TokenInvalid:
+                raise TokenInvalid(f"{self._path} has no token: it is not a JSON Web Token") from None
         return self._tokens
 
 
@@ -119,9 +123,12 @@ class FoundTokens:
 
 def credentials_for(target: str, audience: Audience) -> Credentials:
     """Returns the credentials of calls, by the environment of this process: to the service at `target` (host:port),
-    or to the agents of its mesh."""
+    or to the agents of its mesh. Raises TokenInvalid if ARCHON_TOKEN is no token."""
     if text := os.environ.get(TOKEN, ""):
-        return Tokens(text, audience)
+        try:
+            return Tokens(text, audience)
+        except TokenInvalid:
+            raise TokenInvalid(f"{TOKEN} has no token: it is not a JSON Web Token") from None
     if path := os.environ.get(TOKEN_FILE, ""):
         return Tokens(TokenFile(Path(path)), audience)
     for choose in chosen:
