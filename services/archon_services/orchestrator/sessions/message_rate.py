@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-PER_SECOND: Final = 250
+PER_SECOND: Final = 150
 """Messages per second of one instance, of all its tasks together, in the long run."""
 
 BURST: Final = 1_000
