@@ -23,6 +23,7 @@ from archon.errors import (
     ResourceExhausted,
     Unimplemented,
 )
+from archon.message_profile import message_fault
 from archon.principal import Kind, Principal
 from archon.types.message import Message
 
@@ -103,15 +104,8 @@ class DirectInbox:
         return pb.DeliverResponse(accepted_message_ids=ids)
 
     def _check_profile(self, message: Message) -> None:
-        if not self._types:
-            return
-        kind = str(message.message_type)
-        roles = {name.strip() for name in self._types.get(kind, "").split(",")} - {""}
-        if kind not in self._types or (roles and message.sender_id not in roles):
-            sender = message.sender_id or "a sender without credentials"
-            raise MessageNotAllowed(
-                f"the profile of {self._role} does not allow messages of the type {kind} with {sender}"
-            )
+        if fault := message_fault(self._role, self._types, str(message.message_type), {message.sender_id}):
+            raise MessageNotAllowed(fault)
 
     async def _hand_over(self) -> None:
         while True:

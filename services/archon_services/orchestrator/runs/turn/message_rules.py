@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from archon.message_profile import message_fault
 from archon_mesh.engine import RunState
 from archon_mesh.engine import inputs as inp
 
@@ -24,21 +25,7 @@ def with_message_rules(run: RunState, given: inp.Input, message_types: MessageTy
         for task in run.tasks.values()
         if task is not sender and given.receiver and given.receiver in (task.role, task.step_id, task.task_id)
     }
-    reason = _fault(sender.role, given.type, receivers, message_types) or next(
-        filter(None, (_fault(role, given.type, {sender.role}, message_types) for role in sorted(receivers))), ""
-    )
+    faults = [message_fault(sender.role, message_types(sender.role), given.type, receivers)]
+    faults += [message_fault(role, message_types(role), given.type, {sender.role}) for role in sorted(receivers)]
+    reason = next(filter(None, faults), "")
     return replace(given, forbidden=reason) if reason else given
-
-
-def _fault(role: str, kind: str, others: set[str], message_types: MessageTypes) -> str:
-    """Why the profile of a role does not allow it to exchange messages of this type with the others; empty if it
-    does."""
-    allowed = message_types(role)
-    if not allowed:
-        return ""
-    if kind not in allowed:
-        return f"the profile of {role} does not allow messages of the type {kind}"
-    roles = {name.strip() for name in allowed[kind].split(",")} - {""}
-    if roles and (excluded := sorted(others - roles)):
-        return f"the profile of {role} does not allow messages of the type {kind} with {', '.join(excluded)}"
-    return ""
