@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from archon import context
 from archon.errors import TokenInvalid
-from archon.principal import ACT_FOR_OTHERS
+from archon.principal import ACT_FOR_OTHERS, DEFAULT_TENANT
 from archon.security.mesh_folder import ServingFolder
 from archon.security.tokens import Audience, claims_of
 
@@ -52,8 +52,9 @@ class NoCredentials:
 
 
 class Tokens:
-    """Presents the token that is for `audience`, of a text or a file of tokens; and if it is of a kind that may act for
-    others, the identity on whose behalf a call is made. Raises TokenInvalid if a part of the text is no token."""
+    """Presents the token that is for `audience`, of a text or a file of tokens; and if it is of a kind that may act
+    for others, the identity and the tenant on whose behalf a call is made. Raises TokenInvalid if a part of the text
+    is no token."""
 
     def __init__(self, source: str | TokenFile, audience: Audience = "services") -> None:
         self._source = source if isinstance(source, TokenFile) else tokens_in(source)
@@ -66,9 +67,11 @@ class Tokens:
         if token is None:
             return ()
         call = context.current()
-        if call.identity == context.ANONYMOUS or not token.may_act_for_others:
+        if not token.may_act_for_others:
             return token.metadata
-        return (*token.metadata, (TENANT_KEY, call.tenant), (IDENTITY_KEY, call.identity))
+        if call.identity != context.ANONYMOUS:
+            return (*token.metadata, (TENANT_KEY, call.tenant), (IDENTITY_KEY, call.identity))
+        return token.metadata if call.tenant == DEFAULT_TENANT else (*token.metadata, (TENANT_KEY, call.tenant))
 
 
 @dataclass(frozen=True, slots=True)

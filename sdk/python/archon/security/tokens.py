@@ -13,7 +13,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from archon.errors import TokenExpired, TokenInvalid, TokenRevoked
-from archon.principal import Kind, Principal
+from archon.principal import DEFAULT_TENANT, TENANT, Kind, Principal
 
 if TYPE_CHECKING:
     from archon.security.keys import KeySet, SigningKey
@@ -87,10 +87,13 @@ def _principal(claims: dict[str, Any]) -> Principal:
         raise TokenInvalid("the token names no kind of caller that this mesh knows")
     if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
         raise TokenInvalid("the roles of the token are not a list of names")
+    tenant = claims.get("tenant") or DEFAULT_TENANT
+    if not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
+        raise TokenInvalid("the token names no tenant")
     return Principal(
         Kind(kind),
         str(claims["sub"]),
-        str(claims.get("tenant") or "default"),
+        tenant,
         frozenset(roles),
         float(claims["exp"]),
         str(claims["jti"]),
