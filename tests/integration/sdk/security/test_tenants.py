@@ -6,6 +6,7 @@ a caller of `acme` must, which shows that the case is about something.
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -32,18 +33,24 @@ from archon.api.registry.v1 import registry_pb2
 from archon.api.registry.v1 import registry_service_pb2 as registry
 from archon.api.tool.v1 import tool_service_pb2 as tool
 from archon.client import Client
-from archon.errors import AlreadyExists, ArchonError, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
+from archon.errors import AlreadyExists, ArchonError, FailedPrecondition, NotFound, PermissionDenied
 from archon.principal import Kind, Principal
 from archon.registry import Tool
+from archon.security.certificates import CertificateFolder
 from archon.security.policy import POLICY
+from archon.security.spiffe import SpiffeId
 from archon.tools import SharedTool
 from archon.types import Usage
+from archon_services.local_mesh.authority import Authority
 from archon_services.testing.in_process import InProcessMesh
 from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
 
 SECRET: Final = "plan of acme"
 """In everything that acme has."""
+
+MESH: Final = "mesh-of-tests"
+SERVICES: Final = Principal(Kind.SERVICE, "of-tests")
 
 SCOPE: Final = "planning"
 """A session of acme, and the scope of its shared and working memory. Blue may have one of the same name."""
@@ -57,12 +64,63 @@ _TIME: Final = re.compile(r"seconds|nanos|tasks:|use_count|last_use_time|revisio
 REQUEST_STREAMS: Final = {"KeepAlive", "Session", "Converse"}
 
 
+class WithTokens:
+    """Members prove who they are by tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        self._keys = TestKeys(folder)
+
+    def environment(self, principal: Principal) -> dict[str, str]:
+        return self._keys.environment(principal)
+
+    def channel(self, address: str, peer: str, principal: Principal) -> tuple[Any, tuple[tuple[str, str], ...]]:
+        """Returns a channel of a caller to a peer, and the metadata of its calls."""
+        token = self._keys.token(principal, "agents" if ".agent." in peer else "services")
+        return grpc.aio.insecure_channel(address), (("authorization", f"Bearer {token}"),)
+
+    def client(self, address: str, principal: Principal) -> Client:
+        return Client(address, credentials=self._keys.credentials(principal))
+
+
+class WithCertificates:
+    """Members prove who they are by certificates, over mutual TLS. All services of this process have the same one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._authority = Authority.create(MESH, now=_now())
+
+    def _certificate(self, principal: Principal) -> Path:
+        names = tuple(f"{name}.service.default.{MESH}" for name in ("orchestrator", "registry", "memory"))
+        folder = self._folder / f"{principal.kind}-{principal.name}-{principal.tenant}"
+        identity = SpiffeId(MESH, principal.tenant, principal.kind, principal.name)
+        is_member = principal == SERVICES
+        self._authority.issue(folder, identity, now=_now(), names=names if is_member else ())
+        return folder
+
+    def environment(self, principal: Principal) -> dict[str, str]:
+        return {"ARCHON_TLS": str(self._certificate(principal))}
+
+    def channel(self, address: str, peer: str, principal: Principal) -> tuple[Any, tuple[tuple[str, str], ...]]:
+        """Returns a channel of a caller to a peer, and the metadata of its calls."""
+        own = CertificateFolder(self._certificate(principal)).read()
+        credentials = grpc.ssl_channel_credentials(own.authorities, own.key, own.chain)
+        options = [("grpc.ssl_target_name_override", f"{peer}.{MESH}")]
+        return grpc.aio.secure_channel(address, credentials, options=options), ()
+
+    def client(self, address: str, principal: Principal) -> Client:
+        return Client(address, certificate=CertificateFolder(self._certificate(principal)))
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 @dataclass
 class World:
     """A mesh with tenants `acme` and `blue`, and the ids of acme's things."""
 
     mesh: InProcessMesh
-    keys: TestKeys
+    door: WithTokens | WithCertificates
     worker: AgentServer
     run_id: str = ""
     waiting_id: str = ""
@@ -75,17 +133,19 @@ class World:
         """Texts that show something of acme's."""
         return SECRET, self.run_id, self.waiting_id, self.instance_id, self.entry_id
 
-    def address(self, method: str) -> str:
+    def place(self, method: str) -> tuple[str, str]:
+        """Returns the address that serves a method, and the name of who serves it."""
         service = method.split("/")[1]
         if ".agent." in service or ".tool." in service:
-            return self.worker.address
+            return self.worker.address, "worker.agent.acme"
         if ".registry." in service:
-            return self.mesh.registry.address
-        return self.mesh.memory.address if ".memory." in service else self.mesh.orchestrator.address
+            return self.mesh.registry.address, "registry.service.default"
+        if ".memory." in service:
+            return self.mesh.memory.address, "memory.service.default"
+        return self.mesh.orchestrator.address, "orchestrator.service.default"
 
     def client(self, tenant: str) -> Client:
-        credentials = self.keys.credentials(Principal(Kind.OPERATOR, "ann", tenant))
-        return Client(self.mesh.orchestrator.address, credentials=credentials)
+        return self.door.client(self.mesh.orchestrator.address, Principal(Kind.OPERATOR, "ann", tenant))
 
 
 @dataclass(frozen=True)
@@ -112,20 +172,22 @@ async def call(world: World, method: str, request: Message, tenant: str) -> Outc
     answer = message_factory.GetMessageClass(described.output_type)
     kinds = POLICY[method]
     kind = next(kind for kind in (Kind.ADMIN, Kind.OPERATOR, Kind.AGENT, Kind.SERVICE) if kind in kinds)
-    audience: Any = "agents" if world.address(method) == world.worker.address else "services"
     roles = frozenset({"worker"}) if kind is Kind.AGENT else frozenset[str]()
-    token = world.keys.token(Principal(kind, f"someone-of-{tenant}", tenant, roles), audience)
-    metadata = (("authorization", f"Bearer {token}"),)
+    name = "worker" if kind is Kind.AGENT else f"someone-of-{tenant}"
+    caller = Principal(kind, name, tenant, roles)
+    channel, metadata = world.door.channel(*world.place(method), caller)
     asked = text_format.MessageToString(request, as_utf8=True)
     timeout = PATIENCE if tenant == "acme" else SILENCE
     try:
-        async with grpc.aio.insecure_channel(world.address(method)) as channel:
+        async with channel:
             if method.rpartition("/")[2] in REQUEST_STREAMS:
-                both = channel.stream_stream(method)(timeout=PATIENCE, metadata=metadata)
+                both: Any = channel.stream_stream(method)(timeout=PATIENCE, metadata=metadata)
                 await both.write(request.SerializeToString())
                 data = await both.read()
             elif described.server_streaming:
-                stream = channel.unary_stream(method)(request.SerializeToString(), timeout=timeout, metadata=metadata)
+                stream: Any = channel.unary_stream(method)(
+                    request.SerializeToString(), timeout=timeout, metadata=metadata
+                )
                 data = await stream.read()
             else:
                 data = await channel.unary_unary(method)(
@@ -238,12 +300,14 @@ OWN: Final[dict[str, Request]] = {
 NOT_SERVED: Final = {"agent.v1.AttachService/Attach"}
 
 
-@pytest.fixture
-async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    keys = TestKeys(tmp_path)
+@pytest.fixture(params=[WithTokens, WithCertificates], ids=["tokens", "certificates"])
+async def world(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    door = request.param(tmp_path)
 
-    def present(principal: Principal | None = None) -> None:
-        for name, value in keys.environment(principal).items():
+    def present(principal: Principal = SERVICES) -> None:
+        for name, value in door.environment(principal).items():
             monkeypatch.setenv(name, value)
 
     present()
@@ -254,7 +318,7 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
             "worker",
             settings=mesh.agent_settings(),
             description=SECRET,
-            shared_tools=[SharedTool(Tool("secret_tool", SECRET, "{}"), lambda arguments, call: SECRET)],
+            shared_tools=[SharedTool(Tool("secret_tool", SECRET, "{}"), _secret_tool)],
         )
 
         @worker.task
@@ -267,10 +331,14 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         present(Principal(Kind.AGENT, "worker", "acme", frozenset({"worker"})))
         async with worker:
             present()
-            world = World(mesh, keys, worker, instance_id=worker.registration.instance_id)
+            world = World(mesh, door, worker, instance_id=worker.registration.instance_id)
             await _fill(world)
             yield world
             await worker.stop(0.0)  # it waits for a person
+
+
+async def _secret_tool(arguments: object, call: object) -> str:
+    return SECRET
 
 
 async def _fill(world: World) -> None:
@@ -339,11 +407,14 @@ def _lasting(outcome: Outcome) -> str:
 
 async def test_two_tenants_have_roles_of_the_same_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tenant's runs go to its own instances, and its answers to its own shared memory."""
-    token = world.keys.environment(Principal(Kind.AGENT, "worker", "blue", frozenset({"worker"})))
-    service = world.keys.environment()
-    monkeypatch.setenv("ARCHON_TOKEN", token["ARCHON_TOKEN"])
+
+    def present(principal: Principal) -> None:
+        for name, value in world.door.environment(principal).items():
+            monkeypatch.setenv(name, value)
+
+    present(Principal(Kind.AGENT, "worker", "blue", frozenset({"worker"})))
     async with AgentServer("worker", handler=lambda task: "of blue", settings=world.mesh.agent_settings()):
-        monkeypatch.setenv("ARCHON_TOKEN", service["ARCHON_TOKEN"])
+        present(SERVICES)
         async with world.client("blue") as blue, world.client("acme") as acme:
             for client, expected in ((blue, "of blue"), (acme, SECRET), (blue, "of blue")):
                 run = await client.submit("work", roles=["worker"], session_id=SCOPE)
@@ -370,13 +441,3 @@ async def test_only_services_of_the_mesh_watch_all_tenants(world: World) -> None
     assert isinstance(refused.error, PermissionDenied)
     own = await call(world, method, request, "acme")
     assert isinstance(own.error, PermissionDenied)
-
-
-async def test_a_tenant_that_is_no_name_is_refused(world: World) -> None:
-    token = world.keys.token(Principal(Kind.SERVICE, "orchestrator"))
-    metadata = (("authorization", f"Bearer {token}"), ("archon-tenant", "acme/x"))
-    async with grpc.aio.insecure_channel(world.mesh.registry.address) as channel:
-        call_ = channel.unary_unary(_full("registry.v1.RegistryService/GetGraph"))
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call_(b"", metadata=metadata, timeout=PATIENCE)
-    assert isinstance(status.from_rpc_error(caught.value), InvalidArgument)

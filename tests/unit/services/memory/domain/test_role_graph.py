@@ -25,7 +25,17 @@ def test_the_graph_of_an_earlier_version_is_that_of_the_default_tenant() -> None
     assert from_json('{"revision": 7, "roles": ["a"], "edges": []}') == {"default": Graph(("a",), (), 7)}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"tenants": []}', '{"tenants": {"a": {}}}', '{"roles": [], "revision": 1, "edges": [{"upstream": "a"}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"tenants": []}',
+        '{"tenants": {"a": {}}}',
+        '{"roles": [], "revision": 1, "edges": [{"upstream": "a"}]}',
+    ],
+)
 def test_malformed_graph_is_data_loss(text: str) -> None:
     with pytest.raises(DataLoss):
         from_json(text)
