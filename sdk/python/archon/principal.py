@@ -55,7 +55,7 @@ class Principal:
         return self.kind in ACT_FOR_OTHERS
 
     def may_act_in(self, tenant: str) -> bool:
-        """Whether its calls may be made in a tenant: in another than its own, only those of a service of the mesh."""
+        """Whether its calls may be made in a tenant: in another than its own, only a service of the mesh may call."""
         return tenant == self.tenant or self.is_of_all_tenants
 
     @property

@@ -72,7 +72,7 @@ def etcd_socket(folder: Path) -> str | None:
 
 
 def _command(data: Path, listens: tuple[str, str], advertises: tuple[str, str]) -> tuple[str, ...]:
-    """Returns the command of a single member; the addresses are those of clients and of other members."""
+    """Returns the command of a single member; the addresses are for clients and for other members."""
     return (
         *(str(etcd_binary()), "--name", "archon", "--data-dir", str(data.absolute())),
         *("--listen-client-urls", listens[0], "--advertise-client-urls", advertises[0]),

@@ -117,7 +117,7 @@ class Transport(Protocol):
     """Reaches instances of roles. No method waits."""
 
     def of_tenant(self, tenant: str) -> Transport:
-        """Returns the transport to the instances of one tenant; this one reaches those of the default tenant."""
+        """Returns the transport to the instances of one tenant; this one reaches the default tenant's."""
         ...
 
     def stateful(self, role: str) -> bool:

@@ -86,7 +86,7 @@ class Certified:
 
 
 def _on_behalf() -> Metadata:
-    """Returns on whose behalf a call is made that is made now: that of the call being served."""
+    """Returns on whose behalf a call is made now: the identity and the tenant of the call being served."""
     call = context.current()
     if call.identity != context.ANONYMOUS:
         return (TENANT_KEY, call.tenant), (IDENTITY_KEY, call.identity)

@@ -10,7 +10,7 @@ from archon.security.tokens import Audience
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A service by its name, or the agents of a role. `tenant` is the agents'; empty: that of the caller."""
+    """A service by its name, or the agents of a role. `tenant` is the agents'; empty: the caller's."""
 
     kind: Literal["service", "agent"]
     name: str

@@ -48,7 +48,7 @@ class WatchedTenants:
                 yield response
 
     def _add_graph(self, response: pb.WatchResponse, graph: Graph, *, always: bool) -> None:
-        """Adds the graphs of all tenants, or that of the watched one if it has changed."""
+        """Adds the graphs of all tenants, or the watched tenant's graph if it has changed."""
         if self._tenant is None:
             response.graphs.extend(queries.graphs_of(graph))
             return
