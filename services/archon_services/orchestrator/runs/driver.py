@@ -120,6 +120,7 @@ class RunDriver:
         "run_id",
         "size",
         "state",
+        "tenant",
         "woken",
     )  # fmt: skip
 
@@ -139,6 +140,7 @@ class RunDriver:
     ) -> None:
         """`released`: the owner before left the run on purpose. `tenant` is the run's."""
         self.run_id = run_id
+        self.tenant = tenant
         self.state = state
         self.epoch = epoch
         self.creation = Creation(new)
