@@ -177,6 +177,14 @@ VARIABLES: Final = (
         "for others, the identities of people who answer here cross",
     ),
     Variable(
+        "ARCHON_POLICY",
+        "path",
+        "",
+        (SERVICES, AGENTS, COMMAND_LINE),
+        "YAML file with rows of the policy, which replace the built-in ones: the kinds of callers that may call each "
+        "RPC; empty: the built-in policy. `archon policy show --yaml` prints it",
+    ),
+    Variable(
         "ARCHON_PRICES",
         "path",
         "",

@@ -31,6 +31,8 @@ from archon.security.mesh_folder import ServingFolder
 from archon.security.openid.provider import Provider
 from archon.security.openid.settings import ISSUER, own_settings
 from archon.security.policy import check_allowed
+from archon.security.policy_file import VARIABLE as POLICY_FILE
+from archon.security.policy_file import own_policy
 from archon.security.tokens import Audience, verify
 
 _log = logging.getLogger(__name__)
@@ -106,9 +108,10 @@ class Keys(Protocol):
 
 class MemberAuthenticator:
     """Lets callers in by their token, which is verified once until it expires or the keys change; or without one, by
-    the certificate of their connection, if the server has a `certificate` itself. Tokens that say that they are of the
-    OpenID `provider` are verified by its keys. An agent lets callers of its own tenant in alone, beside services of the
-    mesh: `own_tenant` returns it, empty before it is known."""
+    the certificate of their connection, if the server has a `certificate` itself. Tokens that say that they are of
+    the OpenID `provider` are verified by its keys. An agent lets callers of its own tenant in alone, beside services
+    of the mesh: `own_tenant` returns it, empty before it is known. Raises FailedPrecondition if ARCHON_POLICY cannot
+    be used."""
 
     def __init__(
         self,
@@ -119,6 +122,7 @@ class MemberAuthenticator:
         own_tenant: Callable[[], str] | None = None,
     ) -> None:
         self._own_tenant = own_tenant
+        self._policy = own_policy()
         self._keys = keys
         self._audience: Audience = audience
         self._certificate = certificate
@@ -148,7 +152,7 @@ class MemberAuthenticator:
                 return Caller()
             else:
                 principal = self._remember(token, self._own(token, keys))
-            check_allowed(method, principal)
+            check_allowed(method, principal, self._policy)
             self._check_tenant(principal)
             return _caller(fields, principal)
         except ArchonError as error:
@@ -350,6 +354,10 @@ def own_authenticator(audience: Audience = "services", own_tenant: Callable[[], 
             raise FailedPrecondition(
                 f"{ISSUER} needs {VARIABLE} or ARCHON_TLS: an OpenID provider says who people are, agents and services "
                 "prove it by those"
+            )
+        if os.environ.get(POLICY_FILE, ""):
+            raise FailedPrecondition(
+                f"{POLICY_FILE} needs {VARIABLE} or ARCHON_TLS: without them every caller is let in"
             )
         return Open()
     provider = None if settings is None else Provider(settings)

@@ -91,12 +91,15 @@ _SERVICE_NAMES: Final = {
     },
 }
 
-POLICY: Final[Mapping[str, frozenset[Kind]]] = {
+Policy = Mapping[str, frozenset[Kind]]
+"""By the full name of the RPC: the kinds of callers that may call it."""
+
+POLICY: Final[Policy] = {
     f"/archon.api.{service}/{method}": kinds
     for service, methods in _SERVICE_NAMES.items()
     for method, kinds in methods.items()
 }
-"""By the full name of the RPC: the kinds of callers that may call it."""
+"""The built-in policy."""
 
 
 def check_role(principal: Principal | None, role: str) -> None:
@@ -123,9 +126,9 @@ def check_all_tenants(principal: Principal | None) -> None:
 _REFLECTION: Final = "/grpc.reflection."
 
 
-def check_allowed(method: str, principal: Principal) -> None:
+def check_allowed(method: str, principal: Principal, policy: Policy = POLICY) -> None:
     """Raises PermissionDenied if the caller may not call an RPC."""
-    kinds = POLICY.get(method)
+    kinds = policy.get(method)
     if kinds is None and method.startswith(_REFLECTION):
         return  # descriptors, which say nothing about the mesh; the caller has proved who it is
     if kinds is None or principal.kind not in kinds:

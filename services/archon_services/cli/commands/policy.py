@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from archon_services.cli.errors import FAILED, NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from archon.security.policy import Policy
 
 policy = typer.Typer(no_args_is_help=True)
 
@@ -18,15 +21,22 @@ def _group() -> None:
 
 
 @policy.command()
-def show(as_json: JsonOption = False) -> None:
-    """List the RPCs, and the kinds of callers that may call each."""
-    from archon.security.policy import POLICY
+def show(
+    as_json: JsonOption = False,
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="As a file for ARCHON_POLICY.")] = False,
+) -> None:
+    """List the RPCs, and the kinds of callers that may call each: by the file in ARCHON_POLICY, if it is set."""
+    from archon.security.policy_file import policy_text
     from archon_services.cli.render.output import print_json, print_table
 
-    if as_json:
-        print_json({method: sorted(kinds) for method, kinds in POLICY.items()})
+    policy = _policy()
+    if as_yaml:
+        print(policy_text(policy), end="")
         return
-    rows = [(_short(method), ", ".join(sorted(kinds))) for method, kinds in POLICY.items()]
+    if as_json:
+        print_json({method: sorted(kinds) for method, kinds in policy.items()})
+        return
+    rows = [(_short(method), ", ".join(sorted(kinds))) for method, kinds in policy.items()]
     print_table(("RPC", "kinds"), rows, folded=(1,))
 
 
@@ -37,17 +47,26 @@ def test(
 ) -> None:
     """Say whether callers of a kind may call an RPC; exit code 1 if they may not."""
     from archon.principal import Kind
-    from archon.security.policy import POLICY
 
     if kind not in set(Kind):
         raise CliError(f"unknown kind {kind!r}: expected one of {', '.join(Kind)}", code=USAGE)
-    matching = {name: kinds for name, kinds in POLICY.items() if method in _names(name)}
+    matching = {name: kinds for name, kinds in _policy().items() if method in _names(name)}
     if not matching:
         raise CliError(f"there is no RPC {method!r}", hint="`archon policy show` lists them.", code=NOT_FOUND)
     for name, kinds in matching.items():
         print(f"{kind} {'may' if kind in kinds else 'may not'} call {_short(name)}")
     if not all(kind in kinds for kinds in matching.values()):
         raise typer.Exit(FAILED)
+
+
+def _policy() -> Policy:
+    from archon.errors import FailedPrecondition
+    from archon.security.policy_file import own_policy
+
+    try:
+        return own_policy()
+    except FailedPrecondition as error:
+        raise CliError(str(error), code=USAGE) from None
 
 
 def _names(method: str) -> tuple[str, str, str]:
