@@ -36,7 +36,7 @@ class ReadyRuns(Generic[R]):
         self._count = 0
         self._last = ""
         self._several = -math.inf
-        """When the runs of a turn were last of another tenant than those of the turn before."""
+        """When a turn last had another tenant than the turn before."""
 
     def __len__(self) -> int:
         return self._count
