@@ -101,8 +101,9 @@ simulate: $(VENV)/.test ## engine and driver under faults in virtual time: make 
 	@$(RUN) -m tests.simulation.run --seeds $(SEEDS)
 
 ROUNDS ?= 5
-fuzz: $(VENV)/.test ## 20,000 random and mutated inputs for every RPC: no crash, no INTERNAL, no traceback (1 minute)
-	@$(RUN) -m tests.adversary.fuzz
+INPUTS ?= 1000000
+fuzz: $(VENV)/.test ## a million inputs of strangers and members: RPCs, tokens, certificates, frames, handshakes (make fuzz INPUTS=20000)
+	@$(RUN) -m tests.adversary.million --inputs $(INPUTS)
 
 bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios, and CPU per run of each process
 	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)

@@ -86,7 +86,8 @@ def _license(pin: Pin) -> str | None:
         if text and text != "UNKNOWN" and len(text) < 100 and "\n" not in text:
             return text
     return next(
-        (line.rpartition(" :: ")[2] for line in (about.get_all("Classifier") or []) if line.startswith("License ::")), None
+        (line.rpartition(" :: ")[2] for line in (about.get_all("Classifier") or []) if line.startswith("License ::")),
+        None,
     )
 
 
