@@ -13,13 +13,12 @@ from archon.agent import AgentServer
 from archon.principal import Kind, Principal
 from archon.security.tokens import Audience
 from archon_services.testing.in_process import InProcessMesh
-from tests.adversary import million
 from tests.adversary.fuzz import Fuzz, Known, Presented
 from tests.adversary.fuzz_bytes import Bytes
 from tests.adversary.fuzz_tokens import Changed, Valid, nobody
 from tests.fixtures.tokens import TestKeys
 
-FEW = [pytest.param(150, id="few"), pytest.param(3_000, id="many", marks=pytest.mark.slow)]
+FEW = [pytest.param(150, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)]
 
 
 @dataclass
@@ -95,9 +94,3 @@ async def test_broken_frames_close_connections_and_log_no_stack(
     assert sender.ends["closed by the server"] > inputs / 3
     assert "Traceback" not in caplog.text
     assert (await fuzz(guarded, Valid(guarded.tokens), 30)).codes["UNAVAILABLE"] == 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_certificates_and_handshakes_of_all_kinds_harm_no_process(capsys: pytest.CaptureFixture[str]) -> None:
-    assert million.main(["--inputs", "3000", "--only", "tls", "--only", "handshakes"]) == 0, capsys.readouterr().out
