@@ -25,7 +25,8 @@ from archon.principal import Kind
 from archon.security.spiffe import SpiffeId
 from archon_services.local_mesh.authority import Authority
 from tests.e2e.planted import Outside, Search, plant
-from tests.e2e.terminal import PATIENCE, Terminal
+from tests.e2e.terminal import COMMAND, PATIENCE, Process, Terminal
+from tests.fixtures.fork_server import fork_server
 from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import wait_until
 
@@ -59,7 +60,7 @@ credentials: {vault_key: "${VAULT_KEY}"}
 retries: 0
 """
 
-AGENTS = ("keeper", "broken", "asker")
+AGENTS = ("keeper", "broken", "distant", "asker")
 
 BROKEN = """
 name: broken
@@ -71,6 +72,14 @@ mcp:
     command: PYTHON
     args: ["-c", "import os, sys; sys.exit('bad token ' + os.environ['LOCAL_TOKEN'])"]
     env: {LOCAL_TOKEN: "${LOCAL_TOKEN}"}
+"""
+
+DISTANT = """
+name: distant
+description: Its server refuses it.
+system_prompt: Open it.
+model: openai/planted
+mcp:
   far:
     url: URL/mcp
     headers: {Authorization: "Bearer ${FAR_TOKEN}"}
@@ -160,18 +169,22 @@ class Planted:
         return folder
 
     @contextmanager
-    def agents(self) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    def agents(self) -> Iterator[dict[str, Process]]:
         """Serves the agents of the user, as processes of their own, with a log each."""
         registry = self.terminal.state().registry
-        started: dict[str, subprocess.Popen[bytes]] = {}
+        started: dict[str, Process] = {}
         try:
             for name in AGENTS:
-                served = [str(Path(sys.executable).parent / "archon"), "serve", f"{name}.yaml", "--port", "0"]
-                command = [sys.executable, "asker.py"] if name == "asker" else served
                 environment = {**self.terminal.environment, "ARCHON_REGISTRY": registry}
                 environment["ARCHON_TLS"] = str(self.certificate(name))
-                with (self.folder / f"{name}.log").open("wb") as log:
-                    started[name] = subprocess.Popen(command, env=environment, cwd=self.folder, stdout=log, stderr=log)
+                log = self.folder / f"{name}.log"
+                if name != "asker":
+                    served = ["serve", str(self.folder / f"{name}.yaml"), "--port", "0"]
+                    started[name] = fork_server.fork(COMMAND, served, environment, log)
+                    continue
+                with log.open("wb") as file:
+                    command = [sys.executable, str(self.folder / "asker.py")]
+                    started[name] = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
             wait_until(lambda: all(name in self.archon("agents") for name in AGENTS), PATIENCE)
             yield started
         finally:
@@ -205,7 +218,8 @@ def planted(tmp_path: Path) -> Iterator[Planted]:
     secrets = plant()
     with Outside(secrets["argument"]) as outside:
         texts = {"planted_tools.py": TOOLS, "keeper.yaml": KEEPER, "asker.py": ASKER}
-        texts["broken.yaml"] = BROKEN.replace("PYTHON", sys.executable).replace("URL", outside.url)
+        texts["broken.yaml"] = BROKEN.replace("PYTHON", sys.executable)
+        texts["distant.yaml"] = DISTANT.replace("URL", outside.url)
         for name, text in texts.items():
             (tmp_path / name).write_text(text)
         planted = Planted(tmp_path, outside, secrets)
@@ -226,7 +240,8 @@ def use(planted: Planted, search: Search) -> None:
     with planted.agents() as agents:
         archon("run", "open the vault", "--role", "keeper", code=0)
         archon("run", "be refused", "--role", "keeper", code=1)
-        archon("run", "open it", "--role", "broken", code=1)
+        for role in ("broken", "distant"):
+            archon("run", "open it", "--role", role, code=1)
         for goal in ("say the word", "crash"):
             asking = archon("run", goal, "--role", "asker", "--detach", code=0).strip()
             wait_until(partial(is_asking, planted, asking), PATIENCE)
@@ -234,7 +249,7 @@ def use(planted: Planted, search: Search) -> None:
             archon("respond", asking, secrets["answer"], code=0)
             archon("watch", asking, code=0 if goal != "crash" else 1)
         runs = [run["run_id"] for run in json.loads(archon("runs", "--json", code=0))]
-        assert len(runs) == 5
+        assert len(runs) == 6
         for run in runs:
             for command in ("show", "prompts", "why", "trace"):
                 archon(command, run)
@@ -242,7 +257,7 @@ def use(planted: Planted, search: Search) -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                 search.look("metrics", answer.read())
         search.look_at_processes([process.pid for process in psutil.process_iter()])
-        agents["keeper"].kill()
+        agents["keeper"].send_signal(signal.SIGKILL)
         agents["keeper"].wait(PATIENCE)
         archon("run", "open the vault again", "--role", "keeper", "--timeout", "1", code=1)
 
@@ -306,7 +321,8 @@ def test_planted_secrets_are_found_nowhere(planted: Planted) -> None:
     keys, places = planted.keys()
     search.secrets |= keys
     search.allowed |= places
-    assert planted.outside.refused
+    for name in ("openai key", "mcp header"):
+        assert any(planted.secrets[name] in given for given in planted.outside.refused), name
     planted.terminal.archon("down")
     search.look_below(planted.folder)
     for command, text in planted.printed:

@@ -3,12 +3,28 @@ shown, recorded or traced. The tool and the model have them."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 MASK: Final = "***"
+
+MIN_ENCODED: Final = 8
+"""Characters of a secret from which on its encoded forms are replaced, too: shorter ones occur by chance."""
+
+
+def forms_of(secret: str) -> list[str]:
+    """Returns a secret in the forms in which others repeat it: as it is, encoded for a URL, and in base64; the longest
+    first."""
+    if len(secret) < MIN_ENCODED:
+        return [secret]
+    raw = secret.encode(errors="surrogatepass")
+    coded = [encode(raw).decode().rstrip("=") for encode in (base64.b64encode, base64.urlsafe_b64encode)]
+    return sorted({secret, quote(raw, safe=""), quote(raw), quote_plus(raw), *coded}, key=len, reverse=True)
+
 
 _SECRET: Final = re.compile(
     r"(?i)(^|[_.-]|(?<=[a-z])(?=[A-Z]))"

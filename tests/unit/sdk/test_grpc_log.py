@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 from grpc._cython import cygrpc
@@ -47,3 +50,11 @@ def test_the_library_prints_no_stack(capsys: pytest.CaptureFixture[str]) -> None
         cygrpc.traceback.print_exc()
         assert cygrpc.traceback.format_exc().startswith("Traceback")
     assert capsys.readouterr().err == ""
+
+
+def test_with_tls_the_library_prints_no_line_for_each_broken_handshake() -> None:
+    code = "import sys; import archon; print('grpc' in sys.modules, __import__('os').environ['GRPC_VERBOSITY'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "ARCHON_TLS": "/x"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False NONE\n"

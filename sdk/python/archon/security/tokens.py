@@ -87,9 +87,12 @@ def _principal(claims: dict[str, Any]) -> Principal:
         raise TokenInvalid("the token names no kind of caller that this mesh knows")
     if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
         raise TokenInvalid("the roles of the token are not a list of names")
+    name = str(claims["sub"])
+    if not name.isprintable() or name.startswith(("agent:", "service:")):
+        raise TokenInvalid("the token has a name that is the identity of a member, or is not printable")
     return Principal(
         Kind(kind),
-        str(claims["sub"]),
+        name,
         str(claims.get("tenant") or "default"),
         frozenset(roles),
         float(claims["exp"]),

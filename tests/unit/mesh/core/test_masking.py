@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from archon_mesh.core.masking import MASK, masked_arguments, masked_value
+from archon_mesh.core.masking import MASK, forms_of, masked_arguments, masked_value
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,14 @@ def test_a_value_that_is_nested_too_deeply_is_not_shown() -> None:
     for _ in range(5_000):
         value = {"a": value}
     assert masked_value(value) == MASK
+
+
+def test_the_forms_of_a_secret_are_those_in_which_others_repeat_it() -> None:
+    assert set(forms_of("a b+c/d=e")) == {
+        "a b+c/d=e",
+        "a%20b%2Bc%2Fd%3De",
+        "a%20b%2Bc/d%3De",
+        "a+b%2Bc%2Fd%3De",
+        "YSBiK2MvZD1l",
+    }
+    assert forms_of("short") == ["short"]
