@@ -121,7 +121,7 @@ def hello(dice: random.Random, context: ssl.SSLContext) -> bytes:
 
 
 class Bytes:
-    """Opens connections that send bytes. `member` is the TLS of a member of the mesh, `stranger` that of nobody: with
+    """Opens connections that send bytes. `member` is the TLS of a member of the mesh, `stranger` that of a caller without a certificate: with
     them, a third of the connections each is a broken handshake, one without a certificate, and broken frames in TLS."""
 
     def __init__(

@@ -65,7 +65,7 @@ CLAIMS: Final[tuple[Any, ...]] = (
 )
 
 
-def nobody(seed: int, service: str) -> tuple[Metadata, frozenset[grpc.StatusCode] | None]:
+def stranger(seed: int, service: str) -> tuple[Metadata, frozenset[grpc.StatusCode] | None]:
     """Presents no token, with any other metadata: each call is refused."""
     dice = random.Random(seed)
     metadata = [("authorization", _text(dice))] if dice.random() < 0.5 else []

@@ -1,7 +1,7 @@
 """python -m tests.adversary.million: a million inputs over connections of strangers and of members, by kind.
 
 - `open`: every RPC of a mesh that lets everybody in (`fuzz`)
-- `nobody`: no token, with any metadata: everything is refused
+- `stranger`: no token, with any metadata: everything is refused
 - `changed`: tokens that were changed, with any metadata: everything is refused
 - `tokens`: a valid token of each kind of caller
 - `tls`: a certificate of each kind of caller
@@ -34,13 +34,13 @@ from archon.client import Client
 from archon.principal import Kind
 from tests.adversary.fuzz import MAX_GROWTH, Fuzz, Known, Presented, honest_run, insecure, nothing, tracebacks
 from tests.adversary.fuzz_bytes import Bytes
-from tests.adversary.fuzz_tokens import Changed, Valid, nobody
+from tests.adversary.fuzz_tokens import Changed, Valid, stranger
 from tests.bench.processes import Processes
 from tests.bench.security import MESH, Security
 
 SHARES: Final = {
     "open": ("none", 4),
-    "nobody": ("tokens", 28),
+    "stranger": ("tokens", 28),
     "changed": ("tokens", 30),
     "tokens": ("tokens", 8),
     "tls": ("tls", 5),
@@ -154,7 +154,7 @@ async def attack(mesh: Mesh, kind: str, first: int, inputs: int) -> tuple[Counte
 def _senders(mesh: Mesh, kind: str, known: Known) -> list[Fuzz]:
     if kind == "tls":
         return [Fuzz(mesh.targets, known, nothing, member_channel(mesh, each)) for each in Kind]
-    presented: dict[str, Presented] = {"open": nothing, "nobody": nobody}
+    presented: dict[str, Presented] = {"open": nothing, "stranger": stranger}
     if kind == "changed":
         presented[kind] = Changed(tokens(mesh, Kind.ADMIN))
     if kind == "tokens":

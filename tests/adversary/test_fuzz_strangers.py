@@ -15,7 +15,7 @@ from archon.security.tokens import Audience
 from archon_services.testing.in_process import InProcessMesh
 from tests.adversary.fuzz import Fuzz, Known, Presented
 from tests.adversary.fuzz_bytes import Bytes
-from tests.adversary.fuzz_tokens import Changed, Valid, nobody
+from tests.adversary.fuzz_tokens import Changed, Valid, stranger
 from tests.fixtures.tokens import TestKeys
 
 FEW = [pytest.param(150, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)]
@@ -66,7 +66,7 @@ async def fuzz(guarded: Guarded, presented: Presented, inputs: int) -> Fuzz:
 async def test_no_changed_token_or_metadata_lets_anybody_in(
     guarded: Guarded, caplog: pytest.LogCaptureFixture, inputs: int
 ) -> None:
-    for presented in (nobody, Changed(guarded.of(Kind.ADMIN))):
+    for presented in (stranger, Changed(guarded.of(Kind.ADMIN))):
         sender = await fuzz(guarded, presented, inputs)
         assert sender.findings == []
         assert sender.codes["UNAUTHENTICATED"] > 0.9 * inputs

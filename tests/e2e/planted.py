@@ -82,7 +82,7 @@ class Search:
                 continue
 
 
-class Outside:
+class Counterparts:
     """What is outside of a mesh: a provider of models that repeats the key of a refused call, an MCP server that does
     the same, a mail server's address, and a collector that keeps what it gets."""
 
@@ -123,7 +123,7 @@ class Outside:
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
-    def __enter__(self) -> Outside:
+    def __enter__(self) -> Counterparts:
         self._thread.start()
         return self
 

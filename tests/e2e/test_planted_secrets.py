@@ -24,7 +24,7 @@ import pytest
 from archon.principal import Kind
 from archon.security.spiffe import SpiffeId
 from archon_services.local_mesh.authority import Authority
-from tests.e2e.planted import Outside, Search, plant
+from tests.e2e.planted import Counterparts, Search, plant
 from tests.e2e.terminal import COMMAND, PATIENCE, Process, Terminal
 from tests.fixtures.fork_server import fork_server
 from tests.fixtures.ports import free_ports
@@ -113,7 +113,7 @@ asyncio.run(main())
 class Planted:
     """A mesh of `archon up --tls` with secrets, agents of a user beside it, and what is outside."""
 
-    def __init__(self, folder: Path, outside: Outside, secrets: dict[str, str]) -> None:
+    def __init__(self, folder: Path, outside: Counterparts, secrets: dict[str, str]) -> None:
         self.folder = folder
         self.outside = outside
         self.secrets = secrets
@@ -216,7 +216,7 @@ class Planted:
 @pytest.fixture
 def planted(tmp_path: Path) -> Iterator[Planted]:
     secrets = plant()
-    with Outside(secrets["argument"]) as outside:
+    with Counterparts(secrets["argument"]) as outside:
         texts = {"planted_tools.py": TOOLS, "keeper.yaml": KEEPER, "asker.py": ASKER}
         texts["broken.yaml"] = BROKEN.replace("PYTHON", sys.executable)
         texts["distant.yaml"] = DISTANT.replace("URL", outside.url)

@@ -1,7 +1,7 @@
-"""What gRPC's library logs about calls of strangers, before any handler of a server sees them: nothing but a count.
+"""Limits the log records of gRPC's library about calls that are malformed, before any handler of a server sees them.
 
-A call whose method or metadata is not UTF-8 makes gRPC log three stacks with the bytes, and print a fourth. Anybody who
-reaches the port could fill the disk with them, and have what another program sent by mistake, such as a password,
+A call whose method or metadata is not UTF-8 makes gRPC log three stacks with the bytes, and print a fourth. Any caller
+that reaches the port could fill the disk with them, and a password that another program sends by mistake would be
 logged."""
 
 from __future__ import annotations
