@@ -12,7 +12,7 @@ import grpc.aio
 
 from archon.channel import service_options
 from archon.client import Client
-from archon.principal import Kind, Principal
+from archon.principal import DEFAULT_TENANT, Kind, Principal
 from archon.security.certificates import CertificateFolder
 from archon.security.credentials import NoCredentials, Tokens
 from archon.security.keys import SigningKey, key_set_text
@@ -39,10 +39,10 @@ class Security:
         elif kind == "tls":
             self._authority = Authority.create(MESH, now=self._now)
 
-    def environment(self, kind: Kind, name: str) -> dict[str, str]:
-        """Returns the environment of the process of a member."""
+    def environment(self, kind: Kind, name: str, tenant: str = DEFAULT_TENANT) -> dict[str, str]:
+        """Returns the environment of the process of a member; tenants have tokens."""
         if self.kind == "tokens":
-            tokens = f"{self.token(kind, name, 'services')},{self.token(kind, name, 'agents')}"
+            tokens = ",".join(self.token(kind, name, audience, tenant) for audience in ("services", "agents"))
             return {"ARCHON_KEYS": str(self._keys), "ARCHON_TOKEN": tokens}
         return {"ARCHON_TLS": str(self.certificate(kind, name))} if self.kind == "tls" else {}
 
@@ -61,17 +61,17 @@ class Security:
             return ()
         return (("authorization", f"Bearer {self.token(Kind.ADMIN, 'client', 'services')}"),)
 
-    def client(self, target: str) -> Client:
-        """Returns a client of the orchestrator."""
+    def client(self, target: str, tenant: str = DEFAULT_TENANT) -> Client:
+        """Returns a client of the orchestrator; tenants have tokens."""
         if self.kind == "tokens":
-            return Client(target, credentials=Tokens(self.token(Kind.ADMIN, "client", "services")))
+            return Client(target, credentials=Tokens(self.token(Kind.ADMIN, "client", "services", tenant)))
         certificate = CertificateFolder(self.certificate(Kind.ADMIN, "client")) if self.kind == "tls" else None
         return Client(target, credentials=NoCredentials(), certificate=certificate)
 
-    def token(self, kind: Kind, name: str, audience: str) -> str:
+    def token(self, kind: Kind, name: str, audience: str, tenant: str = DEFAULT_TENANT) -> str:
         """Returns a token of a caller, for `services` or `agents`."""
         now = time.time()
-        principal = replace(_principal(kind, name), expires=now + _HOURS * 3600)
+        principal = replace(_principal(kind, name), tenant=tenant, expires=now + _HOURS * 3600)
         return sign(self._key, principal, "agents" if audience == "agents" else "services", now=now)
 
     def certificate(self, kind: Kind, name: str) -> Path:

@@ -18,7 +18,7 @@ import grpc.aio
 from archon.interceptors.client import GuardedChannel, StreamStream
 from archon.local_sockets import nearest
 from archon.security.certificates import CertificateFolder, own_folder
-from archon.security.credentials import Credentials, credentials_for
+from archon.security.credentials import Certified, Credentials, credentials_for
 from archon.security.peer import ORCHESTRATOR, Peer
 from archon.security.secure_channel import RenewedChannel, secure_channel
 from archon.security.transport import folder_for
@@ -144,8 +144,10 @@ def connect(
     be used."""
     credentials = credentials_for(target, peer.audience) if credentials is None else credentials
     options = service_options(target) if options is None else options
-    interceptors = [StreamStream(credentials)]
     if (folder := certificate or folder_for(target)) is not None:
+        credentials = Certified(folder, credentials)
+    interceptors = [StreamStream(credentials)]
+    if folder is not None:
 
         def make(own: grpc.ChannelCredentials, more: Sequence[Option]) -> grpc.aio.Channel:
             return grpc.aio.secure_channel(target, own, options=[*options, *more], interceptors=interceptors)

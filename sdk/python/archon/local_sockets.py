@@ -17,7 +17,7 @@ from archon.private_files import fault_of
 FOLDER: Final = "ARCHON_SOCKETS"
 
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
-_LONGEST: Final = 100
+LONGEST: Final = 100
 """Bytes of a path; a socket's may have 107 (`sun_path` of unix(7)), on macOS 103."""
 
 
@@ -30,7 +30,7 @@ def socket_of(port: int) -> Path | None:
         path = Path(folder, f"{port}.sock").absolute()
     except FileNotFoundError:  # the current directory has been removed
         return None
-    return path if len(os.fsencode(path)) <= _LONGEST else None
+    return path if len(os.fsencode(path)) <= LONGEST else None
 
 
 def nearest(target: str) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 DEFAULT_TENANT: Final = "default"
+
+TENANT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+"""The name of a tenant: it is a label of DNS names, and a part of SPIFFE ids and of keys."""
 
 
 class Kind(StrEnum):
@@ -22,7 +26,7 @@ class Kind(StrEnum):
 
 
 ACT_FOR_OTHERS: Final = frozenset({Kind.ADMIN, Kind.SERVICE})
-"""Kinds whose calls may name another tenant and identity, on whose behalf they are made."""
+"""Kinds whose calls may name another identity, on whose behalf they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +51,14 @@ class Principal:
 
     @property
     def may_act_for_others(self) -> bool:
-        """Whether its calls may name another tenant and identity, on whose behalf they are made."""
+        """Whether its calls may name another identity, on whose behalf they are made."""
         return self.kind in ACT_FOR_OTHERS
+
+    def may_act_in(self, tenant: str) -> bool:
+        """Whether its calls may be made in a tenant: in another than its own, only a service of the mesh may call."""
+        return tenant == self.tenant or self.is_of_all_tenants
+
+    @property
+    def is_of_all_tenants(self) -> bool:
+        """Whether it serves all tenants: a service of the default tenant."""
+        return self.kind is Kind.SERVICE and self.tenant == DEFAULT_TENANT

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon.memory_room import oom_kills
+from archon.private_files import private_folder
 from archon.security import certificates
 from archon_services.local_mesh.forks import ForkedProcess, ForkServer
 from archon_services.local_mesh.home import Home
@@ -191,10 +192,13 @@ class Child:
         command = self.spec.command
         if sys.platform == "linux":
             command = (sys.executable, "-I", "-S", _PARENT_DEATH, str(os.getpid()), *command)
+        if self.spec.folder is not None:
+            private_folder(self.spec.folder)
         with self._log.open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 *command,
                 env=dict(self.spec.environment),
+                cwd=self.spec.folder,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

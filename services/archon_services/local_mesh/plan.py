@@ -16,7 +16,7 @@ from archon.security import certificates, credentials, keys
 from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
-from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
+from archon_services.local_mesh.etcd_server import FIRST_ROOM, UNIX, etcd_command, etcd_on_sockets, etcd_socket
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
 from archon_services.local_mesh.options import ROLES, SERVICES, WORKFLOW, MeshOptions
@@ -47,7 +47,7 @@ class ProcessSpec:
     """One process.
 
     `kind` is etcd, jaeger, service or agent; `address` is empty if the process picks its own port, which is then in its
-    ready file; processes with the lowest `rank` are stopped first; `role` is an agent's.
+    ready file, and `unix:PATH` on a socket; processes with the lowest `rank` are stopped first; `role` is an agent's.
     """
 
     name: str
@@ -57,6 +57,8 @@ class ProcessSpec:
     address: str
     rank: int
     role: str = ""
+    folder: Path | None = None
+    """Where the process is started, for its owner alone; None: in the current directory."""
 
     @property
     def principal(self) -> Principal | None:
@@ -130,6 +132,8 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         options = replace(options, roles=(*options.roles, WORKFLOW))
     notes: list[str] = []
     addresses = _addresses(options, notes)
+    if "etcd" in addresses and not options.ports.get("etcd"):
+        addresses["etcd"] = etcd_socket(home.sockets) or addresses["etcd"]
     etcd = options.etcd or addresses.get("etcd", "")
     # Services that this mesh does not run are at the address in the environment, else at their default port.
     host = loopback_host()
@@ -174,7 +178,9 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         environment |= _token_file(home, name) if has_keys and name != "etcd" else {}
         environment |= _certificate(home, name) if options.tls and name != "etcd" else {}
         kind = "etcd" if name == "etcd" else "service"
-        specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
+        folder = home.sockets if address.startswith(UNIX) else None
+        rank = 10 - SERVICES.index(name)
+        specs.append(ProcessSpec(name, kind, command, environment, address, rank, folder=folder))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
@@ -241,8 +247,10 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
 
 
 def _etcd(home: Home, address: str) -> tuple[str, ...]:
-    peer = f"{loopback_host()}:{free_port({int(address.rpartition(':')[2])})}"
     data = Path(home.etcd) / "data"
     if not data.exists():
         home.check_room(FIRST_ROOM)
+    if address.startswith(UNIX):
+        return etcd_on_sockets(data)
+    peer = f"{loopback_host()}:{free_port({int(address.rpartition(':')[2])})}"
     return etcd_command(data, address, peer)

@@ -6,6 +6,8 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from archon_services.local_mesh.etcd_server import UNIX
+
 if TYPE_CHECKING:
     import grpc.aio
 
@@ -99,10 +101,9 @@ class Probe:
         return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def _http(self, path: str, expected: bytes) -> bool:
-        host, _, port = self._address.rpartition(":")
         try:
             async with asyncio.timeout(TIMEOUT):
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                reader, writer = await open_address(self._address)
                 try:
                     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     return expected in await reader.read(4096)
@@ -110,3 +111,11 @@ class Probe:
                     writer.close()
         except (OSError, TimeoutError):
             return False
+
+
+async def open_address(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connects to `host:port`, or to the Unix socket of `unix:PATH`. Raises OSError, or ValueError for another form."""
+    if address.startswith(UNIX):
+        return await asyncio.open_unix_connection(address.removeprefix(UNIX))
+    host, _, port = address.rpartition(":")
+    return await asyncio.open_connection(host.strip("[]"), int(port))

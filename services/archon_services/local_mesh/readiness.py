@@ -9,6 +9,7 @@ from archon.errors import ArchonError, Unavailable
 from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials, TokenFile, Tokens
 from archon_services.local_mesh.plan import Plan
+from archon_services.local_mesh.probe import open_address
 
 CALL_TIMEOUT: Final = 5.0
 ETCD_TIMEOUT: Final = 2.0
@@ -48,12 +49,11 @@ def _certificate(plan: Plan) -> CertificateFolder | None:
 
 
 async def check_etcd(members: str) -> None:
-    """Raises Unavailable if none of the members, `host:port,host:port`, accepts a connection."""
+    """Raises Unavailable if none of the members, `host:port,host:port` or unix:PATH, accepts a connection."""
     for member in members.split(","):
-        host, _, port = member.strip().rpartition(":")
         try:
             async with asyncio.timeout(ETCD_TIMEOUT):
-                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                _, writer = await open_address(member.strip())
         except (OSError, TimeoutError, ValueError):
             continue
         writer.close()

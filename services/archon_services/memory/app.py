@@ -48,7 +48,7 @@ async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
             Service(
                 SERVICE,
                 memory_graph_service_pb2_grpc.add_MemoryGraphServiceServicer_to_server,
-                MemoryGraphServicer(store, lambda: registry_watch.graph),
+                MemoryGraphServicer(store, registry_watch.graph),
             ),
             Service(
                 WORKING,

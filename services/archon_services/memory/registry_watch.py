@@ -6,11 +6,13 @@ Neither a restart nor an outage of the registry therefore changes which items a 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, Unavailable
+from archon.principal import DEFAULT_TENANT
 from archon.registry import Graph, RegistryClient
 from archon_services.memory.domain import role_graph
 from archon_services.memory.domain.scope import Scope
@@ -28,8 +30,8 @@ class RegistryWatch:
     malformed."""
 
     def __init__(self, registry: str, store: MemoryStore) -> None:
-        self.graph = Graph()
-        """The last role graph; empty, at revision 0, before the first."""
+        self.graphs: Mapping[str, Graph] = {}
+        """The last role graph of each tenant that has one."""
         self._client = RegistryClient(registry)
         self._store = store
         self._loop = BackgroundLoop("memory: registry watch", self._watch, backoff_min=RETRY_MIN, backoff_max=RETRY_MAX)
@@ -41,7 +43,7 @@ class RegistryWatch:
 
     async def __aenter__(self) -> RegistryWatch:
         stored = await self._store.load_role_graph()
-        self.graph = role_graph.from_json(stored) if stored else Graph()
+        self.graphs = role_graph.from_json(stored) if stored else {}
         self._loop.start()
         return self
 
@@ -49,24 +51,39 @@ class RegistryWatch:
         await self._loop.close()
         await self._client.close()
 
-    async def update(self, graph: Graph) -> None:
-        """Stores a graph and uses it from now on. An invalid graph is ignored."""
+    def graph(self, tenant: str) -> Graph:
+        """Returns the last role graph of a tenant; empty, at revision 0, if it has none."""
+        return self.graphs.get(tenant) or Graph()
+
+    async def update(self, graphs: Mapping[str, Graph]) -> None:
+        """Stores the graphs of all tenants and uses them from now on. In place of an invalid graph, its tenant keeps
+        the last one."""
+        valid = {tenant: graph for tenant, graph in graphs.items() if _is_valid(tenant, graph)}
+        valid |= {tenant: self.graphs[tenant] for tenant in graphs if tenant not in valid and tenant in self.graphs}
         try:
-            Scope(graph, [])
+            await self._store.save_role_graph(role_graph.to_json(valid))
         except ArchonError as error:
-            _log.error("ignoring the registry's graph of revision %d: %s", graph.revision, error)
-            return
-        try:
-            await self._store.save_role_graph(role_graph.to_json(graph))
-        except ArchonError as error:
-            _log.warning("could not store the graph of revision %d for a restart: %s", graph.revision, error)
-        self.graph = graph
-        _log.info("graph of revision %d: %d roles, %d edges", graph.revision, len(graph.roles), len(graph.edges))
+            _log.warning("could not store the graphs for a restart: %s", error)
+        self.graphs = valid
+        roles, edges = sum(len(graph.roles) for graph in valid.values()), sum(len(g.edges) for g in valid.values())
+        _log.info("role graphs of %d tenants: %d roles, %d edges", len(valid), roles, edges)
 
     async def _watch(self) -> None:
-        async with aclosing(self._client.watch(["edges"])) as changes:
+        async with aclosing(self._client.watch(["edges"], all_tenants=True)) as changes:
             async for change in changes:
                 self._loop.report_progress()
-                if change.graph is not None:
-                    await self.update(change.graph)
+                if change.graphs is not None:
+                    await self.update(change.graphs)
+                elif change.graph is not None:  # from a registry of an earlier version
+                    await self.update({DEFAULT_TENANT: change.graph})
         raise Unavailable("the registry ended the watch")
+
+
+def _is_valid(tenant: str, graph: Graph) -> bool:
+    """Whether a graph has no cycle; logs why not."""
+    try:
+        Scope(graph, [])
+    except ArchonError as error:
+        _log.error("ignoring the registry's graph of revision %d, tenant %s: %s", graph.revision, tenant, error)
+        return False
+    return True

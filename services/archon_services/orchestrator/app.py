@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
-from archon.principal import DEFAULT_TENANT
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
 from archon_services.common.startup import when_available
@@ -88,7 +87,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         stack.push_async_callback(pool.close)
         roles = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(roles.close)
-        roles.selection.best_role = partial(best_role, runs.track_records, DEFAULT_TENANT)
+        roles.best_role = partial(best_role, runs.track_records)
         roles.start()
         publisher = _start_outbox(settings, journal, runs, stack) if settings.memory else None
         recall = _start_recall(settings, journal, stack) if settings.memory else None

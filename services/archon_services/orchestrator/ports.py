@@ -116,6 +116,10 @@ class Slot(NamedTuple):
 class Transport(Protocol):
     """Reaches instances of roles. No method waits."""
 
+    def of_tenant(self, tenant: str) -> Transport:
+        """Returns the transport to the instances of one tenant; this one reaches the default tenant's."""
+        ...
+
     def stateful(self, role: str) -> bool:
         """Returns whether instances of the role receive its conversation."""
         ...

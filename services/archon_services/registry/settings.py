@@ -17,7 +17,8 @@ class RegistrySettings(ServiceSettings):
 
     etcd: str = Field(
         default="127.0.0.1:2379",
-        description="etcd members as host:port,host:port, or https://host:port with the certificate of ARCHON_TLS; "
+        description="etcd members as host:port,host:port, or https://host:port with the certificate of ARCHON_TLS, or "
+        "unix:/PATH; "
         "'memory' keeps the registry in this process, without etcd",
     )
     prefix: str = Field(default="/archon/v1", pattern=r"^/.*[^/]$", description="prefix of all keys in etcd")

@@ -261,7 +261,7 @@ class AgentServer:
         self.registration = replace(self.registration, address=self.settings.advertised(self._server.port))
         if self.settings.registry:
             try:
-                self._registry = RegistryClient(self.settings.registry, on_keys=keys.tell if keys is not None else None)
+                self._registry = RegistryClient(self.settings.registry, on_registered=keys.tell)
                 self._handle = await self._registry.register(self.registration)
             except BaseException:
                 await self.stop(0.0)

@@ -42,9 +42,9 @@ class RegistryClient:
     event loop. Close it, or use it as an async context manager. Calls raise Unavailable and DeadlineExceeded if the
     registry or its store is unreachable, InvalidArgument with the invalid fields.
 
-    Calls present `credentials`, by default the token of this process or of the mesh on this machine. `on_keys` is
-    called with the public keys of the mesh (a JSON Web Key Set, or empty) after each registration. The client's
-    registrations are its own: other clients can neither change nor end them."""
+    Calls present `credentials`, by default the token of this process or of the mesh on this machine. `on_registered`
+    is called with the public keys of the mesh (a JSON Web Key Set, or empty) and the tenant after each registration.
+    The client's registrations are its own: other clients can neither change nor end them."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class RegistryClient:
         options: Sequence[Option] | None = None,
         credentials: Credentials | None = None,
         certificate: CertificateFolder | None = None,
-        on_keys: Callable[[str], None] | None = None,
+        on_registered: Callable[[str, str], None] | None = None,
     ) -> None:
         self.target = target
         self._channel = connect(target, options, peer=REGISTRY, credentials=credentials, certificate=certificate)
-        self._on_keys = on_keys
+        self._on_registered = on_registered
         self._stub = registry_service_pb2_grpc.RegistryServiceStub(self._channel)
         self._keepalive = Keepalive(self._stub)
         self._token = secrets.token_urlsafe(24)
@@ -171,11 +171,14 @@ class RegistryClient:
         request = pb.UnpinEdgesRequest(edges=convert.edges_to_proto(edges))
         return convert.graph_from_proto((await self._stub.UnpinEdges(request, timeout=timeout)).graph)
 
-    async def watch(self, kinds: Sequence[str] = (), *, from_revision: int = 0) -> AsyncGenerator[RegistryChange, None]:
+    async def watch(
+        self, kinds: Sequence[str] = (), *, from_revision: int = 0, all_tenants: bool = False
+    ) -> AsyncGenerator[RegistryChange, None]:
         """Watches `instances`, `edges`, or both by default. Yields a snapshot, or the changes since `from_revision`,
         then every change. It does not end by itself: after any outage it reconnects and resumes, with a snapshot if
-        the last revision was compacted. Raises InvalidArgument and other errors that are not transient. Close the
-        iterator (contextlib.aclosing) or cancel its task."""
+        the last revision was compacted. With `all_tenants`, which only services of the mesh may ask for, changes of
+        all tenants. Raises InvalidArgument and other errors that are not transient. Close the iterator
+        (contextlib.aclosing) or cancel its task."""
         unknown = [kind for kind in kinds if kind not in _KINDS]
         if unknown:
             raise errors.InvalidArgument(f"unknown kind {unknown[0]!r}; use {' or '.join(_KINDS)}")
@@ -183,7 +186,9 @@ class RegistryClient:
         while True:
             failure: errors.ArchonError | None = None
             parts: list[pb.WatchResponse] = []
-            request = pb.WatchRequest(kinds=[_KINDS[kind] for kind in kinds], from_revision=revision)
+            request = pb.WatchRequest(
+                kinds=[_KINDS[kind] for kind in kinds], from_revision=revision, all_tenants=all_tenants
+            )
             call: Any = self._stub.Watch(request, metadata=mesh_id.outgoing())
             opening = asyncio.create_task(self._opened(call), name="registry: watch opens")
             try:
@@ -217,8 +222,8 @@ class RegistryClient:
     async def _register(self, registration: Registration, token: str) -> Lease:
         request = pb.RegisterInstanceRequest(registration=convert.registration_to_proto(registration), token=token)
         answer = await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT, metadata=mesh_id.outgoing())
-        if self._on_keys is not None:
-            self._on_keys(answer.keys_json)
+        if self._on_registered is not None:
+            self._on_registered(answer.keys_json, answer.registration.tenant)
         return Lease(to_seconds(answer.ttl), convert.refused_from_proto(answer.refused_edges))
 
     async def _deregister(self, instance_id: str, token: str) -> None:

@@ -191,4 +191,5 @@ def change_from_proto(parts: Sequence[registry_service_pb2.WatchResponse]) -> Re
         instances=tuple(registration_from_proto(instance) for message in parts for instance in message.instances),
         removed=tuple(last.removed_instance_ids),
         graph=graph_from_proto(last.graph) if last.HasField("graph") else None,
+        graphs={graph.tenant: graph_from_proto(graph) for graph in last.graphs} if last.graphs else None,
     )

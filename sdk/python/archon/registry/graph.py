@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from archon.registry.registration import Registration
@@ -39,10 +40,11 @@ class Graph:
 class RegistryChange:
     """One message of a watch. In a snapshot `instances` are all live instances; otherwise they are new or changed, and
     `removed` holds the ids of instances that are gone. `graph` is the whole graph, or None if it did not change or is
-    not watched."""
+    not watched. A watch of all tenants has the graphs of all tenants in `graphs` instead, if one of them changed."""
 
     revision: int
     snapshot: bool
     instances: tuple[Registration, ...] = ()
     removed: tuple[str, ...] = ()
     graph: Graph | None = None
+    graphs: Mapping[str, Graph] | None = None

@@ -16,13 +16,14 @@ from archon.errors import (
     ArchonError,
     CertificateRefused,
     FailedPrecondition,
+    InvalidArgument,
     PermissionDenied,
     TokenExpired,
     TokenMissing,
     TokenRevoked,
     Unavailable,
 )
-from archon.principal import DEFAULT_TENANT, Kind, Principal
+from archon.principal import DEFAULT_TENANT, TENANT, Kind, Principal
 from archon.security.certificates import CertificateFolder, OwnCertificate, member_of, own_folder
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, has_own_token
 from archon.security.keys import VARIABLE, KeyFile, KeySet
@@ -106,7 +107,8 @@ class Keys(Protocol):
 class MemberAuthenticator:
     """Lets callers in by their token, which is verified once until it expires or the keys change; or without one, by
     the certificate of their connection, if the server has a `certificate` itself. Tokens that say that they are of the
-    OpenID `provider` are verified by its keys."""
+    OpenID `provider` are verified by its keys. An agent lets callers of its own tenant in alone, beside services of the
+    mesh: `own_tenant` returns it, empty before it is known."""
 
     def __init__(
         self,
@@ -114,7 +116,9 @@ class MemberAuthenticator:
         audience: Audience,
         certificate: CertificateFolder | None = None,
         provider: Provider | None = None,
+        own_tenant: Callable[[], str] | None = None,
     ) -> None:
+        self._own_tenant = own_tenant
         self._keys = keys
         self._audience: Audience = audience
         self._certificate = certificate
@@ -145,10 +149,23 @@ class MemberAuthenticator:
             else:
                 principal = self._remember(token, self._own(token, keys))
             check_allowed(method, principal)
+            self._check_tenant(principal)
             return _caller(fields, principal)
         except ArchonError as error:
             self._refusals.note(method, error)
             raise
+
+    def _check_tenant(self, principal: Principal) -> None:
+        """Raises PermissionDenied if this is an agent, and the caller is of another tenant and serves not all."""
+        if self._own_tenant is None or principal.is_of_all_tenants:
+            return
+        if not (tenant := self._own_tenant()):
+            raise Unavailable("this agent has not registered yet", retry_delay=1.0)
+        if principal.tenant != tenant:
+            raise PermissionDenied(
+                f"{principal.identity} is of another tenant than this agent",
+                metadata={"identity": principal.identity, "kind": principal.kind.value},
+            )
 
     def check(self, principal: Principal) -> None:
         """Raises TokenExpired or TokenRevoked if the token of a call in progress is not valid any more."""
@@ -231,14 +248,22 @@ def _bearer(authorization: str) -> str:
 def _caller(fields: Mapping[str, str], principal: Principal) -> Caller:
     """Returns on whose behalf a call is made: an agent calls on its own behalf, for any run."""
     name = fields.get(IDENTITY_KEY, principal.identity)
-    if name == principal.identity or principal.kind is Kind.AGENT:
+    tenant = fields.get(TENANT_KEY, principal.tenant) if principal.may_act_for_others else principal.tenant
+    if principal.kind is Kind.AGENT or (name == principal.identity and tenant == principal.tenant):
         return Caller(principal.tenant, principal.identity, principal)
+    if not principal.may_act_in(tenant):
+        raise PermissionDenied(
+            f"{principal.identity} of the tenant {principal.tenant} may not call in another tenant",
+            metadata={"identity": principal.identity, "kind": principal.kind.value},
+        )
+    if not TENANT.fullmatch(tenant):
+        raise InvalidArgument(f"the metadata {TENANT_KEY} has no name of a tenant")
     if not principal.may_act_for_others:
         raise PermissionDenied(
             f"{principal.identity} is of kind {principal.kind} and may not call as {name!r}",
             metadata={"identity": principal.identity, "kind": principal.kind.value},
         )
-    return Caller(fields.get(TENANT_KEY, principal.tenant), name, principal)
+    return Caller(tenant, name, principal)
 
 
 class _Refusals:
@@ -270,14 +295,20 @@ class LearntKeys:
         self._folder = ServingFolder(registry) if registry else None
         self._file: KeyFile | None = None
         self._told: KeySet | None = None
+        self._tenant = ""
 
-    def tell(self, keys_json: str) -> None:
-        """Takes in the answer of the registry: a key set as JSON, empty if it has none."""
+    def tell(self, keys_json: str, tenant: str) -> None:
+        """Takes in the answer of the registry: a key set as JSON, empty if it has none, and the agent's tenant."""
+        self._tenant = tenant or DEFAULT_TENANT
         if keys_json:
             try:
                 self._told = KeySet.parse(keys_json)
             except FailedPrecondition as error:
                 _log.warning("the keys that the registry has sent are not used: %s", error)
+
+    def tenant(self) -> str:
+        """Returns the tenant of the agent; empty before the first answer."""
+        return self._tenant
 
     def read(self) -> KeySet | None:
         """Returns the keys; None if the mesh has none."""
@@ -308,10 +339,10 @@ class NoKeys:
         return None
 
 
-def own_authenticator(audience: Audience = "services") -> Authenticator:
+def own_authenticator(audience: Audience = "services", own_tenant: Callable[[], str] | None = None) -> Authenticator:
     """Returns the authenticator of a server, by the environment: with ARCHON_KEYS it takes tokens, with ARCHON_TLS
-    certificates, and for services with ARCHON_OIDC_ISSUER tokens of an OpenID provider too. Raises FailedPrecondition
-    if they cannot be used."""
+    certificates, and for services with ARCHON_OIDC_ISSUER tokens of an OpenID provider too. `own_tenant` as in
+    MemberAuthenticator. Raises FailedPrecondition if they cannot be used."""
     file, certificate = own_key_file(), own_folder()
     settings = own_settings() if audience == "services" else None
     if file is None and certificate is None:
@@ -322,13 +353,14 @@ def own_authenticator(audience: Audience = "services") -> Authenticator:
             )
         return Open()
     provider = None if settings is None else Provider(settings)
-    return MemberAuthenticator(NoKeys() if file is None else file, audience, certificate, provider)
+    return MemberAuthenticator(NoKeys() if file is None else file, audience, certificate, provider, own_tenant)
 
 
-def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys | None]:
-    """Returns the authenticator of an agent that registers at `registry` (host:port), and the keys that need the
-    answers of the registry, if it has no file of keys."""
-    if os.environ.get(VARIABLE, ""):
-        return own_authenticator("agents"), None
+def agent_authenticator(registry: str) -> tuple[Authenticator, LearntKeys]:
+    """Returns the authenticator of an agent that registers at `registry` (host:port; empty: nowhere), and the keys that
+    need the answers of the registry, which are not used if it has a file of keys."""
     keys = LearntKeys(registry)
-    return MemberAuthenticator(keys, "agents", own_folder()), keys
+    own_tenant = keys.tenant if registry else None
+    if os.environ.get(VARIABLE, ""):
+        return own_authenticator("agents", own_tenant), keys
+    return MemberAuthenticator(keys, "agents", own_folder(), own_tenant=own_tenant), keys

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from archon import context
 from archon.errors import TokenInvalid
-from archon.principal import ACT_FOR_OTHERS
+from archon.principal import ACT_FOR_OTHERS, DEFAULT_TENANT
+from archon.security.certificates import CertificateFolder
 from archon.security.mesh_folder import ServingFolder
 from archon.security.tokens import Audience, claims_of
 
@@ -52,8 +53,9 @@ class NoCredentials:
 
 
 class Tokens:
-    """Presents the token that is for `audience`, of a text or a file of tokens; and if it is of a kind that may act for
-    others, the identity on whose behalf a call is made. Raises TokenInvalid if a part of the text is no token."""
+    """Presents the token that is for `audience`, of a text or a file of tokens; and if it is of a kind that may act
+    for others, the identity and the tenant on whose behalf a call is made. Raises TokenInvalid if a part of the text
+    is no token."""
 
     def __init__(self, source: str | TokenFile, audience: Audience = "services") -> None:
         self._source = source if isinstance(source, TokenFile) else tokens_in(source)
@@ -65,10 +67,30 @@ class Tokens:
         token = tokens.get(self._audience)
         if token is None:
             return ()
-        call = context.current()
-        if call.identity == context.ANONYMOUS or not token.may_act_for_others:
-            return token.metadata
-        return (*token.metadata, (TENANT_KEY, call.tenant), (IDENTITY_KEY, call.identity))
+        return (*token.metadata, *_on_behalf()) if token.may_act_for_others else token.metadata
+
+
+class Certified:
+    """Presents the credentials `more`; if those are none, the certificate of the connection speaks for the caller, and
+    says whether its kind may act for others."""
+
+    def __init__(self, certificate: CertificateFolder, more: Credentials) -> None:
+        self._certificate = certificate
+        self._more = more
+
+    def metadata(self) -> Metadata:
+        """Returns the metadata of `more`, or else on whose behalf a call is made."""
+        if presented := self._more.metadata():
+            return presented
+        return _on_behalf() if self._certificate.read().identity.kind in ACT_FOR_OTHERS else ()
+
+
+def _on_behalf() -> Metadata:
+    """Returns on whose behalf a call is made now: the identity and the tenant of the call being served."""
+    call = context.current()
+    if call.identity != context.ANONYMOUS:
+        return (TENANT_KEY, call.tenant), (IDENTITY_KEY, call.identity)
+    return () if call.tenant == DEFAULT_TENANT else ((TENANT_KEY, call.tenant),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from archon.security.tokens import Audience
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A service by its name, or the agents of a role."""
+    """A service by its name, or the agents of a role. `tenant` is the agents'; empty: the caller's."""
 
     kind: Literal["service", "agent"]
     name: str
+    tenant: str = ""
 
     @property
     def audience(self) -> Audience:
@@ -26,6 +27,6 @@ REGISTRY: Final = Peer("service", "registry")
 MEMORY: Final = Peer("service", "memory")
 
 
-def agent(role: str) -> Peer:
-    """Returns the agents of a role."""
-    return Peer("agent", role)
+def agent(role: str, tenant: str = "") -> Peer:
+    """Returns the agents of a role of a tenant; empty: of the caller's."""
+    return Peer("agent", role, tenant)

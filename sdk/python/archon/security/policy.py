@@ -110,6 +110,16 @@ def check_role(principal: Principal | None, role: str) -> None:
     )
 
 
+def check_all_tenants(principal: Principal | None) -> None:
+    """Raises PermissionDenied if the caller may not see the instances of all tenants: services of the mesh may."""
+    if principal is None or principal.is_of_all_tenants:
+        return
+    raise PermissionDenied(
+        f"{principal.identity} may not watch all tenants: only services of the mesh may",
+        metadata={"identity": principal.identity, "kind": principal.kind.value},
+    )
+
+
 _REFLECTION: Final = "/grpc.reflection."
 
 

@@ -126,9 +126,10 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
 
 def secure_channel(own: OwnCertificate, peer: Peer, make: Make) -> grpc.aio.Channel:
     """Returns a channel with the own certificate as it is now, to a peer whose certificate must name it: the peer that
-    the caller wants counts, not the address, which may come from a registration."""
-    from archon.principal import Kind
+    the caller wants counts, not the address, which may come from a registration. Services are of the default tenant."""
+    from archon.principal import DEFAULT_TENANT, Kind
 
-    expected = SpiffeId(own.identity.mesh, own.identity.tenant, Kind(peer.kind), peer.name)
+    tenant = DEFAULT_TENANT if peer.kind == "service" else peer.tenant or own.identity.tenant
+    expected = SpiffeId(own.identity.mesh, tenant, Kind(peer.kind), peer.name)
     credentials = grpc.ssl_channel_credentials(own.authorities, own.key, own.chain)
     return make(credentials, [("grpc.ssl_target_name_override", expected.dns_name)])

@@ -13,7 +13,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from archon.errors import TokenExpired, TokenInvalid, TokenRevoked
-from archon.principal import Kind, Principal
+from archon.principal import DEFAULT_TENANT, TENANT, Kind, Principal
 
 if TYPE_CHECKING:
     from archon.security.keys import KeySet, SigningKey
@@ -90,10 +90,13 @@ def _principal(claims: dict[str, Any]) -> Principal:
     name = str(claims["sub"])
     if not name.isprintable() or name.startswith(("agent:", "service:")):
         raise TokenInvalid("the token has a name that is the identity of a member, or is not printable")
+    tenant = claims.get("tenant") or DEFAULT_TENANT
+    if not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
+        raise TokenInvalid("the token names no tenant")
     return Principal(
         Kind(kind),
         name,
-        str(claims.get("tenant") or "default"),
+        tenant,
         frozenset(roles),
         float(claims["exp"]),
         str(claims["jti"]),

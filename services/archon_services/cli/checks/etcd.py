@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -97,12 +98,33 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
+class _SocketConnection(http.client.HTTPConnection):
+    """A connection over the Unix socket at a path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_TIMEOUT)
+        self.sock.connect(self._path)
+
+
+def _connection(address: str) -> http.client.HTTPConnection:
+    from archon_services.local_mesh.etcd_server import UNIX
+
+    if address.startswith(UNIX):
+        return _SocketConnection(address.removeprefix(UNIX))
+    host, _, port = address.rpartition(":")
+    return http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_TIMEOUT)
+
+
 def query_member(address: str) -> Member | None:
     """Asks one member for its version and clock; None if it does not answer as etcd does."""
-    host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
     began = time.time()
     try:
-        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_TIMEOUT)
+        connection = _connection(address.removeprefix("http://").rstrip("/"))
         try:
             connection.request("GET", "/version")
             response = connection.getresponse()

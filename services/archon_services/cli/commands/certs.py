@@ -64,7 +64,7 @@ def issue(
 
     Again for the same folder, it renews the certificate: processes use it from their next connection on.
     """
-    from archon.principal import Kind
+    from archon.principal import TENANT, Kind
     from archon.security.spiffe import SpiffeId
     from archon_services.local_mesh.authority import Authority
 
@@ -72,7 +72,7 @@ def issue(
     if match is None:
         hint = "The kinds are service, agent, viewer, auditor, operator and admin."
         raise CliError(f"invalid member {member!r}: expected KIND/NAME", hint=hint, code=USAGE)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}", tenant):
+    if not TENANT.fullmatch(tenant):
         raise CliError(f"invalid tenant {tenant!r}", code=USAGE)
     if not 0 < days <= 3650:
         raise CliError(f"invalid number of days {days:g}: expected up to 3650", code=USAGE)

@@ -77,13 +77,13 @@ def _print(state: MeshState, *, as_json: bool) -> None:
 
 
 def _row(process: ProcessState) -> tuple[str, ...]:
-    from archon_services.cli.render.output import age
+    from archon_services.cli.render.output import age, shown_address
 
     return (
         process.name,
         process.condition,
         str(process.pid or "-"),
-        process.address or "-",
+        shown_address(process.address) or "-",
         age(process.age) if process.started else "-",
         str(process.restarts),
         process.model or "-",

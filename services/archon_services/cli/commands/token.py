@@ -40,6 +40,7 @@ def issue(
     agents: Annotated[
         bool, typer.Option("--for-agents", help="For calls of agents themselves, instead of the services.")
     ] = False,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="The tenant; services serve all of them.")] = "default",
     expires: Annotated[str, typer.Option(metavar="TIME", help="How long it is valid, such as 30m, 12h or 7d.")] = "12h",
 ) -> None:
     """Print a token of the mesh in ARCHON_HOME, for calls from elsewhere.
@@ -55,7 +56,7 @@ def issue(
         return
     from archon.errors import InvalidArgument
     from archon.identifiers import check_role
-    from archon.principal import Kind, Principal
+    from archon.principal import TENANT, Kind, Principal
     from archon.security.tokens import Audience
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh.tokens import TokenIssuer, user
@@ -73,15 +74,19 @@ def issue(
             check_role(each)
     except InvalidArgument as error:
         raise CliError(str(error), code=USAGE) from None
+    if not TENANT.fullmatch(tenant):
+        raise CliError(
+            f"invalid tenant {tenant!r}", hint="Use up to 63 letters, digits and dashes, no dash first.", code=USAGE
+        )
     lifetime = _seconds(expires)
     issuer = TokenIssuer(find_home())
     audiences: list[Audience] = ["services", "agents"]
     if roles:
-        principal = Principal(Kind.AGENT, name or roles[0], roles=frozenset(roles))
+        principal = Principal(Kind.AGENT, name or roles[0], tenant, frozenset(roles))
     elif service:
-        principal = Principal(Kind.SERVICE, service)
+        principal = Principal(Kind.SERVICE, service, tenant)
     else:
-        principal = Principal(Kind(kind or "admin"), name or user().name)
+        principal = Principal(Kind(kind or "admin"), name or user().name, tenant)
         audiences = ["agents" if agents else "services"]
     tokens = [issuer.token(principal, audience, lifetime=lifetime) for audience in audiences]
     print(",".join(tokens))

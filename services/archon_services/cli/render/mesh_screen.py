@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from archon_services.cli.render.output import console, duration, print_stderr, style_of
+from archon_services.cli.render.output import console, duration, print_stderr, shown_address, style_of
 from archon_services.local_mesh.log_lines import parse_line
 from archon_services.local_mesh.logs import follow_logs
 from archon_services.local_mesh.state import MeshState, ProcessState
@@ -73,7 +73,9 @@ class MeshLines:
             before = self._processes.get(process.name)
             self._processes[process.name] = process
             if before is not None and (before.condition, before.pid) != (process.condition, process.pid):
-                more = f"  pid {process.pid}  {process.address}" if process.pid else f"  {process.detail}"
+                more = (
+                    f"  pid {process.pid}  {shown_address(process.address)}" if process.pid else f"  {process.detail}"
+                )
                 print_stderr(f"{process.name:<16} {process.condition:<10}{more}".rstrip())
 
 

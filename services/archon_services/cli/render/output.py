@@ -144,6 +144,11 @@ def age(seconds: float) -> str:
     return f"{int(max(0.0, seconds))} s"
 
 
+def shown_address(address: str) -> str:
+    """Returns an address for a column of a table: of a Unix socket, whose path is long, its kind alone."""
+    return "unix socket" if address.startswith("unix:") else address
+
+
 def one_line(text: str, length: int, *, indent: bool = False) -> str:
     """Returns the text without control characters and line breaks, shortened to `length` characters; with `indent`, the
     spaces at its start stay."""

@@ -30,10 +30,10 @@ M = TypeVar("M", pb.PullItemsResponse, pb.GetGraphResponse)
 
 
 class MemoryGraphServicer:
-    """Implements MemoryGraphService over a store. `role_graph` returns the registry's current graph of roles. The proto
-    documents the errors of each call."""
+    """Implements MemoryGraphService over a store. `role_graph` returns the registry's current graph of a tenant's
+    roles. The proto documents the errors of each call."""
 
-    def __init__(self, store: MemoryStore, role_graph: Callable[[], Graph]) -> None:
+    def __init__(self, store: MemoryStore, role_graph: Callable[[str], Graph]) -> None:
         self._store = store
         self._role_graph = role_graph
         self._searches = BoundedSemaphore(MAX_SEARCHES)
@@ -89,7 +89,7 @@ class MemoryGraphServicer:
         return pb.ClearItemsResponse(cleared=await self._store.clear(_tenant(), validation.scope(request.scope)))
 
     async def _scope(self, name: str) -> Scope:
-        return Scope(self._role_graph(), await self._store.items(_tenant(), name))
+        return Scope(self._role_graph(_tenant()), await self._store.items(_tenant(), name))
 
 
 def _tenant() -> str:

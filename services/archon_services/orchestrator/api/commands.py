@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from archon import context
@@ -21,9 +22,11 @@ from archon.errors import (
     Unavailable,
     UnknownRun,
 )
+from archon.principal import DEFAULT_TENANT
 from archon.wire import text_of
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.engine.types import PLAN, WITHOUT_PLANNER, Submission
+from archon_services.common.tenants import role_key
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
 from archon_services.orchestrator.api.given_plan import given_plan, has_planner
@@ -252,7 +255,7 @@ class Commands:
         """Returns a run. Raises UnknownRun."""
         held = self._runs.held(run_id)
         if held is not None and held.submission is not None and held.submission.tenant == _tenant():
-            return run_to_proto(held, self._standing)
+            return run_to_proto(held, self._standing_in(_tenant()))
         row = await self.row(run_id)
         if row.ended_at and not row.compacted:
             try:
@@ -269,6 +272,13 @@ class Commands:
         if row.compacted:
             return from_journal(run_pb2.Run, row.summary, run_id)
         return run_to_proto(await self._runs.state(run_id))
+
+    def _standing_in(self, tenant: str) -> Standing | None:
+        """Returns how many instances of a tenant can take a task."""
+        standing = self._standing
+        if standing is None or tenant == DEFAULT_TENANT:
+            return standing
+        return lambda want: standing(replace(want, role=role_key(tenant, want.role)))
 
     async def _quarantined(self, row: RunRow) -> run_pb2.Run | None:
         """Returns the known data of a quarantined run, whose events need not be readable; None if the run ended in

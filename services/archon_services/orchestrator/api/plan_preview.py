@@ -137,7 +137,7 @@ async def run_task(instance: Registration, assigned: agent_pb2.AssignTask, timeo
     without a result."""
     set_seconds(assigned.remaining, timeout)
     request = agent_service_pb2.RunTaskRequest(task=assigned)
-    async with connect(instance.address, agent_options(), peer=agent(instance.role)) as channel:
+    async with connect(instance.address, agent_options(), peer=agent(instance.role, instance.tenant)) as channel:
         stub = agent_service_pb2_grpc.AgentServiceStub(channel)
         responses = translated(stub.RunTask(request, timeout=timeout))
         async with aclosing(cast(AsyncGenerator[agent_service_pb2.RunTaskResponse, None], responses)) as messages:

@@ -1,17 +1,19 @@
-"""Watches the registry: its instances go to the sessions, its graph to the selection of roles."""
+"""Watches the registry: its instances go to the sessions, its graphs to the selection of roles of each tenant."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TypeVar
 
 from archon import context
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
-from archon.registry import Registration, RegistryChange, RegistryClient
+from archon.principal import DEFAULT_TENANT
+from archon.registry import Graph, Registration, RegistryChange, RegistryClient
 from archon_services.orchestrator.roles.membership import GRACE
 from archon_services.orchestrator.roles.selection import Participants, RoleSelection
 
@@ -38,10 +40,32 @@ class RegistryWatch:
         *,
         grace: float = GRACE,
     ) -> None:
-        self.selection = RoleSelection(alive, grace=grace)
+        self.best_role: Callable[[str, Collection[str]], str] = lambda tenant, roles: min(roles)
+        """Chooses among the roles of a tenant that offer a capability; by default the first one by name."""
+
+        self._new_selection = partial(RoleSelection, alive, grace=grace)
+        self._selections: dict[str, RoleSelection] = {}
+        self._received = False
         self._client = RegistryClient(target)
         self._instances_changed = instances_changed
         self._loop = BackgroundLoop("registry watch", self._run, backoff_min=RETRY_DELAY)
+
+    @property
+    def selection(self) -> RoleSelection:
+        """The roles of the tenant of the call being served."""
+        tenant = context.current().tenant
+        return self._selections.get(tenant) or self._selection(tenant, kept=False)
+
+    def _selection(self, tenant: str, *, kept: bool = True) -> RoleSelection:
+        """Returns the selection of a tenant, new if it has none: without a role, if the registry has answered."""
+        if (selection := self._selections.get(tenant)) is None:
+            selection = self._new_selection()
+            selection.best_role = lambda roles: self.best_role(tenant, roles)
+            if self._received:
+                selection.update(RegistryChange(0, True, (), (), Graph()))
+            if kept:
+                self._selections[tenant] = selection
+        return selection
 
     @property
     def lag(self) -> float:
@@ -61,8 +85,12 @@ class RegistryWatch:
         self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str], *, agent: bool
     ) -> Participants:
         """Selects roles as `RoleSelection.choose` does, or with `agent` as `choose_agent` does; as `selected` does."""
-        choose = self.selection.choose_agent if agent else self.selection.choose
-        return await self.selected(lambda: choose(roles, capabilities, versions))
+
+        def choose() -> Participants:
+            selection = self.selection
+            return (selection.choose_agent if agent else selection.choose)(roles, capabilities, versions)
+
+        return await self.selected(choose)
 
     async def choose_plan(
         self,
@@ -96,17 +124,32 @@ class RegistryWatch:
     async def _refresh(self) -> None:
         timeout = context.timeout(REFRESH_TIMEOUT)
         graph = await self._client.get_graph(timeout=timeout)
-        instances = await self._client.list_instances(timeout=timeout)
-        self._apply(RegistryChange(graph.revision, True, tuple(instances), (), graph))
+        instances = tuple(await self._client.list_instances(timeout=timeout))
+        selection = self._selection(context.current().tenant, kept=bool(instances or graph.roles))
+        removed = selection.update(RegistryChange(graph.revision, True, instances, (), graph))
+        self._instances_changed(instances, removed)
 
     async def _run(self) -> None:
         while True:
-            async with aclosing(self._client.watch()) as changes:
+            async with aclosing(self._client.watch(all_tenants=True)) as changes:
                 async for change in changes:
                     self._apply(change)
                     self._loop.report_progress()
             await asyncio.sleep(RETRY_DELAY)
 
     def _apply(self, change: RegistryChange) -> None:
-        removed = self.selection.update(change)
+        """Gives each tenant its part of a change."""
+        self._received = True
+        graphs = change.graphs
+        if change.graph is not None:  # from a registry of an earlier version
+            graphs = {DEFAULT_TENANT: change.graph}
+        by_tenant: dict[str, list[Registration]] = {}
+        for instance in change.instances:
+            by_tenant.setdefault(instance.tenant or DEFAULT_TENANT, []).append(instance)
+        removed: list[str] = []
+        for tenant in {DEFAULT_TENANT, *self._selections, *by_tenant, *(graphs or ())}:
+            graph = graphs.get(tenant) or Graph() if graphs is not None else None
+            instances = tuple(by_tenant.get(tenant, ()))
+            own = RegistryChange(change.revision, change.snapshot, instances, change.removed, graph)
+            removed += self._selection(tenant).update(own)
         self._instances_changed(change.instances, removed)

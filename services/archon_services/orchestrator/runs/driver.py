@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, Internal, ResourceExhausted, Unavailable
+from archon.principal import DEFAULT_TENANT
 from archon_mesh.engine import (
     RunState,
     Timer,
@@ -119,6 +120,7 @@ class RunDriver:
         "run_id",
         "size",
         "state",
+        "tenant",
         "woken",
     )  # fmt: skip
 
@@ -134,9 +136,11 @@ class RunDriver:
         new: NewRun | None = None,
         size: int = 0,
         released: bool = False,
+        tenant: str = DEFAULT_TENANT,
     ) -> None:
-        """`released`: the owner before left the run on purpose."""
+        """`released`: the owner before left the run on purpose. `tenant` is the run's."""
         self.run_id = run_id
+        self.tenant = tenant
         self.state = state
         self.epoch = epoch
         self.creation = Creation(new)
@@ -170,11 +174,12 @@ class RunDriver:
         self._inbox = RunInbox(run_id, first)
         if size > drive.max_bytes:
             self._inbox.put(Delivery(inp.JournalFull(size, drive.max_bytes)))
-        placement = self._placement = Placement(run_id, drive.transport, self.wake)
-        self._history = SessionHistory(drive.journal, drive.turns, drive.transport.stateful, self.wake)
-        self._effects = EffectExecutor(run_id, drive.transport, self._history.turns, released=released)
+        transport = drive.transport if tenant in ("", DEFAULT_TENANT) else drive.transport.of_tenant(tenant)
+        placement = self._placement = Placement(run_id, transport, self.wake)
+        self._history = SessionHistory(drive.journal, drive.turns, transport.stateful, self.wake)
+        self._effects = EffectExecutor(run_id, transport, self._history.turns, released=released)
         self._timer = RunTimer(clock, self._tick)
-        self._decider = Decider(drive.transport, placement, self._history, self._timer, self._foreign)
+        self._decider = Decider(transport, placement, self._history, self._timer, self._foreign)
 
     # Inputs -----------------------------------------------------------------------------------------------------
 

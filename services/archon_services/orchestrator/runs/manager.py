@@ -193,6 +193,7 @@ class Runs:
             first=first,
             size=size,
             released=row.released,
+            tenant=row.tenant,
         )
         self._awaited.discard(run_id)
         driver.wake()
@@ -245,7 +246,16 @@ class Runs:
         clock = SystemClock(self._clock.now())
         origin = self._clock.origin_of(clock)
         first = [Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered, origin))]
-        driver = RunDriver(run_id, self._running(), clock=clock, state=RunState(), epoch=1, first=first, new=new)
+        driver = RunDriver(
+            run_id,
+            self._running(),
+            clock=clock,
+            state=RunState(),
+            epoch=1,
+            first=first,
+            new=new,
+            tenant=submission.tenant,
+        )
         self._drivers[run_id] = driver
         done = driver.creation.waiter(until_end=wait > 0)
         driver.wake()

@@ -17,12 +17,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Final, Protocol
 
 from archon_services.orchestrator.journal import Journal, Step, StepResult
 from archon_services.orchestrator.observability.commits import CommitMeasurement
+from archon_services.orchestrator.runs.ready_runs import ReadyRuns
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ MAX_TURN: Final = 256
 
 class Driver(Protocol):
     """A run, as the scheduler sees it. The three flags belong to the scheduler."""
+
+    tenant: str
 
     queued: bool
     in_flight: bool
@@ -102,12 +105,17 @@ class _UnderWay:
 class Scheduler:
     """Belongs to one event loop. Turns run in the context in which the scheduler was made, not in a caller's."""
 
-    def __init__(self, journal: Journal, commits: CommitMeasurement | None = None) -> None:
-        """`commits` measures the commits; None: nothing does."""
+    def __init__(
+        self,
+        journal: Journal,
+        commits: CommitMeasurement | None = None,
+        weight: Callable[[str], float] = lambda tenant: 1.0,
+    ) -> None:
+        """`commits` measures the commits; None: nothing does. `weight` returns the weight of a tenant."""
         self._journal = journal
         self._commits = commits
         self._context = copy_context()
-        self._ready: list[Driver] = []
+        self._ready = ReadyRuns[Driver](weight)
         self._armed = False
         self._under_way = _UnderWay()
         self._stopped = False
@@ -120,7 +128,7 @@ class Scheduler:
             driver.woken = True
             return
         driver.queued = True
-        self._ready.append(driver)
+        self._ready.add(driver)
         if not self._armed and not self._stopped:
             self._arm()
 
@@ -152,8 +160,9 @@ class Scheduler:
         self._armed = False
         if self._stopped:
             return
-        ready, self._ready = self._ready[:MAX_TURN], self._ready[MAX_TURN:]
-        self._under_way.add(ready, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        ready = self._ready.take(MAX_TURN, now)
+        self._under_way.add(ready, now)
         drivers: list[Driver] = []
         steps: list[Step] = []
         for driver in ready:

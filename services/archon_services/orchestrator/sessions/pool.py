@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
@@ -18,7 +19,8 @@ from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import Failure, Requirement
-from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox, Slot
+from archon_services.common.tenants import role_key, role_of
+from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox, Slot, Transport
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 from archon_services.orchestrator.sessions.dials import Dials
 from archon_services.orchestrator.sessions.in_flight import ProcessBytes
@@ -26,6 +28,7 @@ from archon_services.orchestrator.sessions.pending_adoptions import Adoption, Pe
 from archon_services.orchestrator.sessions.record_factors import RecordFactors
 from archon_services.orchestrator.sessions.role_index import RoleIndex, fits
 from archon_services.orchestrator.sessions.session import Limits, Session
+from archon_services.orchestrator.sessions.tenant_transport import TenantTransport
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
 from archon_services.orchestrator.track_records.factor import vote_weight
 from archon_services.orchestrator.track_records.records import TrackRecords
@@ -128,7 +131,7 @@ class SessionPool:
             inbox=self._inbox,
             room_changed=self._room_changed,
             unneeded=self._unneeded,
-            resolve=self._roles.resolve,
+            resolve=partial(self._resolve, instance.tenant),
             may_send=self._may_send,
             limits=self._limits,
             process_bytes=self._process_bytes,
@@ -138,7 +141,7 @@ class SessionPool:
         )
         self._sessions[instance_id] = session
         self._roles.add(session)
-        self._factors.due(instance.role)
+        self._factors.due(session.role_key)
         session.stale.update(self._departed.pop(instance_id, {}))
         for adoption in self._adoptions.take(instance_id):
             session.adopt(adoption.ref, adoption.role, adoption.standing)
@@ -153,7 +156,7 @@ class SessionPool:
     def _remove(self, instance_id: str) -> None:
         session = self._sessions.pop(instance_id)
         self._roles.remove(session)
-        self._factors.due(session.role)
+        self._factors.due(session.role_key)
         session.lose_all(Unavailable(f"instance {instance_id} is gone", reason="INSTANCE_LOST"))
         for run_id in session.runs:  # of attempts that have a result which is not durable yet
             self._drop_holder(session, run_id)
@@ -205,7 +208,7 @@ class SessionPool:
         """Counts instances and slots by role. Any thread may call it."""
         roles: dict[str, RoleCensus] = {}
         for session in list(self._sessions.values()):
-            role = roles.setdefault(session.role, RoleCensus())
+            role = roles.setdefault(session.role_key, RoleCensus())
             if not session.connected:
                 role.unreachable += 1
                 continue
@@ -218,10 +221,18 @@ class SessionPool:
     def waiting_tasks(self) -> dict[str, int]:
         """Counts the tasks that wait for a free slot by role, with 0 for the other roles with an instance. Any thread
         may call it."""
-        roles = dict.fromkeys((session.role for session in list(self._sessions.values())), 0)
+        roles = dict.fromkeys((session.role_key for session in list(self._sessions.values())), 0)
         return roles | self._waiting.sizes()
 
-    # ports.Transport
+    def _resolve(self, tenant: str, role: str, capability: str) -> tuple[str, ...]:
+        """Returns the roles of a tenant with this name, or with the capability."""
+        return tuple(map(role_of, self._roles.resolve(tenant, role_key(tenant, role), capability)))
+
+    # ports.Transport: its roles are keys of roles, so that those of several tenants are apart
+
+    def of_tenant(self, tenant: str) -> Transport:
+        """Returns the instances of one tenant."""
+        return TenantTransport(self, tenant)
 
     def standing(self, want: Requirement) -> tuple[int, int]:
         """How many instances with these properties are registered, and how many of them are connected."""
@@ -245,7 +256,7 @@ class SessionPool:
 
     def record_weight(self, role: str, instance_id: str) -> float:
         session = self._sessions.get(instance_id)
-        return vote_weight(session.record) if session is not None and session.role == role else 1.0
+        return vote_weight(session.record) if session is not None and session.role_key == role else 1.0
 
     def release(self, instance_id: str) -> None:
         session = self._sessions.get(instance_id)
@@ -258,7 +269,7 @@ class SessionPool:
 
     def _room_changed(self, session: Session) -> None:
         """Wakes tasks that wait for a slot, as many as this session has free slots."""
-        self._waiting.wake(session.role, lambda want: fits(session.instance, want), session.room)
+        self._waiting.wake(session.role_key, lambda want: fits(session.instance, want), session.room)
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         session = self._sessions.get(instance_id)

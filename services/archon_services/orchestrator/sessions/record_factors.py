@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from archon.principal import DEFAULT_TENANT
+from archon_services.common.tenants import role_of, tenant_of
 from archon_services.orchestrator.sessions.role_index import RoleIndex
 from archon_services.orchestrator.track_records.factor import factor_of
 from archon_services.orchestrator.track_records.records import TrackRecords
@@ -17,8 +17,8 @@ ROUNDS: Final = 30
 
 
 class RecordFactors:
-    """The factors of the sessions of `roles`, and the measured times of the roles: seconds within which 95 % of the
-    attempts ended; a role with too few measured attempts has none."""
+    """The factors of the sessions of `roles`, and the measured times of the roles by their keys: seconds within which
+    95 % of the attempts ended; a role with too few measured attempts has none."""
 
     def __init__(self, roles: RoleIndex) -> None:
         self._roles = roles
@@ -49,13 +49,14 @@ class RecordFactors:
         sessions = self._roles.sessions_of(role)
         if not sessions:
             return 0
-        of_role = records.of(DEFAULT_TENANT, role)
+        tenant, name = tenant_of(role), role_of(role)
+        of_role = records.of(tenant, name)
         if of_role is not None and (seconds := of_role.p95_seconds):
             self.p95[role] = seconds
         else:
             self.p95.pop(role, None)
         for session in sessions:
-            session.record = records.of(DEFAULT_TENANT, role, session.instance_id)
+            session.record = records.of(tenant, name, session.instance_id)
             session.factor = factor_of(session.record, of_role) if len(sessions) > 1 else 1.0  # it gets every task
         self._roles.factors_changed(role)
         return len(sessions)

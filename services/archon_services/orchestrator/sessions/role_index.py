@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
+from archon.principal import DEFAULT_TENANT
 from archon.registry import Registration
 from archon_mesh.engine.types import ComparedInstance, InstanceChoice, Requirement
+from archon_services.common.tenants import role_key, tenant_of
 from archon_services.common.versions import version_matches
 from archon_services.orchestrator.sessions.session import Session
 
@@ -88,8 +90,8 @@ class _Role:
 
 
 class RoleIndex:
-    """Sessions by the role and the capabilities of their instance. A changed registration has to be passed to
-    `replace`, a changed connection to `connection_changed`."""
+    """Sessions by the key of the role and the capabilities of their instance; the roles below are keys. A changed
+    registration has to be passed to `replace`, a changed connection to `connection_changed`."""
 
     def __init__(self) -> None:
         self._roles: dict[str, _Role] = {}
@@ -98,29 +100,29 @@ class RoleIndex:
 
     def add(self, session: Session) -> None:
         instance = session.instance
-        role = self._roles.setdefault(instance.role, _Role())
+        role = self._roles.setdefault(session.role_key, _Role())
         role.sessions[session.instance_id] = session
         if session.connected:
             role.connect(session)
         role.stateful += instance.stateful
         role.is_uneven = len(role.sessions) > 1 and (role.is_uneven or session.factor != 1.0)
         for capability_id in _capability_ids(instance):
-            self._offering.setdefault(capability_id, Counter())[instance.role] += 1
+            self._offering.setdefault(capability_id, Counter())[session.role_key] += 1
 
     def remove(self, session: Session) -> None:
         instance = session.instance
-        role = self._roles[instance.role]
+        role = self._roles[session.role_key]
         del role.sessions[session.instance_id]
         role.disconnect(session)
         role.stateful -= instance.stateful
         role.is_uneven = role.is_uneven and len(role.sessions) > 1
         if not role.sessions:
-            del self._roles[instance.role]
+            del self._roles[session.role_key]
         for capability_id in _capability_ids(instance):
             roles = self._offering[capability_id]
-            roles[instance.role] -= 1
-            if not roles[instance.role]:
-                del roles[instance.role]
+            roles[session.role_key] -= 1
+            if not roles[session.role_key]:
+                del roles[session.role_key]
             if not roles:
                 del self._offering[capability_id]
 
@@ -135,7 +137,7 @@ class RoleIndex:
 
     def connection_changed(self, session: Session) -> None:
         """Has to be called when the connection of a session opens or breaks."""
-        role = self._roles.get(session.instance.role)
+        role = self._roles.get(session.role_key)
         if role is None or role.sessions.get(session.instance_id) is not session:
             return
         if session.connected:
@@ -222,18 +224,20 @@ class RoleIndex:
         registered = sum(fits(session.instance, requirement) for session in role.sessions.values())
         return registered, sum(fits(session.instance, requirement) for session in role.connected)
 
-    def resolve(self, role: str, capability: str) -> tuple[str, ...]:
-        """The role, if it has an instance, and all roles with an instance that offers the capability; sorted."""
-        roles = set(self._offering.get(capability, ()))
+    def resolve(self, tenant: str, role: str, capability: str) -> tuple[str, ...]:
+        """The role, if it has an instance, and all roles of the tenant with an instance that offers the capability;
+        sorted."""
+        owner = tenant or DEFAULT_TENANT
+        roles = {key for key in self._offering.get(capability, ()) if tenant_of(key) == owner}
         if role in self._roles:
             roles.add(role)
         return tuple(sorted(roles))
 
 
 def fits(instance: Registration, requirement: Requirement) -> bool:
-    """Whether the instance has the required role, capability and version."""
+    """Whether the instance has the required key of a role, capability and version."""
     return (
-        instance.role == requirement.role
+        role_key(instance.tenant, instance.role) == requirement.role
         and (not requirement.capability or requirement.capability in _capability_ids(instance))
         and version_matches(instance.version, requirement.version)
     )

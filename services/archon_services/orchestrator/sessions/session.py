@@ -21,6 +21,7 @@ from archon.errors import ArchonError, FrameTooLarge, MessageTooLarge, UnknownFr
 from archon.frames import OutgoingFrame
 from archon.registry import Registration
 from archon.telemetry import metrics
+from archon_services.common.tenants import role_key
 from archon_services.orchestrator.ports import AttemptStatus, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key
 from archon_services.orchestrator.sessions.attempts import Attempts
@@ -73,6 +74,7 @@ class Session:
         self.instance = instance
         self.instance_id = instance.instance_id
         self.role = role = instance.role
+        self.role_key = role_key(instance.tenant, role)
         self.registered = True
         self.reserved = 0
         self.factor = 1.0
@@ -233,6 +235,7 @@ class Session:
             orchestrator_id=self._orchestrator_id,
             instance_id=self.instance_id,
             role=self.role,
+            tenant=self.instance.tenant,
             limits=self._limits,
             busy=lambda: not self.idle,
             on_ready=self._ready,

@@ -63,6 +63,7 @@ class Stream:
         orchestrator_id: str,
         instance_id: str,
         role: str,
+        tenant: str = "",
         limits: Limits,
         busy: Callable[[], bool],
         on_ready: Callable[[session_pb2.Ready], None],
@@ -76,6 +77,7 @@ class Stream:
         self._orchestrator_id = orchestrator_id
         self._instance_id = instance_id
         self._role = role
+        self._tenant = tenant
         self._limits = limits
         self._busy = busy
         self._on_ready = on_ready
@@ -95,7 +97,7 @@ class Stream:
 
     async def _serve(self, address: str, *, fresh: bool) -> None:
         # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
-        channel = bare_channel(address, agent_options(fresh=fresh), agent(self._role))
+        channel = bare_channel(address, agent_options(fresh=fresh), agent(self._role, self._tenant))
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
         call = method(self._requests(), metadata=(*mesh_id.outgoing(), *credentials_for(address, "agents").metadata()))
         ended = StreamStatus(call)

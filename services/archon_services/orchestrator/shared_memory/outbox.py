@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from archon import context
 from archon.background import BackgroundLoop
 from archon.errors import Aborted, ArchonError, DataLoss, Internal, OperationCancelled, Unauthenticated
 from archon.memory import MemoryGraphClient, PropagationPolicy, PublishItem
+from archon.principal import DEFAULT_TENANT
 from archon.telemetry import metrics
 from archon.telemetry.spans import without_client_spans
 from archon.wire import described, policy_from_proto, to_seconds
@@ -158,19 +160,27 @@ class OutboxPublisher:
     async def _send(self, row: OutboxRow) -> None:
         publication = row.publication
         item = _item(row, ttl=self._keep if publication.scope == row.run_id else None)
-        with self._within_trace(row):
+        with self._on_behalf(row, await self._tenant_of(row.run_id)):
             published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
         given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
         self._runs.deliver(row.run_id, Delivery(given, quiet=True))
 
+    async def _tenant_of(self, run_id: str) -> str:
+        run = self._runs.held(run_id)
+        if run is not None and run.submission is not None:
+            return run.submission.tenant
+        stored = await self._journal.run(run_id)
+        return stored.tenant if stored is not None else DEFAULT_TENANT
+
     @contextmanager
-    def _within_trace(self, row: OutboxRow) -> Iterator[None]:
-        """Has calls join the trace of the run, below the attempt that published, while the run is known here. They have
-        no span here: it would be lost if this process died, and the spans below it too."""
+    def _on_behalf(self, row: OutboxRow, tenant: str) -> Iterator[None]:
+        """Has calls be of the run's tenant, and join the trace of the run, below the attempt that published, while
+        the run is known here. They have no span here: it would be lost if this process died, and the spans below it
+        too."""
         run = self._runs.held(row.run_id)
         task = run.tasks.get(row.publication.task_id) if run is not None else None
         call = calls_for(run, task) if run is not None and task is not None else context.CallContext()
-        with context.serving(call), without_client_spans():
+        with context.serving(replace(call, tenant=tenant)), without_client_spans():
             yield
 
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from archon_mesh.engine import RunState
 from archon_mesh.engine import events as ev
+from archon_services.common.tenants import role_key
 from archon_services.orchestrator.track_records.observations import Observation, observe
 from archon_services.orchestrator.track_records.tally import Tally, bucket_of
 
@@ -136,7 +137,7 @@ class TrackRecords:
         return {subject: _copy(self._own[subject]) for subject in sorted(unsaved) if subject in self._own}
 
     def take_changed_roles(self) -> list[str]:
-        """Returns the roles with a tally that has changed since they were last taken, sorted."""
+        """Returns the keys of the roles with a tally that has changed since they were last taken, sorted."""
         self.settle()
         changed, self._changed = self._changed, set()
         return sorted(changed)
@@ -171,7 +172,7 @@ class TrackRecords:
             self._own.move_to_end(subject)
         self._bounded(own).add(tally, sign)
         self._unsaved.add(subject)
-        self._changed.add(subject.role)
+        self._changed.add(role_key(subject.tenant, subject.role))
 
     def _bounded(self, tally: Tally) -> Tally:
         now = self._now()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -11,14 +11,15 @@ from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.context import current
 from archon.security.keys import KeyFile
-from archon.security.policy import check_role
+from archon.security.policy import check_all_tenants, check_role
 from archon.wire import duration
+from archon_services.common.tenants import role_key
 from archon_services.registry.api import validation
 from archon_services.registry.api.client_host import client_host
+from archon_services.registry.api.watched_tenants import WatchedTenants
 from archon_services.registry.domain import queries
 from archon_services.registry.domain.edges import build_graph
 from archon_services.registry.domain.ownership import issue, owner_of
-from archon_services.registry.domain.state import Change
 from archon_services.registry.store.port import RegistryStore
 
 _log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class RegistryServicer:
         registered = await self._store.register(wanted, client_host(context.peer()))
         return pb.RegisterInstanceResponse(
             registration=registered.registration,
-            refused_edges=registered.refused,
+            refused_edges=map(queries.named_refusal, registered.refused),
             ttl=duration(registered.ttl),
             token=issued if registered.registration.owner == owner else "",
             keys_json=self._keys.text() if self._keys is not None else "",
@@ -59,13 +60,15 @@ class RegistryServicer:
         async for request in requests:
             instance_ids = validation.instance_ids(request.instance_ids)
             validation.tokens(request.tokens, instance_ids)
-            ttls = await self._store.keep_alive(instance_ids, [owner_of(token) for token in request.tokens])
+            owners = [owner_of(token) for token in request.tokens]
+            ttls = await self._store.keep_alive(instance_ids, owners, tenant=current().tenant)
             leases = [_lease_status(name, ttl) for name, ttl in zip(instance_ids, ttls, strict=True)]
             yield pb.KeepAliveResponse(leases=leases)
 
     async def DeregisterInstance(self, request: pb.DeregisterInstanceRequest, _: Any) -> pb.DeregisterInstanceResponse:
         """Removes a registration."""
-        await self._store.deregister(validation.instance_id(request.instance_id), owner_of(request.token))
+        instance_id = validation.instance_id(request.instance_id)
+        await self._store.deregister(instance_id, owner_of(request.token), tenant=current().tenant)
         return pb.DeregisterInstanceResponse()
 
     async def ResolveInstances(self, request: pb.ResolveInstancesRequest, _: Any) -> pb.ResolveInstancesResponse:
@@ -73,7 +76,12 @@ class RegistryServicer:
         validation.resolve(request)
         state = await self._store.read()
         instances = queries.resolve(
-            state, role=request.role, capability=request.capability, version=request.version, tags=request.tags
+            state,
+            current().tenant,
+            role=request.role,
+            capability=request.capability,
+            version=request.version,
+            tags=request.tags,
         )
         return pb.ResolveInstancesResponse(instances=instances, revision=state.revision)
 
@@ -81,7 +89,9 @@ class RegistryServicer:
         """Returns a page of instances."""
         size = validation.page_size(request)
         state = await self._store.read()
-        instances, token = queries.list_page(state, role=request.role, size=size, token=request.page_token)
+        instances, token = queries.list_page(
+            state, current().tenant, role=request.role, size=size, token=request.page_token
+        )
         response = pb.ListInstancesResponse(instances=instances, next_page_token=token, revision=state.revision)
         if request.leases:
             names = [instance.instance_id for instance in instances]
@@ -92,31 +102,45 @@ class RegistryServicer:
     async def PinEdges(self, request: pb.PinEdgesRequest, _: Any) -> pb.PinEdgesResponse:
         """Pins all edges or none."""
         edges = validation.edges(request.edges)
-        graph = await self._store.pin(edges)
+        graph = await self._store.pin(_keyed(edges))
         _log_pins("pinned", edges)
-        return pb.PinEdgesResponse(graph=graph)
+        return pb.PinEdgesResponse(graph=queries.graph_of(graph, current().tenant))
 
     async def UnpinEdges(self, request: pb.UnpinEdgesRequest, _: Any) -> pb.UnpinEdgesResponse:
         """Removes pins."""
         edges = validation.edges(request.edges)
-        graph = await self._store.unpin(edges)
+        graph = await self._store.unpin(_keyed(edges))
         _log_pins("unpinned", edges)
-        return pb.UnpinEdgesResponse(graph=graph)
+        return pb.UnpinEdgesResponse(graph=queries.graph_of(graph, current().tenant))
 
     async def GetGraph(self, request: pb.GetGraphRequest, _: Any) -> pb.GetGraphResponse:
         """Returns the current dependency graph."""
-        return pb.GetGraphResponse(graph=build_graph(await self._store.read()))
+        graph = build_graph(await self._store.read())
+        return pb.GetGraphResponse(graph=queries.graph_of(graph, current().tenant))
 
     async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:
         """Streams changes of instances and edges."""
+        call = current()
+        if request.all_tenants:
+            check_all_tenants(call.principal)
         await context.send_initial_metadata(())  # the watch is open, though there may be no change for a long time
         all_kinds = not request.kinds or pb.WATCH_KIND_UNSPECIFIED in request.kinds
         instances = all_kinds or pb.WATCH_KIND_INSTANCES in request.kinds
         graph = all_kinds or pb.WATCH_KIND_EDGES in request.kinds
+        watched = WatchedTenants(None if request.all_tenants else call.tenant, instances=instances, edges=graph)
         async with aclosing(self._store.watch(request.from_revision)) as changes:
             async for change in changes:
-                for response in _watch_responses(change, instances, graph):
+                for response in watched.responses(change):
                     yield response
+
+
+def _keyed(edges: Sequence[Edge]) -> list[Edge]:
+    """Returns edges with the keys of the roles of the caller's tenant in place of their names."""
+    tenant = current().tenant
+    return [
+        Edge(upstream=role_key(tenant, edge.upstream), downstream=role_key(tenant, edge.downstream), policy=edge.policy)
+        for edge in edges
+    ]
 
 
 def _log_pins(done: str, edges: Sequence[Edge]) -> None:
@@ -129,23 +153,3 @@ def _lease_status(instance_id: str, ttl: float) -> pb.LeaseStatus:
     if not ttl:
         return pb.LeaseStatus(instance_id=instance_id, expired=True)
     return pb.LeaseStatus(instance_id=instance_id, ttl=duration(ttl))
-
-
-def _watch_responses(change: Change, instances: bool, graph: bool) -> Iterator[pb.WatchResponse]:
-    """Yields the part of a change that the watched kinds cover; nothing if that is nothing.
-
-    A change with too many instances for one message is sent in several. Only the last of them has the revision, so that
-    a watch which ends between them is not resumed behind them.
-    """
-    parts = list(queries.in_parts(change.instances if instances else ()))
-    for number, part in enumerate(parts):
-        is_last = number == len(parts) - 1
-        response = pb.WatchResponse(revision=change.revision if is_last else 0, snapshot=change.snapshot and not number)
-        response.instances.extend(part)
-        if is_last and instances:
-            response.removed_instance_ids.extend(change.removed)
-        if is_last and graph and change.graph is not None:
-            response.graph.CopyFrom(change.graph)
-        has_content = response.instances or response.removed_instance_ids or response.HasField("graph")
-        if change.snapshot or has_content:
-            yield response

@@ -11,6 +11,7 @@ from typing import Final
 
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon.errors import ResourceExhausted
+from archon_services.registry.domain.roles import key_of
 from archon_services.registry.domain.state import State
 
 MAX_INSTANCES: Final = 20_000
@@ -39,7 +40,7 @@ class Capacity:
         """
         if registration.instance_id in state.instances:
             return
-        role = state.roles.get(registration.role)
+        role = state.roles.get(key_of(registration))
         counts = [
             (len(state.instances), self.instances, "max_instances", "the registry"),
             (role.instances if role else 0, self.per_role, "max_instances_per_role", f"the role {registration.role}"),

@@ -17,7 +17,9 @@ from graphlib import CycleError, TopologicalSorter
 from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ONLY, Edge
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import AlreadyExists, GraphCycle
+from archon_services.common.tenants import role_key, role_of
 from archon_services.registry.domain.ownership import is_claim, may_renew, owns, refusal
+from archon_services.registry.domain.roles import key_of
 from archon_services.registry.domain.state import State, Update, Value, edge_key, host_key, instance_key, pin_key
 
 Pair = tuple[str, str]
@@ -46,7 +48,7 @@ def cycle_path(pairs: Iterable[Pair], upstream: str, downstream: str) -> list[st
 
 
 def _arrows(path: Sequence[str]) -> str:
-    return " -> ".join(path)
+    return " -> ".join(map(role_of, path))
 
 
 def plan_registration(
@@ -59,6 +61,12 @@ def plan_registration(
     another client has registered it.
     """
     current = state.instances.get(registration.instance_id)
+    if current is not None and current.tenant != registration.tenant:
+        raise AlreadyExists(
+            f"the instance_id {registration.instance_id} is registered by another client",
+            reason="CONFLICT",
+            metadata={"instance_id": registration.instance_id},
+        )
     if current is not None and _owner(current) != _owner(registration):
         raise AlreadyExists(
             f"the instance_id {registration.instance_id} is registered for the role {current.role} "
@@ -77,7 +85,7 @@ def plan_registration(
         update[instance_key(instance_id)] = _content(registration, owner)
         if known_host := host or state.hosts.get(instance_id, ""):
             update[host_key(instance_id)] = known_host
-    upstreams = state.with_update(update).roles[registration.role].upstreams
+    upstreams = state.with_update(update).roles[key_of(registration)].upstreams
     update |= _obsolete_edges(state, registration, upstreams)
     added, refused = _added_edges(state.with_update(update), registration, upstreams)
     return update | added, refused
@@ -86,8 +94,8 @@ def plan_registration(
 def _obsolete_edges(state: State, registration: Registration, upstreams: frozenset[str]) -> dict[str, None]:
     """Returns deletions: the role's edges that its newest version does not declare, and this instance's own that it no
     longer declares."""
-    role = registration.role
-    own = {dependency.role for dependency in registration.depends_on}
+    role = key_of(registration)
+    own = {role_key(registration.tenant, dependency.role) for dependency in registration.depends_on}
     deletions: dict[str, None] = {}
     for key, edge in state.edges.items():
         if edge.downstream == role and edge.upstream not in upstreams:
@@ -100,22 +108,23 @@ def _obsolete_edges(state: State, registration: Registration, upstreams: frozens
 def _added_edges(
     state: State, registration: Registration, upstreams: frozenset[str]
 ) -> tuple[dict[str, Edge], list[RefusedEdge]]:
-    role, instance_id = registration.role, registration.instance_id
+    role, instance_id = key_of(registration), registration.instance_id
     pairs = set(state.pairs())
     added: dict[str, Edge] = {}
     refused = []
     for dependency in registration.depends_on:
-        if dependency.role not in upstreams:
+        upstream = role_key(registration.tenant, dependency.role)
+        if upstream not in upstreams:
             continue
-        key = edge_key(dependency.role, role, instance_id)
-        edge = Edge(upstream=dependency.role, downstream=role, policy=dependency.policy, declared_by=[instance_id])
+        key = edge_key(upstream, role, instance_id)
+        edge = Edge(upstream=upstream, downstream=role, policy=dependency.policy, declared_by=[instance_id])
         if state.edges.get(key) == edge:
             continue
-        if path := cycle_path(pairs, dependency.role, role):
+        if path := cycle_path(pairs, upstream, role):
             refused.append(RefusedEdge(edge=edge, cycle=_arrows(path)))
         else:
             added[key] = edge
-            pairs.add((dependency.role, role))
+            pairs.add((upstream, role))
     return added, refused
 
 
@@ -146,8 +155,8 @@ def plan_pins(state: State, edges: Iterable[Edge]) -> Update:
     for edge in edges:
         if path := cycle_path(pairs, edge.upstream, edge.downstream):
             raise GraphCycle(
-                f"{edge.upstream} -> {edge.downstream} would close a cycle: {_arrows(path)}",
-                metadata={"cycle": _arrows(path), "edge": f"{edge.upstream} -> {edge.downstream}"},
+                f"{_arrows((edge.upstream, edge.downstream))} would close a cycle: {_arrows(path)}",
+                metadata={"cycle": _arrows(path), "edge": _arrows((edge.upstream, edge.downstream))},
             )
         pairs.add((edge.upstream, edge.downstream))
         key = pin_key(edge.upstream, edge.downstream)
@@ -225,9 +234,9 @@ def _refused(state: State, pairs: set[Pair]) -> list[RefusedEdge]:
     cycles: dict[Pair, str] = {}
     refused = []
     for instance_id, registration in sorted(state.instances.items()):
-        role = registration.role
+        role = key_of(registration)
         for dependency in registration.depends_on:
-            upstream = dependency.role
+            upstream = role_key(registration.tenant, dependency.role)
             if upstream not in state.roles[role].upstreams or edge_key(upstream, role, instance_id) in state.edges:
                 continue
             if (upstream, role) not in cycles:
@@ -253,7 +262,7 @@ def keeps_graph(update: Update, old: State, new: State) -> bool:
             instance = state.instances.get(instance_id)
             if instance is None:
                 continue
-            roles = old.roles.get(instance.role), new.roles.get(instance.role)
+            roles = old.roles.get(key_of(instance)), new.roles.get(key_of(instance))
             if instance.depends_on or roles[0] is None or roles[1] is None or roles[0].upstreams != roles[1].upstreams:
                 return False
     return True
@@ -276,5 +285,5 @@ def instances_to_plan(state: State, graph: Graph) -> frozenset[str]:
         if edge.upstream not in state.roles[edge.downstream].upstreams
     }
     if obsolete:
-        acceptable.update(name for name, instance in state.instances.items() if instance.role in obsolete)
+        acceptable.update(name for name, instance in state.instances.items() if key_of(instance) in obsolete)
     return frozenset(acceptable)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from archon.api.registry.v1.registry_pb2 import Registration
+from archon_services.common.tenants import role_key
 from archon_services.common.versions import version_key
 
 Declaration = tuple[tuple[int, ...], frozenset[str]]
@@ -50,15 +51,22 @@ class Role:
 
 
 def summarize_roles(registrations: Iterable[Registration]) -> dict[str, Role]:
-    """Returns the roles of `registrations` by name."""
+    """Returns the roles of `registrations` by their keys."""
     roles: dict[str, Role] = {}
     for registration in registrations:
-        roles[registration.role] = roles.get(registration.role, NO_INSTANCE).with_instance(registration)
+        key = key_of(registration)
+        roles[key] = roles.get(key, NO_INSTANCE).with_instance(registration)
     return roles
 
 
+def key_of(registration: Registration) -> str:
+    """Returns the key of the role of a registration."""
+    return role_key(registration.tenant, registration.role)
+
+
 def _declaration(registration: Registration) -> Declaration:
-    return version_key(registration.version), frozenset(dependency.role for dependency in registration.depends_on)
+    upstreams = frozenset(role_key(registration.tenant, dependency.role) for dependency in registration.depends_on)
+    return version_key(registration.version), upstreams
 
 
 NO_INSTANCE: Final = Role()

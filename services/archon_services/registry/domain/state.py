@@ -6,7 +6,9 @@ Keys are etcd's below the prefix, in every store:
     hosts/{instance_id}                             the host that registered it; no key of its own in etcd
     edges/{upstream}/{downstream}/{instance_id}     an accepted Edge that this instance declares
     pins/{upstream}/{downstream}                    an Edge that an operator pinned
-"""
+
+The roles in keys, in edges and in `State.roles` are keys of roles (see `archon_services.common.tenants`): roles of
+several tenants are apart, and so are their edges."""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
-from archon_services.registry.domain.roles import NO_INSTANCE, Role, summarize_roles
+from archon_services.registry.domain.roles import NO_INSTANCE, Role, key_of, summarize_roles
 
 Value = Registration | Edge | str
 Update = Mapping[str, Value | None]
@@ -110,11 +112,12 @@ class _Draft:
         """Puts a registration with this revision; removes the instance and its host if the value is no registration."""
         previous = self.instances.pop(instance_id, None)
         if previous is not None:
-            role = self.roles[previous.role].without_instance(previous)
+            key = key_of(previous)
+            role = self.roles[key].without_instance(previous)
             if role.instances:
-                self.roles[previous.role] = role
+                self.roles[key] = role
             else:
-                del self.roles[previous.role]
+                del self.roles[key]
         if not isinstance(value, Registration):
             self.set_host(instance_id, None)
             return
@@ -122,7 +125,8 @@ class _Draft:
         registration.CopyFrom(value)
         registration.revision = revision
         self.instances[instance_id] = registration
-        self.roles[value.role] = self.roles.get(value.role, NO_INSTANCE).with_instance(registration)
+        key = key_of(registration)
+        self.roles[key] = self.roles.get(key, NO_INSTANCE).with_instance(registration)
 
     def set_host(self, instance_id: str, value: Value | None) -> None:
         """Puts the host that registered an instance; removes it if the value is no host."""
@@ -138,27 +142,30 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One message to a watcher: a snapshot, or all that one revision changed."""
+    """One message to a watcher: a snapshot, or all that one revision changed, in all tenants. `removed` are the last
+    registrations of the instances that are gone."""
 
     revision: int
     snapshot: bool
     instances: tuple[Registration, ...] = ()
-    removed: tuple[str, ...] = ()
+    removed: tuple[Registration, ...] = ()
     graph: Graph | None = None
 
 
-def difference(old: State, new: State) -> tuple[tuple[Registration, ...], tuple[str, ...]]:
-    """Returns the new and changed instances, and the ids of those removed."""
+def difference(old: State, new: State) -> tuple[tuple[Registration, ...], tuple[Registration, ...]]:
+    """Returns the new and changed instances, and those removed."""
     changed = tuple(
         registration
         for name, registration in new.instances.items()
         if (previous := old.instances.get(name)) is not registration and previous != registration
     )
-    return changed, tuple(name for name in old.instances if name not in new.instances)
+    return changed, tuple(instance for name, instance in old.instances.items() if name not in new.instances)
 
 
-def changes_of(update: Update, old: State, new: State) -> tuple[tuple[Registration, ...], tuple[str, ...]]:
+def changes_of(update: Update, old: State, new: State) -> tuple[tuple[Registration, ...], tuple[Registration, ...]]:
     """Returns the same as `difference` for two states that this update separates, without visiting all instances."""
     touched = [key.removeprefix("instances/") for key in update if key.startswith("instances/")]
     changed = tuple(new.instances[name] for name in touched if name in new.instances)
-    return changed, tuple(name for name in touched if name in old.instances and name not in new.instances)
+    return changed, tuple(
+        old.instances[name] for name in touched if name in old.instances and name not in new.instances
+    )

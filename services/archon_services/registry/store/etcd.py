@@ -26,6 +26,7 @@ from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
 from archon.background import BackgroundLoop
 from archon.failure_kinds import STORAGE
+from archon.principal import DEFAULT_TENANT
 from archon_services.registry.domain.capacity import Capacity
 from archon_services.registry.domain.edges import (
     build_graph,
@@ -34,6 +35,7 @@ from archon_services.registry.domain.edges import (
     plan_unpins,
 )
 from archon_services.registry.domain.ownership import may_renew, owns, refusal
+from archon_services.registry.domain.queries import is_of
 from archon_services.registry.domain.state import Change, State, Update, host_key, instance_key
 from archon_services.registry.store.etcd_client import EtcdClient, parse_members, range_end
 from archon_services.registry.store.port import Registered
@@ -99,12 +101,14 @@ class EtcdStore:
             renewed = await self._renew_unchanged(registration)
             return renewed or await self._register(registration.instance_id, registration, host)
 
-    async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:
+    async def keep_alive(
+        self, instance_ids: Sequence[str], owners: Sequence[str] = (), *, tenant: str = DEFAULT_TENANT
+    ) -> list[int]:
         async with _bounded():
             leases = list(await self._etcd.leases([self._key(instance_key(name)) for name in instance_ids]))
             for number, (instance_id, owner) in enumerate(zip_longest(instance_ids, owners, fillvalue="")):
                 current = self._view.state.instances.get(instance_id)
-                if current is not None and not may_renew(current, owner):
+                if current is not None and not (is_of(current, tenant) and may_renew(current, owner)):
                     leases[number] = 0
             renewed = iter(await self._etcd.renew([lease for lease in leases if lease]))
             ttls = [next(renewed) if lease else 0 for lease in leases]
@@ -122,12 +126,14 @@ class EtcdStore:
             leases = await self._etcd.leases([self._key(instance_key(name)) for name in instance_ids])
             return [float(seconds) for seconds in await self._etcd.seconds_left(leases)]
 
-    async def deregister(self, instance_id: str, owner: str = "") -> None:
+    async def deregister(self, instance_id: str, owner: str = "", *, tenant: str = DEFAULT_TENANT) -> None:
         async with _bounded():
             kv = await self._etcd.get(self._key(instance_key(instance_id)))
             if kv is None:
                 return
             current = self._records.registration(kv)
+            if current is not None and not is_of(current, tenant):
+                return
             if current is not None and not owns(current, owner):
                 raise refusal(current)
             await self._etcd.revoke(kv.lease)

@@ -55,15 +55,17 @@ _LEADER: Final = (("hasleader", "true"),)
 HTTPS: Final = "https://"
 """Before a member whose connections are encrypted."""
 
+_SOCKET: Final = re.compile(r"^unix:/[^\0]+$")
 _MEMBER: Final = re.compile(r"^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$")
 
 
 def parse_members(text: str) -> list[str]:
-    """Parses `host:port,host:port`; members with `https://` keep it. Raises InvalidArgument."""
+    """Parses `host:port,host:port`; members with `https://` keep it, and `unix:PATH` is a Unix socket. Raises
+    InvalidArgument."""
     members = [part.strip().removeprefix("http://").rstrip("/") for part in text.split(",") if part.strip()]
-    if not members or not all(_MEMBER.match(member.removeprefix(HTTPS)) for member in members):
+    if not members or not all(_MEMBER.match(member.removeprefix(HTTPS)) or _SOCKET.match(member) for member in members):
         raise errors.InvalidArgument(
-            f"invalid etcd members {text!r}, expected a list such as 10.0.0.1:2379,10.0.0.2:2379"
+            f"invalid etcd members {text!r}, expected a list such as 10.0.0.1:2379,10.0.0.2:2379, or unix:/PATH"
         )
     return members
 

@@ -12,9 +12,11 @@ from archon import errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
 from archon.background import BackgroundLoop
+from archon.principal import DEFAULT_TENANT
 from archon_services.registry.domain.capacity import Capacity
 from archon_services.registry.domain.edges import plan_pins, plan_registration, plan_unpins
 from archon_services.registry.domain.ownership import may_renew, owns, refusal
+from archon_services.registry.domain.queries import is_of
 from archon_services.registry.domain.state import Change, State, Update, instance_key
 from archon_services.registry.store.port import Registered
 from archon_services.registry.store.view import RegistryView
@@ -53,12 +55,14 @@ class MemoryStore:
         current = self._view.state.instances[registration.instance_id]
         return Registered(current, registration.ttl.seconds, refused)
 
-    async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:
+    async def keep_alive(
+        self, instance_ids: Sequence[str], owners: Sequence[str] = (), *, tenant: str = DEFAULT_TENANT
+    ) -> list[int]:
         self._remove_expired()
         ttls = []
         for instance_id, owner in zip_longest(instance_ids, owners, fillvalue=""):
             registration = self._view.state.instances.get(instance_id)
-            if registration is not None and not may_renew(registration, owner):
+            if registration is not None and not (is_of(registration, tenant) and may_renew(registration, owner)):
                 registration = None
             if registration is not None:
                 if instance_id in self._view.to_plan:
@@ -71,8 +75,10 @@ class MemoryStore:
         now = time.monotonic()
         return [max(0.0, self._expires_at.get(instance_id, now) - now) for instance_id in instance_ids]
 
-    async def deregister(self, instance_id: str, owner: str = "") -> None:
+    async def deregister(self, instance_id: str, owner: str = "", *, tenant: str = DEFAULT_TENANT) -> None:
         registration = self._view.state.instances.get(instance_id)
+        if registration is not None and not is_of(registration, tenant):
+            return
         if registration is not None and not owns(registration, owner):
             raise refusal(registration)
         self._remove([instance_id])

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
+from archon.principal import DEFAULT_TENANT
 from archon_services.registry.domain.state import Change, State
 
 
@@ -31,18 +32,20 @@ class RegistryStore(Protocol):
         ResourceExhausted if the instance is new and a bound on the number of instances is reached."""
         ...
 
-    async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:
-        """Renews leases. `owners` are the claimed owners, in the same order; none by default. Returns the seconds left
-        for each; 0 if the lease has expired or belongs to another owner."""
+    async def keep_alive(
+        self, instance_ids: Sequence[str], owners: Sequence[str] = (), *, tenant: str = DEFAULT_TENANT
+    ) -> list[int]:
+        """Renews leases of a tenant. `owners` are the claimed owners, in the same order; none by default. Returns the
+        seconds left for each; 0 if the lease has expired or belongs to another owner or tenant."""
         ...
 
     async def leases(self, instance_ids: Sequence[str]) -> list[float]:
         """Returns the seconds that each lease has left, without renewing it; 0 if there is none."""
         ...
 
-    async def deregister(self, instance_id: str, owner: str = "") -> None:
-        """Removes a registration; an unknown instance_id is not an error. Raises PermissionDenied if `owner` does not
-        own it."""
+    async def deregister(self, instance_id: str, owner: str = "", *, tenant: str = DEFAULT_TENANT) -> None:
+        """Removes a registration of a tenant; an instance_id that it does not have is not an error. Raises
+        PermissionDenied if `owner` does not own it."""
         ...
 
     async def read(self) -> State:
@@ -50,7 +53,7 @@ class RegistryStore(Protocol):
         ...
 
     async def pin(self, edges: Sequence[Edge]) -> Graph:
-        """Pins all edges or none and returns the resulting graph. Raises GraphCycle."""
+        """Pins all edges, between keys of roles, or none, and returns the resulting graph. Raises GraphCycle."""
         ...
 
     async def unpin(self, edges: Sequence[Edge]) -> Graph:

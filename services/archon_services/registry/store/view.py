@@ -105,7 +105,12 @@ class RegistryView:
                 self._refused.setdefault(instance_id, []).append(refused)
 
     def _advance_to(
-        self, state: State, instances: tuple[Registration, ...], removed: tuple[str, ...], *, keeps_graph: bool = False
+        self,
+        state: State,
+        instances: tuple[Registration, ...],
+        removed: tuple[Registration, ...],
+        *,
+        keeps_graph: bool = False,
     ) -> None:
         graph = None
         if keeps_graph:

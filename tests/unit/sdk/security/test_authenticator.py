@@ -7,7 +7,15 @@ from typing import Final
 
 import pytest
 
-from archon.errors import PermissionDenied, TokenExpired, TokenInvalid, TokenMissing, TokenRevoked, Unavailable
+from archon.errors import (
+    InvalidArgument,
+    PermissionDenied,
+    TokenExpired,
+    TokenInvalid,
+    TokenMissing,
+    TokenRevoked,
+    Unavailable,
+)
 from archon.principal import Kind, Principal
 from archon.security import authenticator
 from archon.security.authenticator import LearntKeys, MemberAuthenticator, Open, agent_authenticator, own_authenticator
@@ -107,8 +115,8 @@ def test_a_new_key_refuses_earlier_tokens(keys: TestKeys, tmp_path: Path) -> Non
 
 def test_services_and_admins_call_on_behalf_of_others(keys: TestKeys, server: MemberAuthenticator) -> None:
     others = ("archon-identity", "ann"), ("archon-tenant", "blue")
-    for kind in (Kind.SERVICE, Kind.ADMIN):
-        caller = server.caller(METHOD, presented(keys.token(Principal(kind, "x", "acme")), *others), PLAIN)
+    for principal in (Principal(Kind.SERVICE, "x"), Principal(Kind.ADMIN, "x", "blue")):
+        caller = server.caller(METHOD, presented(keys.token(principal), *others), PLAIN)
         assert (caller.identity, caller.tenant) == ("ann", "blue")
         assert caller.principal is not None
         assert caller.principal.name == "x"
@@ -117,6 +125,42 @@ def test_services_and_admins_call_on_behalf_of_others(keys: TestKeys, server: Me
             server.caller(METHOD, presented(keys.token(Principal(kind, "x")), *others), PLAIN)
     as_itself = presented(keys.token(ALICE), ("archon-identity", "alice"), ("archon-tenant", "blue"))
     assert server.caller(METHOD, as_itself, PLAIN).tenant == "acme"
+
+
+@pytest.mark.parametrize(
+    "principal", [Principal(Kind.ADMIN, "x"), Principal(Kind.ADMIN, "x", "acme"), Principal(Kind.SERVICE, "x", "acme")]
+)
+def test_only_services_of_the_mesh_call_in_another_tenant(
+    keys: TestKeys, server: MemberAuthenticator, principal: Principal
+) -> None:
+    """An admin, and a service of one tenant, act for others in their own tenant alone."""
+    for others in ((), (("archon-identity", "ann"),)):
+        with pytest.raises(PermissionDenied, match="may not call in another tenant"):
+            server.caller(METHOD, presented(keys.token(principal), *others, ("archon-tenant", "blue")), PLAIN)
+    service = keys.token(Principal(Kind.SERVICE, "orchestrator"))
+    caller = server.caller(METHOD, presented(service, ("archon-tenant", "blue")), PLAIN)
+    assert (caller.tenant, caller.identity) == ("blue", "service:orchestrator"), "on its own behalf, for a run of blue"
+    with pytest.raises(InvalidArgument, match="archon-tenant"):
+        server.caller(METHOD, presented(service, ("archon-tenant", "blue:designer")), PLAIN)
+
+
+def test_an_agent_lets_in_callers_of_its_own_tenant_and_services_of_the_mesh(keys: TestKeys) -> None:
+    tenant = ""
+    agent = MemberAuthenticator(KeyFile(keys.file, interval=0.0), "agents", own_tenant=lambda: tenant)
+    method = "/archon.api.agent.v1.AgentService/Describe"
+
+    def call(principal: Principal) -> str:
+        return agent.caller(method, presented(keys.token(principal, "agents")), PLAIN).tenant
+
+    neighbour, other = Principal(Kind.AGENT, "writer", "acme"), Principal(Kind.AGENT, "writer", "blue")
+    with pytest.raises(Unavailable, match="not registered yet"):
+        call(neighbour)
+    assert call(Principal(Kind.SERVICE, "orchestrator")) == "default"
+    tenant = "acme"
+    assert call(neighbour) == "acme"
+    for stranger in (other, Principal(Kind.ADMIN, "x"), Principal(Kind.SERVICE, "x", "blue")):
+        with pytest.raises(PermissionDenied, match="another tenant than this agent"):
+            call(stranger)
 
 
 def test_an_agent_calls_on_its_own_behalf_whoever_it_works_for(keys: TestKeys, server: MemberAuthenticator) -> None:
@@ -154,10 +198,10 @@ def test_an_agent_with_a_token_lets_nobody_in_before_it_knows_the_keys(
     monkeypatch.setenv("ARCHON_TOKEN", keys.tokens(Principal(Kind.AGENT, "reviewer")))
     with pytest.raises(Unavailable, match="not registered yet"):
         server.caller(session, presented(keys.token(orchestrator, "agents")), PLAIN)
-    told.tell("no keys")
+    told.tell("no keys", "")
     with pytest.raises(Unavailable):
         server.caller(session, presented(keys.token(orchestrator, "agents")), PLAIN)
-    told.tell(keys.file.read_text())
+    told.tell(keys.file.read_text(), "")
     assert (
         server.caller(session, presented(keys.token(orchestrator, "agents")), PLAIN).identity == "service:orchestrator"
     )

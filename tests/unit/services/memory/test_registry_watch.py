@@ -12,30 +12,33 @@ EDGES = (
     Edge("b", "c", declared_by=("c-1", "c-2")),
 )
 GRAPH = Graph(("a", "b", "c", "lonely"), EDGES, 7)
+OTHER = Graph(("x",), (), 6)
+GRAPHS = {"default": GRAPH, "acme": OTHER}
 UNREACHABLE = "127.0.0.1:1"
 
 
 async def test_last_graph_stays_without_a_registry_and_after_a_restart() -> None:
     async with SqliteStore(":memory:") as store:
         async with RegistryWatch(UNREACHABLE, store) as watch:
-            assert watch.graph == Graph()
-            await watch.update(GRAPH)
-            assert watch.graph == GRAPH
+            assert watch.graph("default") == Graph()
+            await watch.update(GRAPHS)
+            assert watch.graph("default") == GRAPH
         async with RegistryWatch(UNREACHABLE, store) as watch:
-            assert watch.graph == GRAPH
+            assert (watch.graph("default"), watch.graph("acme"), watch.graph("other")) == (GRAPH, OTHER, Graph())
 
 
-async def test_cyclic_graph_is_ignored() -> None:
+async def test_a_cyclic_graph_is_ignored_and_those_of_other_tenants_are_not() -> None:
     async with SqliteStore(":memory:") as store, RegistryWatch(UNREACHABLE, store) as watch:
-        await watch.update(GRAPH)
-        await watch.update(Graph(("a", "b"), (Edge("a", "b"), Edge("b", "a")), 8))
-        assert watch.graph == GRAPH
-        assert from_json(await store.load_role_graph()) == GRAPH
+        await watch.update(GRAPHS)
+        newer = Graph(("x", "y"), (), 8)
+        await watch.update({"default": Graph(("a", "b"), (Edge("a", "b"), Edge("b", "a")), 8), "acme": newer})
+        assert watch.graphs == {"default": GRAPH, "acme": newer}
+        assert from_json(await store.load_role_graph()) == watch.graphs
 
 
 async def test_graph_that_cannot_be_stored_is_used_nevertheless() -> None:
     store = SqliteStore(":memory:")
     async with store:
         watch = RegistryWatch(UNREACHABLE, store)
-    await watch.update(GRAPH)
-    assert watch.graph == GRAPH
+    await watch.update(GRAPHS)
+    assert watch.graph("default") == GRAPH

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from archon import context
 from archon.errors import PermissionDenied, TokenInvalid
-from archon.principal import DEFAULT_TENANT, Kind, Principal
+from archon.principal import DEFAULT_TENANT, TENANT, Kind, Principal
 from archon.security.openid.settings import ANY_GROUP, OpenIdSettings
 
 NAME_CLAIMS: Final = ("preferred_username", "email", "sub")
@@ -18,7 +18,6 @@ NAME_CLAIMS: Final = ("preferred_username", "email", "sub")
 _NAME: Final = re.compile(r"[!-~](?:[ -~]{0,254}[!-~])?")
 """Metadata of gRPC has names in printable ASCII alone."""
 
-_TENANT: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MEMBERS: Final = (f"{Kind.AGENT}:", f"{Kind.SERVICE}:")
 
 
@@ -77,7 +76,7 @@ def _tenant(claims: Mapping[str, Any], claim: str, name: str) -> str:
     if not claim:
         return DEFAULT_TENANT
     tenant = _value(claims, claim)
-    if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
+    if not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
         raise PermissionDenied(
             f"{name} has no tenant: the claim {claim!r} of its token has none", metadata={"identity": name}
         )

@@ -89,7 +89,7 @@ async def test_searches_in_progress_are_bounded(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(graph_servicer, "search_items", slow)
     store: Any = Store()
-    servicer = MemoryGraphServicer(store, Graph)
+    servicer = MemoryGraphServicer(store, lambda tenant: Graph())
     request = pb.SearchItemsRequest(scope="s", query="q")
     searches = [asyncio.create_task(servicer.SearchItems(request, None)) for _ in range(graph_servicer.MAX_SEARCHES)]
     try:
@@ -119,4 +119,4 @@ async def test_searches_in_progress_are_bounded(monkeypatch: pytest.MonkeyPatch)
 async def test_an_invalid_search_is_refused(request_: pb.SearchItemsRequest) -> None:
     store: Any = Store()
     with pytest.raises(InvalidArgument):
-        await MemoryGraphServicer(store, Graph).SearchItems(request_, None)
+        await MemoryGraphServicer(store, lambda tenant: Graph()).SearchItems(request_, None)

@@ -14,13 +14,28 @@ EDGES = (
 )
 
 
-def test_graph_reads_back_as_it_was_written() -> None:
+def test_graphs_read_back_as_they_were_written() -> None:
     graph = Graph(("a", "b", "c", "lonely"), EDGES, 7)
-    assert from_json(to_json(graph)) == graph
-    assert from_json(to_json(Graph())) == Graph()
+    graphs = {"default": graph, "acme": Graph()}
+    assert from_json(to_json(graphs)) == graphs
+    assert from_json(to_json({})) == {}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"roles": [], "revision": 1, "edges": [{"upstream": "a"}]}'])
+def test_the_graph_of_an_earlier_version_is_that_of_the_default_tenant() -> None:
+    assert from_json('{"revision": 7, "roles": ["a"], "edges": []}') == {"default": Graph(("a",), (), 7)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"tenants": []}',
+        '{"tenants": {"a": {}}}',
+        '{"roles": [], "revision": 1, "edges": [{"upstream": "a"}]}',
+    ],
+)
 def test_malformed_graph_is_data_loss(text: str) -> None:
     with pytest.raises(DataLoss):
         from_json(text)

@@ -32,6 +32,7 @@ class Run:
     """A run that takes a turn `turns` times; between two turns its agent answers."""
 
     new = None  # the run is its own step, which appends to the journal
+    tenant = "default"
 
     def __init__(self, scheduler: Scheduler, turns: int) -> None:
         self.queued = self.in_flight = self.woken = False

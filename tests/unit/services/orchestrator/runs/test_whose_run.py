@@ -36,6 +36,9 @@ class Instances:
     def __init__(self) -> None:
         self.released: list[str] = []
 
+    def of_tenant(self, tenant: str) -> Any:
+        return self
+
     def stateful(self, role: str) -> bool:
         return False
 
@@ -58,6 +61,9 @@ class OneInstance(Instances):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[str] = []
+
+    def of_tenant(self, tenant: str) -> Any:
+        return self
 
     def stateful(self, role: str) -> bool:
         return False

@@ -54,9 +54,9 @@ async def test_all_sessions_dial_in_the_same_queues(pool: SessionPool) -> None:
 async def test_a_removed_instance_is_neither_placed_nor_resolved(pool: SessionPool) -> None:
     instance = Registration("a", instance_id="a1", capabilities=[Capability("x")], stateful=True)
     pool.update([instance])
-    assert (pool.stateful("a"), pool._roles.resolve("", "x")) == (True, ("a",))
+    assert (pool.stateful("a"), pool._roles.resolve("", "", "x")) == (True, ("a",))
     pool.update([], ["a1"])
-    assert (pool.stateful("a"), pool._roles.resolve("", "x")) == (False, ())
+    assert (pool.stateful("a"), pool._roles.resolve("", "", "x")) == (False, ())
     assert pool.reserve(Requirement("a")) is None
     pool.update([instance])
     connect(pool, "a1")

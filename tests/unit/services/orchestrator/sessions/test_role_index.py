@@ -107,13 +107,13 @@ def test_a_capability_resolves_to_the_roles_that_offer_it() -> None:
     sessions = [session("a", "writer", "poems"), session("b", "bard", "poems", "songs"), session("c", "bard", "poems")]
     for entry in sessions:
         index.add(entry)
-    assert index.resolve("", "poems") == ("bard", "writer")
-    assert index.resolve("bard", "") == ("bard",)
-    assert index.resolve("absent", "") == ()
+    assert index.resolve("", "", "poems") == ("bard", "writer")
+    assert index.resolve("", "bard", "") == ("bard",)
+    assert index.resolve("", "absent", "") == ()
     index.remove(sessions[1])
-    assert (index.resolve("", "poems"), index.resolve("", "songs")) == (("bard", "writer"), ())
+    assert (index.resolve("", "", "poems"), index.resolve("", "", "songs")) == (("bard", "writer"), ())
     index.remove(sessions[2])
-    assert (index.resolve("", "poems"), index.resolve("bard", "")) == (("writer",), ())
+    assert (index.resolve("", "", "poems"), index.resolve("", "bard", "")) == (("writer",), ())
 
 
 def test_a_changed_registration_is_indexed_again() -> None:
@@ -123,11 +123,11 @@ def test_a_changed_registration_is_indexed_again() -> None:
     index.add(changing)
     index.replace(changing, Registration("designer", "2.0", instance_id="a", capabilities=[Capability("x")]))
     assert best(index, Requirement("designer", "x", "2.*")) is changing
-    assert (index.resolve("", "x"), index.stateful("designer")) == (("designer",), False)
+    assert (index.resolve("", "", "x"), index.stateful("designer")) == (("designer",), False)
     index.replace(changing, Registration("designer", "2.0", instance_id="a", stateful=True))
-    assert (index.resolve("", "x"), index.stateful("designer")) == ((), True)
+    assert (index.resolve("", "", "x"), index.stateful("designer")) == ((), True)
     index.remove(changing)
-    assert (index.resolve("designer", ""), index.stateful("designer")) == ((), False)
+    assert (index.resolve("", "designer", ""), index.stateful("designer")) == ((), False)
 
 
 def ready(instance_id: str, slots: int) -> Session:

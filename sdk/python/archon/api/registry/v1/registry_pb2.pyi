@@ -70,7 +70,7 @@ class Registration(_message.Message):
     PLANNER_FIELD_NUMBER: _builtins.int
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """The instance's id, new with every start of the process; the key of the registration."""
+    """The instance's id, new with every start of the process; the key of the registration, unique over all tenants."""
     role: _builtins.str
     """The role that the instance serves: lower-case letters, digits and dashes, at most 63 characters, starting with a
     letter.
@@ -201,8 +201,11 @@ class Graph(_message.Message):
     EDGES_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """The registry's revision at which the graph was read."""
+    tenant: _builtins.str
+    """The tenant whose roles these are; set in WatchResponse.graphs."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """All roles that have a live instance or stand on an edge, in topological order."""
@@ -222,10 +225,11 @@ class Graph(_message.Message):
         edges: _abc.Iterable[_common_pb2.Edge] | None = ...,
         revision: _builtins.int = ...,
         refused: _abc.Iterable[Global___RefusedEdge] | None = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "refused", b"refused", "revision", b"revision", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "refused", b"refused", "revision", b"revision", "roles", b"roles", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -557,8 +557,11 @@ class WatchRequest(_message.Message):
 
     KINDS_FIELD_NUMBER: _builtins.int
     FROM_REVISION_FIELD_NUMBER: _builtins.int
+    ALL_TENANTS_FIELD_NUMBER: _builtins.int
     from_revision: _builtins.int
     """Revision after which to resume, from an earlier message; 0: start with a snapshot."""
+    all_tenants: _builtins.bool
+    """True: the instances and graphs of all tenants, for the services of the mesh."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___WatchKind.ValueType]:
         """The kinds of change to stream; empty: all kinds."""
@@ -568,10 +571,11 @@ class WatchRequest(_message.Message):
         *,
         kinds: _abc.Iterable[Global___WatchKind.ValueType] | None = ...,
         from_revision: _builtins.int = ...,
+        all_tenants: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_revision", b"from_revision", "kinds", b"kinds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_tenants", b"all_tenants", "from_revision", b"from_revision", "kinds", b"kinds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -588,6 +592,7 @@ class WatchResponse(_message.Message):
     INSTANCES_FIELD_NUMBER: _builtins.int
     REMOVED_INSTANCE_IDS_FIELD_NUMBER: _builtins.int
     GRAPH_FIELD_NUMBER: _builtins.int
+    GRAPHS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """The registry's revision; a later watch can resume from it."""
     snapshot: _builtins.bool
@@ -602,7 +607,13 @@ class WatchResponse(_message.Message):
 
     @_builtins.property
     def graph(self) -> _registry_pb2.Graph:
-        """The whole graph, if edges are watched and have changed."""
+        """The whole graph of the caller's tenant, if edges are watched and have changed."""
+
+    @_builtins.property
+    def graphs(self) -> _containers.RepeatedCompositeFieldContainer[_registry_pb2.Graph]:
+        """The graphs of all tenants with a role, if all are watched, edges are watched, and one of the graphs has changed; the
+        field graph is absent then. Without any role in any tenant: one graph without a role.
+        """
 
     def __init__(
         self,
@@ -612,10 +623,11 @@ class WatchResponse(_message.Message):
         instances: _abc.Iterable[_registry_pb2.Registration] | None = ...,
         removed_instance_ids: _abc.Iterable[_builtins.str] | None = ...,
         graph: _registry_pb2.Graph | None = ...,
+        graphs: _abc.Iterable[_registry_pb2.Graph] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["graph", b"graph"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["graph", b"graph", "instances", b"instances", "removed_instance_ids", b"removed_instance_ids", "revision", b"revision", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["graph", b"graph", "graphs", b"graphs", "instances", b"instances", "removed_instance_ids", b"removed_instance_ids", "revision", b"revision", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

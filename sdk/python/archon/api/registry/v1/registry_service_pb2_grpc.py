@@ -27,7 +27,8 @@ if _version_not_supported:
 
 class RegistryServiceStub(object):
     """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
-    and the memory service (Watch) and by operators.
+    and the memory service (Watch) and by operators. Each call concerns the instances and roles of the caller's tenant: those
+    of another tenant do not exist for it.
     """
 
     def __init__(self, channel):
@@ -85,7 +86,8 @@ class RegistryServiceStub(object):
 
 class RegistryServiceServicer(object):
     """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
-    and the memory service (Watch) and by operators.
+    and the memory service (Watch) and by operators. Each call concerns the instances and roles of the caller's tenant: those
+    of another tenant do not exist for it.
     """
 
     def RegisterInstance(self, request, context):
@@ -167,8 +169,8 @@ class RegistryServiceServicer(object):
         transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
         With from_revision it streams the changes since that revision; if those have been compacted,
         it starts with a snapshot again.
-        Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
-        or too many watchers).
+        Ends with PERMISSION_DENIED (all_tenants by another caller than a service), UNAVAILABLE (the store cannot be reached
+        for a long time), RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -232,7 +234,8 @@ def add_RegistryServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class RegistryService(object):
     """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
-    and the memory service (Watch) and by operators.
+    and the memory service (Watch) and by operators. Each call concerns the instances and roles of the caller's tenant: those
+    of another tenant do not exist for it.
     """
 
     @staticmethod

@@ -28,7 +28,8 @@ GRPC_VERSION: str
 
 class RegistryServiceStub:
     """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
-    and the memory service (Watch) and by operators.
+    and the memory service (Watch) and by operators. Each call concerns the instances and roles of the caller's tenant: those
+    of another tenant do not exist for it.
     """
 
     @_typing.overload
@@ -82,14 +83,15 @@ class RegistryServiceStub:
     transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
     With from_revision it streams the changes since that revision; if those have been compacted,
     it starts with a snapshot again.
-    Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
-    or too many watchers).
+    Ends with PERMISSION_DENIED (all_tenants by another caller than a service), UNAVAILABLE (the store cannot be reached
+    for a long time), RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers).
     """
 
 @_typing.type_check_only
 class RegistryServiceAsyncStub(RegistryServiceStub):
     """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
-    and the memory service (Watch) and by operators.
+    and the memory service (Watch) and by operators. Each call concerns the instances and roles of the caller's tenant: those
+    of another tenant do not exist for it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -140,13 +142,14 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
     With from_revision it streams the changes since that revision; if those have been compacted,
     it starts with a snapshot again.
-    Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
-    or too many watchers).
+    Ends with PERMISSION_DENIED (all_tenants by another caller than a service), UNAVAILABLE (the store cannot be reached
+    for a long time), RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers).
     """
 
 class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
-    and the memory service (Watch) and by operators.
+    and the memory service (Watch) and by operators. Each call concerns the instances and roles of the caller's tenant: those
+    of another tenant do not exist for it.
     """
 
     @_abc_1.abstractmethod
@@ -249,8 +252,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
         With from_revision it streams the changes since that revision; if those have been compacted,
         it starts with a snapshot again.
-        Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
-        or too many watchers).
+        Ends with PERMISSION_DENIED (all_tenants by another caller than a service), UNAVAILABLE (the store cannot be reached
+        for a long time), RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers).
         """
 
 def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
