@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
-        buf-baseline gates mutants protos prices hooks clean
+        buf-baseline locks gates mutants protos lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -23,28 +23,31 @@ $(VENV)/.created:
 	       echo "hint: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) config list | grep -q 'index-url\|no-index' || $(PIP) install --quiet uv || echo "uv cannot be had: pip installs, which takes longer"
+	@$(PIP) config list | grep -q 'index-url\|no-index' || $(PIP) install --quiet uv==0.13.9 || echo "uv cannot be had: pip installs, which takes longer"
 	@touch $@
 
 # uv takes a tenth of pip's time. It does not read pip's settings: if those name an index, or if uv fails, pip installs.
+# Versions and hashes are those of deploy/locks. pip can compare hashes only of a whole file: it installs all of it.
 # Python compiles what is imported: a part of what is installed. A terminal shows a dot every two seconds.
 PIP := $(BIN)/pip --disable-pip-version-check
+LOCK := deploy/locks/everything.txt
 define install
 @[ ! -t 1 ] || { while sleep 2; do printf .; done & trap "kill $$!; printf '\r\033[K'" EXIT; }; \
-  [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --python $(RUN) -e '$(1)' || $(PIP) install --quiet --no-compile -e '$(1)'
+  [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --python $(RUN) -c $(LOCK) -b deploy/locks/build.txt -e '$(1)' \
+  || { $(PIP) install --quiet --no-compile --no-deps --require-hashes -r $(LOCK) && $(PIP) install --quiet --no-compile --no-deps -e .; }
 endef
 
-$(VENV)/.runtime: pyproject.toml | $(VENV)/.created
+$(VENV)/.runtime: pyproject.toml $(LOCK) | $(VENV)/.created
 	@echo "installing Archon and what it runs on ..."
 	$(call install,.)
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.created
+$(VENV)/.test: pyproject.toml $(LOCK) | $(VENV)/.created
 	@echo "installing Archon and what its tests need ..."
 	$(call install,.[test])
 	@touch $@ $(VENV)/.runtime
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/.created
+$(VENV)/.dev: pyproject.toml $(LOCK) | $(VENV)/.created
 	@echo "installing Archon and what it is developed with ..."
 	$(call install,.[dev])
 	@touch $@ $(VENV)/.test $(VENV)/.runtime
@@ -98,8 +101,9 @@ simulate: $(VENV)/.test ## engine and driver under faults in virtual time: make 
 	@$(RUN) -m tests.simulation.run --seeds $(SEEDS)
 
 ROUNDS ?= 5
-fuzz: $(VENV)/.test ## 20,000 random and mutated inputs for every RPC: no crash, no INTERNAL, no traceback (1 minute)
-	@$(RUN) -m tests.adversary.fuzz
+INPUTS ?= 1000000
+fuzz: $(VENV)/.test ## a million inputs of strangers and members: RPCs, tokens, certificates, frames, handshakes (make fuzz INPUTS=20000)
+	@$(RUN) -m tests.adversary.million --inputs $(INPUTS)
 
 bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios, and CPU per run of each process
 	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)
@@ -151,7 +155,7 @@ test-interop: tools ## members and clients in Go, TypeScript and Java, the READM
 
 # What must hold ------------------------------------------------------------------------------------------------
 
-check: format lint types floors words sleeps public drift buf ## everything below that is not a test
+check: format lint types floors words sleeps public drift buf locks ## everything below that is not a test
 
 format: $(VENV)/.dev ## formatted as ruff does it
 	@$(BIN)/ruff format --check --quiet . || { echo "hint: $(BIN)/ruff format ."; exit 1; }
@@ -182,6 +186,9 @@ buf: $(VENV)/.dev ## the contract: lint, format, and no breaking change
 	@$(BIN)/buf format --diff --exit-code protos > /dev/null || { echo "hint: $(BIN)/buf format -w protos"; exit 1; }
 	@$(BIN)/buf breaking protos --against protos/baseline.binpb
 
+locks: $(VENV)/.dev ## deploy/locks satisfies pyproject.toml, on each Python and system
+	@$(RUN) -m tests.supply_chain.locks --check
+
 mutants: $(VENV)/.dev ## small changes in the core, the tool engine and the parser are noticed by a test (PARTS="core tools parser")
 	$(call install,.[mutants])
 	@$(RUN) .ci/mutants.py $(PARTS)
@@ -197,6 +204,16 @@ protos: $(VENV)/.dev ## generate the stubs from the contract
 
 buf-baseline: $(VENV)/.dev ## take the contract as it is for the baseline; needs an ADR that says why
 	@$(BIN)/buf build protos -o protos/baseline.binpb
+
+lock: $(VENV)/.dev ## write deploy/locks from pyproject.toml; UPGRADE=1 takes the newest versions
+	@$(RUN) -m tests.supply_chain.locks $(if $(UPGRADE),--upgrade)
+
+sbom: $(VENV)/.test ## what an image has, as CycloneDX, into build/sbom.json
+	@$(RUN) -m tests.supply_chain.sbom
+
+audit-dependencies: $(VENV)/.dev ## ask pip-audit, govulncheck and npm audit about all that is locked (needs their databases)
+	$(call install,.[audit])
+	@$(RUN) -m tests.supply_chain.audit
 
 prices: $(VENV)/.dev ## write the table of prices of models from the package genai-prices, before a release
 	@$(RUN) .ci/prices.py

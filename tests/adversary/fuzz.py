@@ -13,10 +13,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
@@ -57,6 +57,8 @@ TEXTS: Final = (
     *('{"type": "object"}', "[" * 2_000, "1.2.3", "1.*", "127.0.0.1:1", "[::1]:80", "0.0.0.0:0", "traceparent"),
 )
 NUMBERS: Final = (0, 1, -1, 2, 7, 100, 1_001, 2**31 - 1, -(2**31), 2**53, 2**63 - 1, -(2**63))
+
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 MODULES: Final = {
     "registry": [registry_service_pb2],
@@ -164,17 +166,39 @@ class Finding:
     why: str
 
 
+def insecure(_: str, target: str) -> grpc.aio.Channel:
+    """Returns a bare channel."""
+    return grpc.aio.insecure_channel(target, options=[("grpc.max_receive_message_length", -1)])
+
+
+class Presented(Protocol):
+    """What calls present, and how they may end."""
+
+    def __call__(self, seed: int, service: str) -> tuple[Metadata, frozenset[grpc.StatusCode] | None]:
+        """Returns the metadata of one call, and the codes that it may end with, None for all but FORBIDDEN."""
+        ...
+
+
+def nothing(seed: int, service: str) -> tuple[Metadata, frozenset[grpc.StatusCode] | None]:
+    """Presents nothing, to a mesh that lets everybody in."""
+    return (("archon-timeout", "x"),) if seed % 5 == 0 else (), None
+
+
 class Fuzz:
     """Sends inputs to the methods of all services in turn."""
 
-    def __init__(self, targets: dict[str, str], known: Known) -> None:
+    def __init__(
+        self,
+        targets: dict[str, str],
+        known: Known,
+        presented: Presented = nothing,
+        channel: Callable[[str, str], grpc.aio.Channel] = insecure,
+    ) -> None:
         self.codes: Counter[str] = Counter()
         self.findings: list[Finding] = []
         self._known = known
-        self._channels = {
-            name: grpc.aio.insecure_channel(target, options=[("grpc.max_receive_message_length", -1)])
-            for name, target in targets.items()
-        }
+        self._presented = presented
+        self._channels = {name: channel(name, target) for name, target in targets.items()}
         self._methods = [
             (name, method)
             for name, modules in MODULES.items()
@@ -202,20 +226,22 @@ class Fuzz:
         name, method = self._methods[seed % len(self._methods)]
         messages = Dice(seed, self._known).messages(method)
         path = f"/{method.containing_service.full_name}/{method.name}"
+        metadata, allowed = self._presented(seed, name)
         try:
-            code = await self._call(self._channels[name], path, method, messages)
+            code, text = await self._call(self._channels[name], path, method, messages, metadata), ""
         except grpc.aio.AioRpcError as error:
-            code = error.code()
-            if code in FORBIDDEN:
-                self.findings.append(Finding(seed, path, f"{code.name}: {error.details()}"))
+            code, text = error.code(), error.details() or ""
+        if code in FORBIDDEN or (allowed is not None and code not in allowed) or "Traceback" in text:
+            self.findings.append(Finding(seed, path, f"{code.name}: {text}"))
         self.codes[code.name] += 1
 
-    async def _call(self, channel: Any, path: str, method: MethodDescriptor, messages: list[bytes]) -> grpc.StatusCode:
+    async def _call(
+        self, channel: Any, path: str, method: MethodDescriptor, messages: list[bytes], metadata: Metadata
+    ) -> grpc.StatusCode:
         async def stream() -> AsyncIterator[bytes]:
             for message in messages:
                 yield message
 
-        metadata = (("archon-timeout", "x"),) if len(path) % 5 == 0 else ()
         more: Any = {"timeout": DEADLINE, "metadata": metadata}
         call: Any
         if not method.server_streaming:
@@ -250,9 +276,9 @@ class Fuzz:
                 raise error from None
 
 
-async def honest_run(orchestrator: str) -> str:
+async def honest_run(connect: Callable[[], Client]) -> str:
     """Runs a goal as a user would; returns the run's id."""
-    async with Client(orchestrator) as client:
+    async with connect() as client:
         deadline = time.monotonic() + 20
         while True:
             try:
@@ -268,16 +294,20 @@ async def honest_run(orchestrator: str) -> str:
 
 async def fuzz(processes: Processes, targets: dict[str, str], first: int, inputs: int) -> list[str]:
     """Returns what was found, as lines."""
-    run_id = await honest_run(targets["orchestrator"])
+
+    def connect() -> Client:
+        return Client(targets["orchestrator"])
+
+    run_id = await honest_run(connect)
     known = Known([run_id, f"{run_id}.1", "first", "second"])
     sender = Fuzz(targets, known)
     half = first + inputs // 2
     began = time.monotonic()
     await sender.run(range(first, half))
-    await honest_run(targets["orchestrator"])
+    await honest_run(connect)
     before = {pid: psutil.Process(pid).memory_info().rss for pid in processes.pids.values()}
     await sender.run(range(half, first + inputs))
-    await honest_run(targets["orchestrator"])
+    await honest_run(connect)
     await sender.close()
     print(f"{inputs:,} inputs in {time.monotonic() - began:.0f} s: {dict(sender.codes.most_common())}")
     lines = [f"seed {finding.seed}: {finding.method}: {finding.why}" for finding in sender.findings]
@@ -285,6 +315,16 @@ async def fuzz(processes: Processes, targets: dict[str, str], first: int, inputs
         grown = psutil.Process(pid).memory_info().rss - before[pid]
         if grown > MAX_GROWTH:
             lines.append(f"the process at {address} grew by {grown / 1024 / 1024:.0f} MB")
+    return lines
+
+
+def tracebacks(folder: Path) -> list[str]:
+    """Returns the first traceback of each log below a folder."""
+    lines = []
+    for log in sorted(folder.rglob("*.log")):
+        text = log.read_text(errors="replace")
+        if (at := text.find("Traceback")) >= 0:
+            lines.append(f"a traceback in {log.name}:\n{text[max(0, at - 500) :][:3_000]}")
     return lines
 
 
@@ -302,10 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         orchestrator = processes.orchestrator(registry, "normal", ARCHON_MEMORY=memory, ARCHON_MAX_FAILURES="0")
         targets = {"registry": registry, "memory": memory, "orchestrator": orchestrator, "agent": agents[0]}
         lines = asyncio.run(fuzz(processes, targets, given.seed, given.inputs))
-        for log in sorted(Path(folder).rglob("*.log")):
-            text = log.read_text(errors="replace")
-            if "Traceback" in text:
-                lines.append(f"a traceback in {log.name}:\n{text[text.index('Traceback') - 500 :][:3_000]}")
+        lines += tracebacks(Path(folder))
     print("\n".join(lines) or "nothing was found")
     return 1 if lines else 0
 

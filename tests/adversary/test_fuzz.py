@@ -1,4 +1,4 @@
-"""A short fuzz of every RPC; `make fuzz` sends ten times as many inputs."""
+"""A short fuzz of every RPC; `make fuzz` sends a million inputs, of strangers too."""
 
 from __future__ import annotations
 

@@ -42,15 +42,15 @@ class Security:
     def environment(self, kind: Kind, name: str, tenant: str = DEFAULT_TENANT) -> dict[str, str]:
         """Returns the environment of the process of a member; tenants have tokens."""
         if self.kind == "tokens":
-            tokens = ",".join(self._token(kind, name, audience, tenant) for audience in ("services", "agents"))
+            tokens = ",".join(self.token(kind, name, audience, tenant) for audience in ("services", "agents"))
             return {"ARCHON_KEYS": str(self._keys), "ARCHON_TOKEN": tokens}
-        return {"ARCHON_TLS": str(self._certificate(kind, name))} if self.kind == "tls" else {}
+        return {"ARCHON_TLS": str(self.certificate(kind, name))} if self.kind == "tls" else {}
 
     def channel(self, target: str) -> grpc.aio.Channel:
         """Returns a bare channel of a client to the orchestrator."""
         if self.kind != "tls":
             return grpc.aio.insecure_channel(target, options=service_options())
-        own = CertificateFolder(self._certificate(Kind.ADMIN, "client")).read()
+        own = CertificateFolder(self.certificate(Kind.ADMIN, "client")).read()
         credentials = grpc.ssl_channel_credentials(own.authorities, own.key, own.chain)
         name = ("grpc.ssl_target_name_override", f"orchestrator.service.default.{MESH}")
         return grpc.aio.secure_channel(target, credentials, options=[*service_options(), name])
@@ -59,21 +59,23 @@ class Security:
         """Returns the metadata of its calls."""
         if self.kind != "tokens":
             return ()
-        return (("authorization", f"Bearer {self._token(Kind.ADMIN, 'client', 'services')}"),)
+        return (("authorization", f"Bearer {self.token(Kind.ADMIN, 'client', 'services')}"),)
 
     def client(self, target: str, tenant: str = DEFAULT_TENANT) -> Client:
         """Returns a client of the orchestrator; tenants have tokens."""
         if self.kind == "tokens":
-            return Client(target, credentials=Tokens(self._token(Kind.ADMIN, "client", "services", tenant)))
-        certificate = CertificateFolder(self._certificate(Kind.ADMIN, "client")) if self.kind == "tls" else None
+            return Client(target, credentials=Tokens(self.token(Kind.ADMIN, "client", "services", tenant)))
+        certificate = CertificateFolder(self.certificate(Kind.ADMIN, "client")) if self.kind == "tls" else None
         return Client(target, credentials=NoCredentials(), certificate=certificate)
 
-    def _token(self, kind: Kind, name: str, audience: str, tenant: str = DEFAULT_TENANT) -> str:
+    def token(self, kind: Kind, name: str, audience: str, tenant: str = DEFAULT_TENANT) -> str:
+        """Returns a token of a caller, for `services` or `agents`."""
         now = time.time()
         principal = replace(_principal(kind, name), tenant=tenant, expires=now + _HOURS * 3600)
         return sign(self._key, principal, "agents" if audience == "agents" else "services", now=now)
 
-    def _certificate(self, kind: Kind, name: str) -> Path:
+    def certificate(self, kind: Kind, name: str) -> Path:
+        """Returns the folder of the certificate of a member."""
         folder = self._folder / f"{kind}-{name}"
         if not folder.exists():
             self._authority.issue(folder, SpiffeId(MESH, "default", kind, name), now=self._now, days=1)

@@ -93,6 +93,12 @@ def test_wrong_arguments_issue_no_token(terminal: Terminal, arguments: tuple[str
     assert (wrong.code in (1, 2), wrong.out, wrong.err.startswith("error: ")) == (True, "", True), wrong
 
 
+def test_what_is_no_id_of_a_token_is_not_written_to_the_keys(terminal: Terminal) -> None:
+    refused = terminal.archon("token", "revoke", "hunter2+/secret")
+    assert (refused.code, "neither a token nor the id of one" in refused.err) == (2, True)
+    assert "hunter2" not in refused.out + refused.err + (terminal.home / "keys.json").read_text()
+
+
 def test_a_folder_without_a_mesh_has_no_key(tmp_path: Path) -> None:
     for command in (("token",), ("token", "revoke", "x"), ("token", "rotate")):
         missing = Terminal(tmp_path / "home").archon(*command)

@@ -23,6 +23,7 @@ from archon.errors import (
 )
 from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
 from archon.json_text import json_or
+from archon_mesh.core.masking import forms_of
 from archon_mesh.llm.overflow import is_overflow
 from archon_mesh.llm.retry_delay import retry_delay
 
@@ -151,7 +152,8 @@ def server_message(body: object, key: str) -> str:
     """Returns the server's message, shortened and without secrets."""
     text = _words(body)
     if len(key) >= MIN_KEY:
-        text = text.replace(key, "[key]")
+        for form in forms_of(key):
+            text = text.replace(form, "[key]")
     text = " ".join(_LOOKS_LIKE_A_KEY.sub("[key]", text).split())
     return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "..."
 

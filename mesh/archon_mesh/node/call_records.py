@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.errors import ArchonError
 from archon.types import Usage as CallUsage
+from archon_mesh.core.masking import masked_arguments, masked_value
 from archon_mesh.core.media import Media
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, Usage
 from archon_mesh.llm.wire import call_to_wire, message_to_record, tool_to_wire
 from archon_mesh.node.redaction import redacted_request, redacted_response
@@ -50,7 +52,7 @@ def request_json(model: str, request: ModelRequest, origins: list[dict[str, Any]
 
 def response_json(reply: ModelReply) -> dict[str, Any]:
     """Returns the reply as it was received; without contents in the mode REDACTED."""
-    calls = {"tool_calls": [call_to_wire(call) for call in reply.tool_calls]} if reply.tool_calls else {}
+    calls = {"tool_calls": [_call_json(call) for call in reply.tool_calls]} if reply.tool_calls else {}
     usage = reply.usage
     rarer = {name: getattr(usage, name) for name in ("cached_input_tokens", "cache_write_tokens", "cost_micro_usd")}
     return _response(
@@ -80,7 +82,7 @@ def tool_json(arguments: Mapping[str, Any], result: ToolResult) -> tuple[Any, di
     content = _json_value(result)
     if record_mode() is RecordMode.REDACTED:
         return redacted_value(arguments), {"status": result.status, "content": redacted_value(content)}
-    return arguments, {"status": result.status, "content": content}
+    return masked_value(arguments), {"status": result.status, "content": content}
 
 
 def _response(response: dict[str, Any]) -> dict[str, Any]:
@@ -93,5 +95,12 @@ def _json_value(result: ToolResult) -> Any:
     return result.content if isinstance(result.content, (str, int, float, bool, type(None))) else result.text
 
 
+def _call_json(call: ToolCall) -> dict[str, Any]:
+    return call_to_wire(replace(call, arguments_json=masked_arguments(call.arguments_json)))
+
+
 def _message_json(message: ChatMessage) -> dict[str, Any]:
-    return message_to_record(message) | ({"metadata": dict(message.metadata)} if message.metadata else {})
+    data = message_to_record(message)
+    if message.tool_calls:
+        data["tool_calls"] = [_call_json(call) for call in message.tool_calls]
+    return data | ({"metadata": dict(message.metadata)} if message.metadata else {})

@@ -22,6 +22,7 @@ from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, StreamChun
 from archon_mesh.agent.hooks.shared_memory import wider_items
 from archon_mesh.agent.state.agent_state import get_context
 from archon_mesh.core.awareness import awareness_chat_message
+from archon_mesh.core.masking import masked_arguments
 from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
 from archon_mesh.llm import ModelReply, ToolCallDelta, Usage
@@ -208,7 +209,7 @@ class TaskMiddleware(Middleware):
     def before_tool(self, hook: HookContext) -> None:
         if (call := hook.tool_call) is not None and call.name not in hook.agent.sub_agents:
             self._tool_starts[call.id] = (time.time(), time.monotonic())
-            self._task.tell_tool_call(call.id, call.name, call.arguments_json)
+            self._task.tell_tool_call(call.id, call.name, masked_arguments(call.arguments_json))
 
     @override
     def after_tool(self, hook: HookContext) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, Self
 
 from typing_extensions import override
 
+from archon_mesh.core.masking import forms_of
 from archon_mesh.tools.errors import MissingCredentials
 
 _log = logging.getLogger(__name__)
@@ -117,9 +118,10 @@ class Credentials:
 
 
 def redacted(value: Any, secrets: Iterable[Secret]) -> Any:
-    """Returns a text or JSON value in which the secrets are replaced by `***`, in keys too."""
-    texts = sorted((secret.reveal() for secret in secrets), key=len, reverse=True)
-    return _redacted(value, [text for text in texts if len(text) >= MIN_REDACTED])
+    """Returns a text or JSON value in which the secrets are replaced by `***`, in keys too, also where they are encoded
+    for a URL or in base64."""
+    texts = [text for secret in secrets if len(text := secret.reveal()) >= MIN_REDACTED]
+    return _redacted(value, sorted((form for text in texts for form in forms_of(text)), key=len, reverse=True))
 
 
 def _redacted(value: Any, texts: list[str]) -> Any:

@@ -5,6 +5,7 @@ Names are imported on first use, so that `import archon` is cheap.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from archon.lazy_names import lazy_names
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from archon.errors import ArchonError
     from archon.memory import MemoryGraphClient
     from archon.registry import Registration, RegistryClient
+
+if os.environ.get("ARCHON_TLS"):
+    # gRPC prints a line about each handshake that fails, and reads the variable when it is imported.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 __all__ = [
     "AgentServer",

@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from archon import errors
 from archon.background import BackgroundLoop, monitor
 from archon.channel import server_options
+from archon.grpc_log import quieten
 from archon.interceptors.guard import GuardedServer
 from archon.interceptors.open_streams import OpenStreams
 from archon.local_sockets import socket_of
@@ -39,13 +40,7 @@ CHECK_INTERVAL: Final = 1.0
 T = TypeVar("T")
 
 
-def _client_is_there(record: logging.LogRecord) -> bool:
-    """Drops gRPC's log record with a stack if a client goes away while a message is written to it: no fault of ours."""
-    error = record.exc_info[1] if record.exc_info else None
-    return type(error).__name__ != "ExecuteBatchError"
-
-
-logging.getLogger("grpc._cython.cygrpc").addFilter(_client_is_there)
+quieten()
 
 
 @dataclass(frozen=True, slots=True)

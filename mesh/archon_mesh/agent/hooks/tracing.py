@@ -24,6 +24,7 @@ from archon_mesh.agent.hooks.context import ModelParams
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, QueryCall, ToolRun
 from archon_mesh.agent.hooks.span_content import input_messages, one_message, output_messages
 from archon_mesh.agent.state.agent_state import AgentState, get_context
+from archon_mesh.core.masking import masked_arguments
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import ModelReply, Usage
 from archon_mesh.tools.result import ToolResult
@@ -120,7 +121,7 @@ class TracingMiddleware(Middleware):
         }
         with self._span(f"{names.EXECUTE_TOOL} {tool_call.name}", SpanKind.INTERNAL, attributes) as span:
             if self._content:
-                span.set_attribute(names.TOOL_ARGUMENTS, tool_call.arguments_json)
+                span.set_attribute(names.TOOL_ARGUMENTS, masked_arguments(tool_call.arguments_json))
             result = await call()
             if self._content:
                 span.set_attribute(names.TOOL_RESULT, result.text)

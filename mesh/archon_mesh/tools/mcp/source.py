@@ -326,7 +326,10 @@ class McpToolSource:
         return f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if self._url else ""
 
     def _redacted(self, text: str) -> str:
-        return str(redacted(text, [*self._env.values(), *self._headers.values()]))[:1_000]
+        values = [*self._env.values(), *self._headers.values()]
+        # A server may repeat the credentials of a header without its scheme, such as Bearer.
+        bare = [Secret(value.reveal().partition(" ")[2]) for value in self._headers.values()]
+        return str(redacted(text, [*values, *bare]))[:1_000]
 
     def _error_of(self, error: BaseException) -> ArchonError:
         """Returns the error for one of the package, without the secrets of the server."""

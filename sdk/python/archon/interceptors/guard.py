@@ -73,10 +73,11 @@ class _UnknownMethods(grpc.GenericRpcHandler):
     def service(self, handler_call_details: Any) -> Any:
         method = handler_call_details.method
 
-        async def refuse(_: bytes, context: Any) -> bytes:
+        async def refuse(_: Any, context: Any) -> None:
             await _refuse(context, errors.Unimplemented(f"no service here has {method}", metadata={"method": method}))
 
-        return grpc.unary_unary_rpc_method_handler(refuse)
+        # A stream is answered without a message: a caller that sends none would wait for ever.
+        return grpc.stream_stream_rpc_method_handler(refuse)
 
 
 def _guard(handler: Any, method: str, streams: OpenStreams) -> Any:

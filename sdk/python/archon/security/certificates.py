@@ -48,7 +48,7 @@ class CertificateFolder:
     """The folder of the certificate, which is read again if a file has changed: at most once in `interval` seconds."""
 
     def __init__(self, folder: Path, *, interval: float = 1.0) -> None:
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC prints a line about each handshake that fails
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # as archon/__init__.py does, for a client without ARCHON_TLS
         self.folder = folder
         self._interval = interval
         self._checked = -interval

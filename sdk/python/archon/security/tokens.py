@@ -87,12 +87,15 @@ def _principal(claims: dict[str, Any]) -> Principal:
         raise TokenInvalid("the token names no kind of caller that this mesh knows")
     if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
         raise TokenInvalid("the roles of the token are not a list of names")
+    name = str(claims["sub"])
+    if not name.isprintable() or name.startswith(("agent:", "service:")):
+        raise TokenInvalid("the token has a name that is the identity of a member, or is not printable")
     tenant = claims.get("tenant") or DEFAULT_TENANT
     if not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
         raise TokenInvalid("the token names no tenant")
     return Principal(
         Kind(kind),
-        str(claims["sub"]),
+        name,
         tenant,
         frozenset(roles),
         float(claims["exp"]),

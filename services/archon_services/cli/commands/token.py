@@ -15,6 +15,7 @@ from archon_services.cli.options import JsonOption
 token = typer.Typer(invoke_without_command=True)
 
 _KINDS: Final = ("viewer", "auditor", "operator", "admin")
+_TOKEN_ID: Final = re.compile(r"[\w:~-]{1,128}")
 _LIFETIME: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST: Final = 366 * 86400.0
@@ -142,9 +143,14 @@ def revoke(
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh.tokens import TokenIssuer
 
-    token_id = token_id_of(claims_of(text), text.strip()) if "." in text else text
+    token_id = token_id_of(claims_of(text), text.strip()) if "." in text else text.strip()
     if not token_id:
         raise CliError("the token has no id", code=NOT_FOUND)
+    # A part of a token, or another secret, is not to be published with the keys.
+    if "." not in text and not _TOKEN_ID.fullmatch(token_id):
+        raise CliError(
+            "this is neither a token nor the id of one", hint="archon token show TOKEN prints its id", code=USAGE
+        )
     issuer = TokenIssuer(find_home())
     _ = issuer.key  # a folder without a mesh has no tokens
     issuer.revoke(token_id)

@@ -98,6 +98,9 @@ def _claims(**changes: object) -> dict[str, object]:
         {"aud": None},
         {"exp": "soon"},
         {"sub": 7},
+        {"sub": "service:orchestrator"},
+        {"sub": "agent:reviewer"},
+        {"sub": "eve\n"},
         {"iss": [MESH]},
     ],
 )
