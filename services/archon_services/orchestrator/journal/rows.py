@@ -6,6 +6,7 @@ from enum import Enum
 
 from archon.errors import ArchonError, DataLoss
 from archon_mesh.core.value import value
+from archon_services.orchestrator.journal.chains import AuditRow
 from archon_services.orchestrator.journal.session_history import Turn
 
 
@@ -73,6 +74,15 @@ class Step:
 
     turns: tuple[Turn, ...] = ()
     """Turns that its results add to conversations, at most one for each conversation."""
+
+    link: bytes = b""
+    """Its link in the chain of the run (archon.history); empty if the writer keeps no chain."""
+
+    seal: bytes = b""
+    """The seal on its link; empty if it is not sealed."""
+
+    audit: tuple[AuditRow, ...] = ()
+    """Entries of the audit log about the commands that it executes."""
 
     @property
     def size(self) -> int:

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, Internal, ResourceExhausted, Unavailable
+from archon.history import AuditKey
 from archon_mesh.engine import (
     RunState,
     Timer,
@@ -34,6 +35,7 @@ from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_
 from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.states.load import load_run, load_run_since
+from archon_services.orchestrator.runs.turn.chain import RunChain
 from archon_services.orchestrator.runs.turn.decider import Decider, has_newer
 from archon_services.orchestrator.runs.turn.decision import Decision
 from archon_services.orchestrator.runs.turn.placement import Placement
@@ -77,6 +79,9 @@ class Drive:
     max_bytes: int = MAX_JOURNAL_BYTES
     """Bytes of a run's journal above which the run fails."""
 
+    key: AuditKey | None = None
+    """The key that seals the chains of runs; None: none is sealed."""
+
     _prefix: str = field(default_factory=lambda: secrets.token_hex(8))
     _batches: count[int] = field(default_factory=lambda: count(1))
 
@@ -93,7 +98,8 @@ class RunDriver:
     """
 
     __slots__ = (
-                "_clock",
+        "_chain",
+        "_clock",
         "_decider",
         "_decision",
         "_delay",
@@ -134,8 +140,9 @@ class RunDriver:
         new: NewRun | None = None,
         size: int = 0,
         released: bool = False,
+        link: bytes = b"",
     ) -> None:
-        """`released`: the owner before left the run on purpose."""
+        """`released`: the owner before left the run on purpose. `link` is the link of its last step."""
         self.run_id = run_id
         self.state = state
         self.epoch = epoch
@@ -165,6 +172,7 @@ class RunDriver:
         self.failed = False
         """Whether the driver gave up after an unexpected exception."""
 
+        self._chain = RunChain(run_id, drive.key, link)
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._inbox = RunInbox(run_id, first)
@@ -275,6 +283,8 @@ class RunDriver:
             new=self.creation.new,
             state_before=state_before,
             publishes=self._drive.publishes,
+            chain=self._chain,
+            audit=decision.audit,
         )
         self._decision = decision
         self.doubtful = True
@@ -328,6 +338,7 @@ class RunDriver:
     def _stored(self, decision: Decision) -> None:
         assert decision.step is not None
         self.doubtful, self.durable_seq, self._delay = False, decision.step.last_seq, RETRY_DELAY
+        self._chain.stored(decision.step.link, sealed=bool(decision.step.seal), now=decision.step.time)
         self._drive.observer.stored(decision.step, decision.events)
         self._grown(decision.step)
         acknowledge(decision.batch, decision.discarded, self.epoch)
@@ -411,6 +422,7 @@ class RunDriver:
             state, opened = await load_run(self._drive.journal, self.run_id), None
         else:
             state, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
+        _, self._chain.link = await self._drive.journal.last_link(self.run_id)
         self.state, self.doubtful = state, False
         self._decider.look_at_all()
         self.durable_seq = state.last_seq

@@ -1,0 +1,19 @@
+"""The entry of the audit log about the call being served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from archon import context
+from archon.history import AuditEntry
+
+
+def entry_of_call(
+    action: str, time: float, *, run_id: str = "", target: str = "", details: Mapping[str, Any] | None = None
+) -> AuditEntry:
+    """Returns an entry about an action of the call being served, at `time` (wall seconds). `details` must hold no
+    answers, no inputs and no secrets."""
+    call = context.current()
+    actors = (call.actor,) if call.actor else ()
+    return AuditEntry(call.tenant, time, call.identity, action, run_id, target, actors, details or {})
