@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from archon import local_sockets, mesh_id
+from archon.history import keys as audit_keys
 from archon.loopback import loopback_host
 from archon.principal import Kind, Principal
 from archon.security import certificates, credentials, keys
@@ -157,6 +158,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         "orchestrator": {
             "ARCHON_MEMORY": memory,
             "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
+            audit_keys.VARIABLE: os.environ.get(audit_keys.VARIABLE) or str(home.audit_key),
         },
     }
     specs = []

@@ -8,7 +8,7 @@ audit      the entries of the audit log, and the verification of its chains
 bundle     the history of a run as a file, which verifies elsewhere
 """
 
-from archon.history.audit import AuditEntry, AuditFault, AuditLink, ChainReport, verify_chain
+from archon.history.audit import AuditEntry, AuditFault, AuditLink, ChainReport, verify_chain, verify_log
 from archon.history.bundle import RunHistory, read_bundle, write_bundle
 from archon.history.chain import RecordedStep, anchor_of, link_of
 from archon.history.keys import AuditKey, PublicKeys
@@ -31,6 +31,7 @@ __all__ = [
     "link_of",
     "read_bundle",
     "verify_chain",
+    "verify_log",
     "verify_run",
     "write_bundle",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -155,6 +155,36 @@ def verify_chain(chain: str, links: Iterable[AuditLink], keys: PublicKeys | None
             seal=seal or report.seal,
         )
     return report
+
+
+def verify_log(chains: Mapping[str, Sequence[AuditLink]], keys: PublicKeys | None = None) -> list[ChainReport]:
+    """Verifies all chains of a log, and that none of them is shorter than the first entry of a later one says."""
+    reports = {chain: verify_chain(chain, links, keys) for chain, links in chains.items()}
+    for links in chains.values():
+        for chain, number, link in _ends_named_by(links):
+            report = reports.setdefault(chain, ChainReport(chain))
+            if report.fault is not None:
+                continue
+            if report.last < number:
+                fault = AuditFault(report.last + 1, "it is missing: a later chain names an entry after it")
+                reports[chain] = replace(report, fault=fault)
+            elif any(entry.number == number and entry.link != link for entry in chains[chain]):
+                fault = AuditFault(number, "it was changed: a later chain names another link")
+                reports[chain] = replace(report, fault=fault)
+    return list(reports.values())
+
+
+def _ends_named_by(links: Sequence[AuditLink]) -> Iterable[tuple[str, int, bytes]]:
+    """Yields (chain, number, link) of the ends that the first entry of a chain names; nothing if it is not readable."""
+    if not links or not links[0].data:
+        return
+    try:
+        ends = AuditEntry.decode(links[0].data).details.get("ends", [])
+        for end in ends if isinstance(ends, list) else []:
+            chain, number, link = str(end).rsplit(" ", 2)
+            yield chain, int(number), bytes.fromhex(link)
+    except (DataLoss, ValueError):
+        return
 
 
 def _check_entry(report: ChainReport, entry: AuditLink, previous: bytes) -> str:
