@@ -62,6 +62,8 @@ def read_bundle(path: Path) -> RunHistory:
         try:
             steps = tuple(_step(line) for line in lines)
             return RunHistory(str(head["run_id"]), int(head["last_seq"]), bool(head["ended"]), steps)
+        except InvalidArgument:
+            raise
         except (KeyError, TypeError, ValueError, binascii.Error):
             raise InvalidArgument(f"{path} has a line that is no step of a run") from None
 

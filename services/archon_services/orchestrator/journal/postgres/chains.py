@@ -30,6 +30,40 @@ UNLINKED: Final = """
 SELECT row_id, data FROM archon_journal.audit WHERE number = 0
   AND (chain = $1 OR chain NOT IN (SELECT owner FROM archon_journal.owners)) ORDER BY row_id LIMIT $2
 """
+_CHAINS: Final = """
+WITH RECURSIVE chains AS (
+  (SELECT chain FROM archon_journal.audit WHERE number > 0 ORDER BY chain LIMIT 1)
+  UNION ALL
+  SELECT (SELECT a.chain FROM archon_journal.audit AS a WHERE a.number > 0 AND a.chain > chains.chain
+    ORDER BY a.chain LIMIT 1) FROM chains WHERE chains.chain IS NOT NULL
+)
+"""
+"""A scan along the index that skips from chain to chain."""
+
+HEADS: Final = f"""
+{_CHAINS}
+SELECT head.chain, head.number, head.link FROM chains CROSS JOIN LATERAL (
+  SELECT * FROM archon_journal.audit AS a WHERE a.chain = chains.chain AND a.number > 0 ORDER BY a.number DESC LIMIT 1
+) AS head ORDER BY head.row_id DESC LIMIT $1
+"""
+LINK: Final = "SELECT last_seq, link FROM archon_journal.steps WHERE run_id = $1 ORDER BY base DESC LIMIT 1"
+RECORDED: Final = """
+SELECT s.base, s.last_seq, s.data, s.inputs, s.link, s.seal FROM (
+  SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
+    SELECT base, octet_length(data) + octet_length(inputs) AS size FROM archon_journal.steps
+    WHERE run_id = $1 AND base >= $2 ORDER BY base LIMIT $3
+  ) AS sizes
+) AS page JOIN archon_journal.steps AS s ON s.run_id = $1 AND s.base = page.base
+WHERE page.before < $4::bigint ORDER BY s.base
+"""
+ADD_AUDIT: Final = """
+INSERT INTO archon_journal.audit (chain, tenant, time, identity, action, run_id, data)
+SELECT * FROM unnest($1::text[], $2::text[], $3::float8[], $4::text[], $5::text[], $6::text[], $7::bytea[])
+"""
+UNLINKED: Final = """
+SELECT row_id, data FROM archon_journal.audit WHERE number = 0
+  AND (chain = $1 OR chain NOT IN (SELECT owner FROM archon_journal.owners)) ORDER BY row_id LIMIT $2
+"""
 HEADS: Final = """
 WITH RECURSIVE chains AS (
   (SELECT chain FROM archon_journal.audit WHERE number > 0 ORDER BY chain LIMIT 1)
@@ -58,19 +92,22 @@ LINKS: Final = """
 SELECT chain, number, digest, link, seal, data FROM archon_journal.audit
 WHERE number > 0 AND (chain, number) > ($1, $2) ORDER BY chain, number LIMIT $3
 """
-TRIM: Final = """
-WITH anchors AS MATERIALIZED (
-  SELECT chain, max(number) AS number FROM archon_journal.audit AS a WHERE number > 0 AND time < $1 AND (
-    seal IS NOT NULL OR NOT EXISTS (
+ANCHORS: Final = f"""
+{_CHAINS}
+SELECT chains.chain, anchor.number FROM chains CROSS JOIN LATERAL (
+  SELECT number FROM archon_journal.audit AS a WHERE a.chain = chains.chain AND a.number > 0 AND a.time < $1 AND (
+    a.seal IS NOT NULL OR NOT EXISTS (
       SELECT 1 FROM archon_journal.audit AS b WHERE b.chain = a.chain AND b.number > 0 AND b.seal IS NOT NULL
     )
-  ) GROUP BY chain
-), kept AS (
-  UPDATE archon_journal.audit AS a SET data = '' FROM anchors
-  WHERE a.chain = anchors.chain AND a.number = anchors.number AND octet_length(a.data) > 0 RETURNING a.row_id
+  ) ORDER BY a.number DESC LIMIT 1
+) AS anchor
+"""
+TRIM: Final = """
+WITH kept AS (
+  UPDATE archon_journal.audit SET data = '' WHERE chain = $1 AND number = $2 AND number > 0 AND octet_length(data) > 0
+  RETURNING row_id
 ), gone AS (
-  DELETE FROM archon_journal.audit AS a USING anchors
-  WHERE a.chain = anchors.chain AND a.number > 0 AND a.number < anchors.number RETURNING a.row_id
+  DELETE FROM archon_journal.audit WHERE chain = $1 AND number > 0 AND number < $2 RETURNING row_id
 )
 SELECT (SELECT count(*) FROM kept) + (SELECT count(*) FROM gone)
 """
@@ -122,4 +159,7 @@ class PostgresChains(PostgresOwners):
         return [AuditLink(row[0], row[1], *(value or b"" for value in row[2:])) for row in map(tuple, rows)]
 
     async def trim_audit(self, before: float) -> int:
-        return int((await self._connections.fetch(TRIM, before))[0][0])
+        gone = 0
+        for chain, number in await self._connections.fetch(ANCHORS, before):
+            gone += int((await self._connections.fetch(TRIM, chain, number))[0][0])
+        return gone

@@ -215,7 +215,8 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (chains.LINK, ("owner", [1], [1], [b""], [b""], [b""])),
         (chains.ENTRIES, ("default", 0, 1.0, 2.0, "", "", "", 100)),
         (chains.LINKS, ("owner", 1, 100)),
-        (chains.TRIM, (100.0,)),
+        (chains.ANCHORS, (100.0,)),
+        (chains.TRIM, ("c1", 100)),
         (_KNOWN, ([1], ["default"], ["q7"], ["r7"])),
     ):
         plan_text = await plan(text, *values)
