@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from archon.errors import FailedPrecondition
-from archon.history.seal import Seal, SealReason, message_of
+from archon.history.seal import Place, Seal, SealReason, leaf_of, tree_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -93,8 +93,16 @@ class AuditKey:
 
     def seal(self, chain: str, number: int, link: bytes, time: float, reason: SealReason) -> bytes:
         """Returns the seal of a chain up to the link with this number, as it is stored. `time` is in wall seconds."""
-        signature = self.private.sign(message_of(chain, number, link, self.key_id, time, reason))
-        return Seal(self.key_id, time, reason, signature).encode()
+        return self.seal_all([Place(chain, number, link, reason)], time)[0]
+
+    def seal_all(self, places: Sequence[Place], time: float) -> list[bytes]:
+        """Returns the seal of each place, as it is stored, all with one signature. There must be one place at least."""
+        text, paths = tree_of([leaf_of(place, self.key_id, time) for place in places])
+        signature = self.private.sign(text)
+        return [
+            Seal(self.key_id, time, place.reason, signature, path).encode()
+            for place, path in zip(places, paths, strict=True)
+        ]
 
 
 @dataclass(frozen=True)

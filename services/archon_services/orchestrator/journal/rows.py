@@ -81,6 +81,9 @@ class Step:
     seal: bytes = b""
     """The seal on its link; empty if it is not sealed."""
 
+    seal_reason: int = 0
+    """Why it must be sealed before it is stored (archon.history.SealReason); 0: it is not sealed."""
+
     audit: tuple[AuditRow, ...] = ()
     """Entries of the audit log about the commands that it executes."""
 

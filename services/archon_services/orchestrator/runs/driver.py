@@ -15,7 +15,6 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, Internal, ResourceExhausted, Unavailable
-from archon.history import AuditKey
 from archon_mesh.engine import (
     RunState,
     Timer,
@@ -78,10 +77,6 @@ class Drive:
     publishes: bool = True
     max_bytes: int = MAX_JOURNAL_BYTES
     """Bytes of a run's journal above which the run fails."""
-
-    key: AuditKey | None = None
-    """The key that seals the chains of runs; None: none is sealed."""
-
     _prefix: str = field(default_factory=lambda: secrets.token_hex(8))
     _batches: count[int] = field(default_factory=lambda: count(1))
 
@@ -172,7 +167,7 @@ class RunDriver:
         self.failed = False
         """Whether the driver gave up after an unexpected exception."""
 
-        self._chain = RunChain(run_id, drive.key, link)
+        self._chain = RunChain(run_id, link)
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._inbox = RunInbox(run_id, first)
@@ -338,7 +333,7 @@ class RunDriver:
     def _stored(self, decision: Decision) -> None:
         assert decision.step is not None
         self.doubtful, self.durable_seq, self._delay = False, decision.step.last_seq, RETRY_DELAY
-        self._chain.stored(decision.step.link, sealed=bool(decision.step.seal), now=decision.step.time)
+        self._chain.stored(decision.step)
         self._drive.observer.stored(decision.step, decision.events)
         self._grown(decision.step)
         acknowledge(decision.batch, decision.discarded, self.epoch)

@@ -38,6 +38,7 @@ from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.states.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
 from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.turn.chain import StepSealer
 from archon_services.orchestrator.runs.turn.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.turn.session_history import TurnQueue
 from archon_services.orchestrator.track_records.records import TrackRecords
@@ -131,7 +132,7 @@ class Runs:
         """Accepts runs from here on. Turns of the scheduler run in the context of this call."""
         self._transport = transport
         commits = CommitMeasurement(self._recorder) if self._recorder is not None else None
-        scheduler = Scheduler(self._journal, commits)
+        scheduler = Scheduler(self._journal, commits, StepSealer(self._key).seal)
         self._drive = Drive(
             self._journal,
             transport,
@@ -141,7 +142,6 @@ class Runs:
             self._clock.now,
             self._publishes,
             self.limits.journal_bytes,
-            self._key,
         )
 
     # Used by ownership ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import ArchonError, DataLoss
-from archon.history import AuditKey
+from archon.history import AuditKey, SealReason
 from archon.wire import timestamp
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
@@ -19,7 +19,7 @@ from archon_services.orchestrator.convert import write_event
 from archon_services.orchestrator.journal import Journal, Outcome, RunRow, Step
 from archon_services.orchestrator.ports import Transport
 from archon_services.orchestrator.runs.states.load import load_run
-from archon_services.orchestrator.runs.turn.chain import RunChain
+from archon_services.orchestrator.runs.turn.chain import RunChain, StepSealer
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +50,7 @@ async def _store_end(journal: Journal, row: RunRow, now: float, key: AuditKey | 
     response = pb.WatchRunResponse()
     write_event(response.events.add(), ended, run_id=row.run_id, seq=seq, time=timestamp(now), epoch=row.epoch)
     data, inputs = response.SerializeToString(), encode_inputs([inp.Tick()], now)
-    chain = RunChain(row.run_id, key, await _last_link(journal, row.run_id))
-    link = chain.next(row.last_seq, seq, data, inputs)
+    link = RunChain(row.run_id, await _last_link(journal, row.run_id)).next(row.last_seq, seq, data, inputs)
     step = Step(
         run_id=row.run_id,
         epoch=row.epoch,
@@ -64,8 +63,9 @@ async def _store_end(journal: Journal, row: RunRow, now: float, key: AuditKey | 
         state=int(common_pb2.TASK_STATE_FAILED),
         ended=True,
         link=link,
-        seal=chain.seal(seq, link, now, ended=True, claimed=False),
+        seal_reason=SealReason.END,
     )
+    StepSealer(key).seal([step])
     outcome = await _commit(journal, step)
     for pause in PAUSES:
         if not isinstance(outcome, ArchonError):

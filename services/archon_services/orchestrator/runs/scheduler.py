@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Final, Protocol
 
@@ -102,8 +102,15 @@ class _UnderWay:
 class Scheduler:
     """Belongs to one event loop. Turns run in the context in which the scheduler was made, not in a caller's."""
 
-    def __init__(self, journal: Journal, commits: CommitMeasurement | None = None) -> None:
-        """`commits` measures the commits; None: nothing does."""
+    def __init__(
+        self,
+        journal: Journal,
+        commits: CommitMeasurement | None = None,
+        seal: Callable[[Sequence[Step]], None] = lambda steps: None,
+    ) -> None:
+        """`commits` measures the commits; None: nothing does. `seal` seals the steps of a turn before they are
+        committed."""
+        self._seal = seal
         self._journal = journal
         self._commits = commits
         self._context = copy_context()
@@ -189,6 +196,7 @@ class Scheduler:
     def _commit_group(self, drivers: Sequence[Driver], steps: Sequence[Step]) -> None:
         began = 0.0 if self._commits is None else time.monotonic()
         try:
+            self._seal(steps)
             results = self._journal.commit(steps)
         except Exception as error:  # noqa: BLE001 - the runs are loaded again; the scheduler goes on
             self._measure(began, len(steps))

@@ -16,6 +16,7 @@ from archon.history import (
     RecordedStep,
     RunHistory,
     RunReport,
+    Seal,
     SealReason,
     anchor_of,
     link_of,
@@ -23,7 +24,7 @@ from archon.history import (
     verify_run,
     write_bundle,
 )
-from archon.history.seal import chain_of_run
+from archon.history.seal import Place, chain_of_run
 
 KEY: Final = AuditKey.generate()
 OTHER: Final = AuditKey.generate()
@@ -249,3 +250,18 @@ def test_a_key_file_is_private_and_has_an_ed25519_key(tmp_path: Path) -> None:
         PublicKeys.parse(KEY.pem)
     with pytest.raises(FailedPrecondition, match="No such file"):
         PublicKeys.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13])
+def test_runs_that_end_at_once_share_one_signature(count: int) -> None:
+    ends = {f"r{number}": history(f"r{number}", key=None)[-1] for number in range(count)}
+    places = [Place(chain_of_run(run_id), end.last_seq, end.link, SealReason.END) for run_id, end in ends.items()]
+    seals = KEY.seal_all(places, 100.0)
+    assert len({Seal.decode(seal).signature for seal in seals}) == 1
+    for run_id, seal in zip(ends, seals, strict=True):
+        steps = history(run_id, key=None)
+        assert verify_run(run_id, [*steps[:3], replace(steps[3], seal=seal)], KEYS).complete
+        for other in set(seals) - {seal}:
+            assert verify_run(run_id, [*steps[:3], replace(steps[3], seal=other)], KEYS).fault
+        cut = seal[:-33] if count > 1 else seal[:-1]
+        assert verify_run(run_id, [*steps[:3], replace(steps[3], seal=cut)], KEYS).fault

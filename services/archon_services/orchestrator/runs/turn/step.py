@@ -78,7 +78,8 @@ def build_step(
         tuple([delivery.posted for delivery in batch if delivery.posted]),
         _turns(run, results) if results else (),
         link,
-        chain.seal(base + len(events), link, stored_at, ended=run.ended, claimed=claimed),
+        b"",
+        chain.seal_reason(stored_at, ended=run.ended, claimed=claimed),
         tuple(audit),
     )
 

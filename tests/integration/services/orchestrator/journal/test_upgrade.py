@@ -265,7 +265,7 @@ async def _append(journal: Journal, run_id: str, epoch: int, state: RunState, de
         new=None,
         state_before=before,
         publishes=False,
-        chain=RunChain(run_id, None),
+        chain=RunChain(run_id),
     )
     assert await store(journal, step) is Outcome.DONE
     return state

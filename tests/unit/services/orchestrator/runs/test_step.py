@@ -35,7 +35,7 @@ def step_of(batch: Sequence[Delivery], events: Sequence[ev.Event], state_before:
         new=None,
         state_before=state_before,
         publishes=False,
-        chain=RunChain("r", None),
+        chain=RunChain("r"),
     )
 
 
