@@ -46,37 +46,6 @@ SELECT head.chain, head.number, head.link FROM chains CROSS JOIN LATERAL (
   SELECT * FROM archon_journal.audit AS a WHERE a.chain = chains.chain AND a.number > 0 ORDER BY a.number DESC LIMIT 1
 ) AS head ORDER BY head.row_id DESC LIMIT $1
 """
-LINK: Final = "SELECT last_seq, link FROM archon_journal.steps WHERE run_id = $1 ORDER BY base DESC LIMIT 1"
-RECORDED: Final = """
-SELECT s.base, s.last_seq, s.data, s.inputs, s.link, s.seal FROM (
-  SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
-    SELECT base, octet_length(data) + octet_length(inputs) AS size FROM archon_journal.steps
-    WHERE run_id = $1 AND base >= $2 ORDER BY base LIMIT $3
-  ) AS sizes
-) AS page JOIN archon_journal.steps AS s ON s.run_id = $1 AND s.base = page.base
-WHERE page.before < $4::bigint ORDER BY s.base
-"""
-ADD_AUDIT: Final = """
-INSERT INTO archon_journal.audit (chain, tenant, time, identity, action, run_id, data)
-SELECT * FROM unnest($1::text[], $2::text[], $3::float8[], $4::text[], $5::text[], $6::text[], $7::bytea[])
-"""
-UNLINKED: Final = """
-SELECT row_id, data FROM archon_journal.audit WHERE number = 0
-  AND (chain = $1 OR chain NOT IN (SELECT owner FROM archon_journal.owners)) ORDER BY row_id LIMIT $2
-"""
-HEADS: Final = """
-WITH RECURSIVE chains AS (
-  (SELECT chain FROM archon_journal.audit WHERE number > 0 ORDER BY chain LIMIT 1)
-  UNION ALL
-  SELECT (SELECT a.chain FROM archon_journal.audit AS a WHERE a.number > 0 AND a.chain > chains.chain
-    ORDER BY a.chain LIMIT 1) FROM chains WHERE chains.chain IS NOT NULL
-)
-SELECT head.chain, head.number, head.link FROM chains CROSS JOIN LATERAL (
-  SELECT * FROM archon_journal.audit AS a WHERE a.chain = chains.chain AND a.number > 0 ORDER BY a.number DESC LIMIT 1
-) AS head ORDER BY head.row_id DESC LIMIT $1
-"""
-"""A scan along the index that skips from chain to chain."""
-
 LINK: Final = """
 UPDATE archon_journal.audit AS a SET chain = $1, number = g.number, digest = g.digest, link = g.link, seal = g.seal
 FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[], $6::bytea[]) AS g (row_id, number, digest, link, seal)
