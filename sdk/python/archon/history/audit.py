@@ -25,6 +25,9 @@ MAX_ENTRY: Final = 8 * 1024
 MAX_TEXT: Final = 512
 """The most characters of a name or a value in an entry; more are cut."""
 
+_encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
+"""Once: `json.dumps` makes an encoder for each call that is not of its default form."""
+
 _ANCHOR: Final = b"archon audit 1\0"
 _ENTRY: Final = struct.Struct(">32sq32s")
 """The link before, the number, the digest of the entry."""
@@ -63,7 +66,7 @@ class AuditEntry:
             act = {"sub": _cut(actor), **({"act": act} if act else {})}
         optional = {"act": act, "run_id": _cut(self.run_id), "target": _cut(self.target), "details": details}
         values |= {name: value for name, value in optional.items() if value}
-        return json.dumps(values, separators=(",", ":")).encode("ascii")
+        return _encoded(values).encode("ascii")
 
     @classmethod
     def decode(cls, stored: bytes) -> AuditEntry:

@@ -31,10 +31,10 @@ UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="Befor
 
 
 @audit.callback()
-def _group(call: typer.Context) -> None:
+def _group(call: typer.Context, orchestrator: OrchestratorOption = "") -> None:
     """Read and verify the audit log: who did what, and on whose behalf. Without a command: list."""
     if call.invoked_subcommand is None:
-        list_entries()
+        list_entries(orchestrator=orchestrator)
 
 
 @audit.command("list")
