@@ -1,4 +1,4 @@
-"""The entry of the audit log about the call being served."""
+"""Entries of the audit log: about the call being served, and as a store keeps them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from typing import Any
 
 from archon import context
 from archon.history import AuditEntry
+from archon_mesh.core.value import value
+
+
+@value
+class AuditRow:
+    """An entry to store. `owner` is the incarnation that writes it, `data` the encoded entry; the other fields are
+    those that readers filter by."""
+
+    owner: str
+    tenant: str
+    time: float
+    identity: str
+    action: str
+    run_id: str
+    data: bytes
 
 
 def entry_of_call(

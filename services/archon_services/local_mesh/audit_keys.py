@@ -24,7 +24,7 @@ def prepare_audit_key(home: Home) -> AuditKey:
 
 
 def rotate_audit_key(home: Home) -> AuditKey:
-    """Replaces the key. What the earlier one has sealed verifies as before: its public half stays. Raises
+    """Replaces the key. Seals of the earlier one verify as before: its public half stays. Raises
     FailedPrecondition as `prepare_audit_key` does."""
     key = _new_key(home)
     _add_public(home, key)

@@ -12,7 +12,7 @@ from archon.api.common.v1 import common_pb2
 from archon_mesh.core.value import value
 from archon_mesh.engine.inputs import Input
 from archon_mesh.engine.types import InstanceChoice, Requirement, quantize
-from archon_services.orchestrator.journal.chains import AuditRow
+from archon_services.common.audit_entry import AuditRow
 
 
 class Clock(Protocol):

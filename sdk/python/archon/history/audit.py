@@ -1,4 +1,4 @@
-"""The audit log: who did what on whose behalf, in chains that are sealed as the histories of runs are.
+"""The audit log: who caused which action on whose behalf, in chains that are sealed as the histories of runs are.
 
 An entry is JSON on one line, in which `sub` and `act` are as in RFC 8693 (section 4.1): the identity on whose behalf
 the call was made, and the actor who made it, if that is another one. The link of an entry follows from the link before

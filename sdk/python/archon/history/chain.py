@@ -1,7 +1,7 @@
 """The chain of a run: the link of a step is a SHA-256 over the link before it and all that the step stores.
 
-Whoever changes, moves or removes a step changes every link after it. A chain alone proves nothing against an attacker
-who computes all links anew: that is what the seals on it are for.
+A step that is changed, moved or removed changes every link after it. A chain alone proves nothing against an attacker
+who computes all links anew; the seals on it do.
 """
 
 from __future__ import annotations

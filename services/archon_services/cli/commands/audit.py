@@ -32,7 +32,7 @@ UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="Befor
 
 @audit.callback()
 def _group(call: typer.Context, orchestrator: OrchestratorOption = "") -> None:
-    """Read and verify the audit log: who did what, and on whose behalf. Without a command: list."""
+    """Read and verify the audit log: who caused which action, on whose behalf. Without a command: list."""
     if call.invoked_subcommand is None:
         list_entries(orchestrator=orchestrator)
 
@@ -103,7 +103,7 @@ def verify(key: KeyOption = None, as_json: JsonOption = False, orchestrator: Orc
 
 @audit.command("rotate-key")
 def rotate_key() -> None:
-    """Replace the key that seals histories. What was sealed before verifies as before.
+    """Replace the key that seals histories. Histories that were sealed before verify as before.
 
     The orchestrator uses the new key from its next start on: `archon restart orchestrator`.
     """

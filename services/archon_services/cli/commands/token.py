@@ -91,7 +91,7 @@ def init() -> None:
     """Make the keys of a mesh in ARCHON_HOME, for services that `archon up` does not start.
 
     `keys.json` is for ARCHON_KEYS of each service and agent; keep `signing-key.json` where tokens are issued.
-    `audit-key.pem` is for ARCHON_AUDIT_KEY of the orchestrator; `audit.pub.pem` verifies what it has sealed.
+    `audit-key.pem` is for ARCHON_AUDIT_KEY of the orchestrator; `audit.pub.pem` verifies its seals.
     """
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh.audit_keys import prepare_audit_key

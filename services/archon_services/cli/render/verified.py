@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def run_sentence(report: RunReport, *, has_keys: bool) -> str:
-    """Says what was verified of a run, or names its first broken link."""
+    """Describes the verified part of a run, or names its first broken link."""
     run = f"run {report.run_id}"
     if not report.intact:
         return f"{run}: {report.fault}"
@@ -29,7 +29,7 @@ def run_sentence(report: RunReport, *, has_keys: bool) -> str:
 
 
 def chain_sentence(report: ChainReport, *, has_keys: bool) -> str:
-    """Says what was verified of a chain of the audit log, or names its first broken link."""
+    """Describes the verified part of a chain of the audit log, or names its first broken link."""
     chain = f"chain {report.chain}"
     if report.fault is not None:
         return f"{chain}: entry {report.fault.number}: {report.fault.reason}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def public_keys(file: Path | None) -> PublicKeys | None:
-    """Returns the keys in `file`, by default those of the mesh in ARCHON_HOME; None if that has none. Raises CliError
+    """Returns the keys in `file`, by default the keys of the mesh in ARCHON_HOME; None if it has none. Raises CliError
     if the file cannot be used."""
     from archon.history import PublicKeys
 

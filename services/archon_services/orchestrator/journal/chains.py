@@ -12,21 +12,8 @@ from typing import Protocol
 
 from archon.history import AuditLink, RecordedStep
 from archon_mesh.core.value import value
+from archon_services.common.audit_entry import AuditRow
 from archon_services.orchestrator.journal.page import PAGE_BYTES
-
-
-@value
-class AuditRow:
-    """An entry to store. `owner` is the incarnation that writes it, `data` the encoded entry; the other fields are
-    those that readers filter by."""
-
-    owner: str
-    tenant: str
-    time: float
-    identity: str
-    action: str
-    run_id: str
-    data: bytes
 
 
 @value
@@ -95,6 +82,6 @@ class ChainStore(Protocol):
         ...
 
     async def trim_audit(self, before: float) -> int:
-        """Removes entries that are older (wall seconds), up to the last of them with a seal, of which link and seal
+        """Removes entries that are older (wall seconds), up to the last of them with a seal, whose link and seal
         stay as the anchor of the rest. In a chain without seals any entry is an anchor. Returns how many are gone."""
         ...

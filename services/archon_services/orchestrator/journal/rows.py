@@ -6,7 +6,7 @@ from enum import Enum
 
 from archon.errors import ArchonError, DataLoss
 from archon_mesh.core.value import value
-from archon_services.orchestrator.journal.chains import AuditRow
+from archon_services.common.audit_entry import AuditRow
 from archon_services.orchestrator.journal.session_history import Turn
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -16,8 +17,7 @@ FILTER = AuditFilter("default")
 
 def linked(previous: bytes, plain: Step, seal: bytes = b"", audit: tuple[AuditRow, ...] = ()) -> Step:
     link = link_of(previous, plain.run_id, plain.base, plain.last_seq, plain.data, plain.inputs)
-    fields = {name: getattr(plain, name) for name in plain.__slots__}
-    return Step(**{**fields, "link": link, "seal": seal, "audit": audit})
+    return replace(plain, link=link, seal=seal, audit=audit)
 
 
 def row(number: int, *, owner: str = "me", tenant: str = "default", **fields: object) -> AuditRow:
@@ -119,7 +119,7 @@ async def test_entries_are_linked_once_by_their_owner_or_after_its_end(journal: 
     assert (chain, number) == ("me", len(taken))
     links = await journal.audit_links(("", 0), 100)
     assert links[-1].link == link
-    assert verify_chain("me", links).fault is not None, "the seal is none"
+    assert verify_chain("me", links).fault is not None, "the seal is invalid"
     assert [each.number for each in await journal.audit_links(("me", 1), 1)] == [2]
 
 
