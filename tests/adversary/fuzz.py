@@ -60,7 +60,7 @@ TEXTS: Final = (
 NUMBERS: Final = (0, 1, -1, 2, 7, 100, 1_001, 2**31 - 1, -(2**31), 2**53, 2**63 - 1, -(2**63))
 
 MODULES: Final = {
-    "registry": [registry_service_pb2],
+    "registry": [registry_service_pb2, audit_service_pb2],
     "memory": [memory_graph_service_pb2, working_memory_service_pb2, long_term_memory_service_pb2],
     "orchestrator": [orchestrator_service_pb2, audit_service_pb2],
     "agent": [agent_service_pb2, attach_service_pb2, tool_service_pb2],

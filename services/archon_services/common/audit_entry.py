@@ -24,6 +24,19 @@ class AuditRow:
     data: bytes
 
 
+@value
+class AuditFilter:
+    """Selects entries: of a tenant, from `after` until before `before` (wall seconds; 0: no limit), and of an identity,
+    an action and a run, each empty for all."""
+
+    tenant: str
+    after: float = 0.0
+    before: float = 0.0
+    identity: str = ""
+    action: str = ""
+    run_id: str = ""
+
+
 def entry_of_call(
     action: str, time: float, *, run_id: str = "", target: str = "", details: Mapping[str, Any] | None = None
 ) -> AuditEntry:

@@ -151,14 +151,15 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         base.pop(credentials.TOKEN, None)
         base[keys.VARIABLE] = str(home.folder.keys_file)
     base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
+    audit_key = os.environ.get(audit_keys.VARIABLE) or str(home.audit_key)
     per_service = {
         "etcd": {},
-        "registry": {"ARCHON_ETCD": etcd},
+        "registry": {"ARCHON_ETCD": etcd, audit_keys.VARIABLE: audit_key},
         "memory": {"ARCHON_DB": str(home.memory)},
         "orchestrator": {
             "ARCHON_MEMORY": memory,
             "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
-            audit_keys.VARIABLE: os.environ.get(audit_keys.VARIABLE) or str(home.audit_key),
+            audit_keys.VARIABLE: audit_key,
         },
     }
     specs = []

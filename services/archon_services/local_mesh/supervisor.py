@@ -102,7 +102,7 @@ class Supervisor:
                 self._tokens.prepare()
                 self._issue_credentials()
                 self._renewing.start()
-            if "orchestrator" in self._children and not os.environ.get(VARIABLE):
+            if {"orchestrator", "registry"} & self._children.keys() and not os.environ.get(VARIABLE):
                 prepare_audit_key(self.home)
             self._write_state()
             self._writer.start()

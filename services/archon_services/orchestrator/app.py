@@ -15,9 +15,9 @@ from archon.history import AuditKey
 from archon.principal import DEFAULT_TENANT
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
+from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
-from archon_services.orchestrator.api.audit_servicer import AUDIT_SERVICE, AuditServicer
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer

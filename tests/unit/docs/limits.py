@@ -254,9 +254,10 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_the_number_of_tallies_is_bounded", "test_the_oldest_rows_are_deleted_above_the_bound"],
         ),
         Limit(
-            "An entry of the audit log; entries that a journal in memory keeps; entries that are linked at once",
+            "An entry of the audit log; entries that a journal in memory keeps; the registry; entries that are linked at once",
             "{archon.history.audit:MAX_ENTRY|bytes}; "
             "{archon_services.orchestrator.journal.memory.chains:MAX_ENTRIES}; "
+            "{archon_services.registry.audit.log:MAX_ENTRIES}; "
             "{archon_services.orchestrator.audit.linker:GROUP}",
             "its details are left out; the oldest are removed, up to a seal; the others follow",
             ["test_an_entry_has_a_bounded_size"],

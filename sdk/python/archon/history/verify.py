@@ -1,7 +1,7 @@
 """Verifies the history of a run against its links and seals. It needs no service, only the public keys.
 
 An intact history proves that the holder of the key has sealed exactly these steps, in this order, none missing
-before the last seal. It proves nothing about steps after the last seal, and nothing against a holder of the private key.
+before the last seal. It proves nothing about steps after that, and nothing against a holder of the private key.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ import re
 import time
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from archon_services.cli.errors import FAILED, USAGE, CliError
-from archon_services.cli.options import JsonOption, KeyOption, OrchestratorOption
+from archon_services.cli.options import JsonOption, KeyOption, OrchestratorOption, RegistryOption
 from archon_services.cli.target.audit_keys import public_keys
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry
 
 if TYPE_CHECKING:
     from archon.history import AuditEntry, AuditLink, ChainReport
@@ -47,13 +47,14 @@ def list_entries(
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="At most so many.")] = 100,
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
+    registry: RegistryOption = "",
 ) -> None:
     """List entries, newest first. Needs a token of an auditor or an admin."""
     from archon_services.cli.render.output import print_json, print_table, strip_controls
 
     entries = asyncio.run(
         _entries(
-            find_orchestrator(orchestrator),
+            _services(orchestrator, registry),
             start=_time(since),
             end=_time(until),
             identity=identity,
@@ -78,7 +79,12 @@ def list_entries(
 
 
 @audit.command()
-def verify(key: KeyOption = None, as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
+def verify(
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+    registry: RegistryOption = "",
+) -> None:
     """Verify the chains of the log. Names the first entry of each that was changed or removed.
 
     Exit code 0 only if all chains are intact, and sealed as far as they are older than a few seconds.
@@ -88,8 +94,8 @@ def verify(key: KeyOption = None, as_json: JsonOption = False, orchestrator: Orc
     from archon_services.cli.wrapping import wrapped
 
     keys = public_keys(key)
-    links = asyncio.run(_links(find_orchestrator(orchestrator)))
-    reports = _reports(links, key=keys)
+    logs = asyncio.run(_links(_services(orchestrator, registry)))
+    reports = [report for links in logs for report in _reports(links, key=keys)]
     if as_json:
         print_json([_report_values(report) for report in reports])
     else:
@@ -105,7 +111,7 @@ def verify(key: KeyOption = None, as_json: JsonOption = False, orchestrator: Orc
 def rotate_key() -> None:
     """Replace the key that seals histories. Histories that were sealed before verify as before.
 
-    The orchestrator uses the new key from its next start on: `archon restart orchestrator`.
+    Services use the new key from their next start on: `archon restart orchestrator`, `archon restart registry`.
     """
     from archon_services.cli.contexts import find_home
     from archon_services.local_mesh.audit_keys import rotate_audit_key
@@ -114,7 +120,7 @@ def rotate_key() -> None:
     if not home.audit_key.exists():
         raise CliError(f"there is no audit key in {home.root}", hint="`archon token init` makes one.")
     key = rotate_audit_key(home)
-    print(f"The key {key.key_id} seals from the next start of the orchestrator on: `archon restart orchestrator`.")
+    print(f"The key {key.key_id} seals once services start again: `archon restart orchestrator`, and `registry`.")
 
 
 def _reports(links: list[AuditLink], *, key: object) -> list[ChainReport]:
@@ -125,24 +131,37 @@ def _reports(links: list[AuditLink], *, key: object) -> list[ChainReport]:
     return verify_log(chains, keys)
 
 
-async def _entries(
-    orchestrator: str, *, start: float, end: float, identity: str, action: str, run_id: str, limit: int
-) -> list[AuditEntry]:
+def _services(orchestrator: str, registry: str) -> dict[str, str]:
+    """Returns the addresses of the services with a log: the orchestrator, and the registry if it is known."""
+    services = {"orchestrator": find_orchestrator(orchestrator)}
+    try:
+        services["registry"] = find_registry(registry)
+    except CliError:
+        if registry:
+            raise
+    return services
+
+
+async def _entries(services: dict[str, str], *, limit: int, **filters: Any) -> list[AuditEntry]:
     from archon.audit_client import AuditClient
 
-    with connecting("orchestrator", orchestrator):
-        async with AuditClient(orchestrator) as client:
-            return await client.entries(
-                start=start, end=end, identity=identity, action=action, run_id=run_id, limit=limit
-            )
+    entries: list[AuditEntry] = []
+    for service, address in services.items():
+        with connecting(service, address):
+            async with AuditClient(address) as client:
+                entries += await client.entries(limit=limit, **filters)
+    return sorted(entries, key=lambda entry: entry.time, reverse=True)[:limit]
 
 
-async def _links(orchestrator: str) -> list[AuditLink]:
+async def _links(services: dict[str, str]) -> list[list[AuditLink]]:
     from archon.audit_client import AuditClient
 
-    with connecting("orchestrator", orchestrator):
-        async with AuditClient(orchestrator) as client:
-            return [link async for link in client.links()]
+    logs = []
+    for service, address in services.items():
+        with connecting(service, address):
+            async with AuditClient(address) as client:
+                logs.append([link async for link in client.links()])
+    return logs
 
 
 def _values(entry: AuditEntry) -> dict[str, object]:

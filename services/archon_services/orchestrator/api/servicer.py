@@ -16,7 +16,7 @@ from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.validation import check_edit
 from archon_services.orchestrator.convert import from_journal
-from archon_services.orchestrator.convert.audit import step_to_proto
+from archon_services.orchestrator.convert.recorded_step import step_to_proto
 from archon_services.orchestrator.convert.run_view import bounded, row_to_proto, trimmed
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.watch.forward import RELAYED

@@ -1,7 +1,7 @@
 """The journal: the events of every run, durable before they have an effect."""
 
-from archon_services.common.audit_entry import AuditRow
-from archon_services.orchestrator.journal.chains import AuditFilter, LinkedRow
+from archon_services.common.audit_entry import AuditFilter, AuditRow
+from archon_services.orchestrator.journal.chains import LinkedRow
 from archon_services.orchestrator.journal.memory import MemoryJournal
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.port import Journal

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from archon.history import AuditLink, RecordedStep
 from archon_mesh.core.value import value
-from archon_services.common.audit_entry import AuditRow
+from archon_services.common.audit_entry import AuditFilter, AuditRow
 from archon_services.orchestrator.journal.page import PAGE_BYTES
 
 
@@ -25,19 +25,6 @@ class LinkedRow:
     digest: bytes
     link: bytes
     seal: bytes
-
-
-@value
-class AuditFilter:
-    """Selects entries: of a tenant, from `after` until before `before` (wall seconds; 0: no limit), and of an identity,
-    an action and a run, each empty for all."""
-
-    tenant: str
-    after: float = 0.0
-    before: float = 0.0
-    identity: str = ""
-    action: str = ""
-    run_id: str = ""
 
 
 class ChainStore(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from archon.history import AuditLink
-from archon_services.common.audit_entry import AuditRow
-from archon_services.orchestrator.journal.chains import AuditFilter, LinkedRow
+from archon_services.common.audit_entry import AuditFilter, AuditRow
+from archon_services.orchestrator.journal.chains import LinkedRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 
 MAX_ENTRIES = 100_000

@@ -8,8 +8,8 @@ from typing import Final
 
 from archon.errors import Aborted
 from archon.history import AuditLink, RecordedStep
-from archon_services.common.audit_entry import AuditRow
-from archon_services.orchestrator.journal.chains import AuditFilter, LinkedRow
+from archon_services.common.audit_entry import AuditFilter, AuditRow
+from archon_services.orchestrator.journal.chains import LinkedRow
 from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 
