@@ -1,4 +1,4 @@
-"""Where the entries are kept: in etcd, under a prefix beside that of the registry, or in memory."""
+"""Where the entries are kept: in etcd, under a prefix beside the registry's, or in memory."""
 
 from __future__ import annotations
 
