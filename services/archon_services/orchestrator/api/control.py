@@ -98,12 +98,11 @@ class RunControl:
 
     async def _deliver(self, run_id: str, command: inp.Command, audit: AuditRow) -> None:
         """Delivers a command to the run here, or posts it to the owner on another replica; again if the run moves.
-        `audit` is stored with its effect, or before it is posted."""
+        `audit` is stored with its effect, or as it is posted."""
         moved = True
         while moved:
             if self._journal.shared and not self._runs.holds(run_id):
-                await self._audit.add(audit)
-                await self._executed(await self._journal.post(run_id, encode_command(command, self._now())))
+                await self._executed(await self._journal.post(run_id, encode_command(command, self._now()), audit))
                 return
             receipt = _DurableReceipt()
             self._runs.deliver(run_id, Delivery(command, receipt, audit=audit))

@@ -116,11 +116,12 @@ StepResult = Outcome | SameRequest | ArchonError
 
 @value
 class StoredStep:
-    """A step as it is read back. `data` as in Step."""
+    """A step as it is read back. `data` and `link` as in Step."""
 
     base: int
     last_seq: int
     data: bytes
+    link: bytes = b""
 
 
 @value

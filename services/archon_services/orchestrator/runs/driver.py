@@ -33,7 +33,7 @@ from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
 from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
-from archon_services.orchestrator.runs.states.load import load_run, load_run_since
+from archon_services.orchestrator.runs.states.load import load_linked_run, load_run_since
 from archon_services.orchestrator.runs.turn.chain import RunChain
 from archon_services.orchestrator.runs.turn.decider import Decider, has_newer
 from archon_services.orchestrator.runs.turn.decision import Decision
@@ -414,10 +414,10 @@ class RunDriver:
 
     async def _reload(self) -> None:
         if self._executed_seq < 0:
-            state, opened = await load_run(self._drive.journal, self.run_id), None
+            (state, link), opened = await load_linked_run(self._drive.journal, self.run_id), None
         else:
-            state, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
-        _, self._chain.link = await self._drive.journal.last_link(self.run_id)
+            state, link, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
+        self._chain.link = link
         self.state, self.doubtful = state, False
         self._decider.look_at_all()
         self.durable_seq = state.last_seq

@@ -37,7 +37,7 @@ from archon_services.orchestrator.runs.quarantine import quarantine
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.states.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
-from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.states.load import load_linked_run, load_run
 from archon_services.orchestrator.runs.turn.chain import StepSealer
 from archon_services.orchestrator.runs.turn.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.turn.session_history import TurnQueue
@@ -180,8 +180,7 @@ class Runs:
             self._awaited.discard(run_id)
             return
         try:
-            state, size = await load_run(self._journal, run_id), await self._journal.size(run_id)
-            _, link = await self._journal.last_link(run_id)
+            (state, link), size = await load_linked_run(self._journal, run_id), await self._journal.size(run_id)
             clock = await self._clock.continued(state)
         except DataLoss as error:
             _log.error("run %s cannot be loaded: %s", run_id, error, extra={"run_id": run_id})

@@ -137,7 +137,7 @@ class MemoryJournal(MemoryTrackRecords, MemoryChains):
             self._open.pop(step.run_id, None)
         stored = self._stored[step.run_id]
         stored.batch_id = step.batch_id
-        stored.steps.append(StoredStep(step.base, step.last_seq, step.data))
+        stored.steps.append(StoredStep(step.base, step.last_seq, step.data, step.link))
         stored.inputs.append((step.base, step.inputs))
         stored.links.append((step.link, step.seal))
         self._add_audit(step.audit)

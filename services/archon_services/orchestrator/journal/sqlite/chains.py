@@ -11,9 +11,9 @@ from archon.history import AuditLink, RecordedStep
 from archon_services.common.audit_entry import AuditFilter, AuditRow
 from archon_services.orchestrator.journal.chains import LinkedRow
 from archon_services.orchestrator.journal.page import PAGE_BYTES
+from archon_services.orchestrator.journal.sqlite.audit_rows import insert_audit
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 
-_ADD: Final = "INSERT INTO audit (chain, tenant, time, identity, action, run_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _LAST: Final = "SELECT last_seq, link FROM steps WHERE run_id = ? ORDER BY base DESC LIMIT 1"
 _STEPS: Final = """
 SELECT base, last_seq, data, inputs, link, seal FROM (
@@ -45,12 +45,6 @@ SELECT chain, max(number) FROM audit AS a WHERE number > 0 AND time < ?1 AND (
     AND b.seal IS NOT NULL)
 ) GROUP BY chain
 """
-
-
-def insert_audit(db: sqlite3.Connection, rows: Sequence[AuditRow]) -> None:
-    """Stores entries within a transaction."""
-    for row in rows:
-        db.execute(_ADD, (row.owner, row.tenant, row.time, row.identity, row.action, row.run_id, row.data))
 
 
 class SqliteChains(SqliteOwners):

@@ -11,7 +11,7 @@ from archon_services.orchestrator.journal.checksum import checksum_of
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.journal.rows import NewRun, Outcome, SameRequest, Step, StepResult
 from archon_services.orchestrator.journal.session_history import Turn, turn_checksum
-from archon_services.orchestrator.journal.sqlite.chains import insert_audit
+from archon_services.orchestrator.journal.sqlite.audit_rows import insert_audit
 
 _INSERT_STEP: Final = """
 INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs, checksum, link, seal)

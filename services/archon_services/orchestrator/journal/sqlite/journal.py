@@ -43,7 +43,7 @@ UNSTORABLE: Final = (OverflowError, ValueError)
 """The errors of sqlite3 for a value that it cannot store: an integer of more than 64 bits, text that is no Unicode."""
 
 _STEPS: Final = """
-SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum FROM (
+SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum, s.link FROM (
   SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
     SELECT base, length(data) AS size FROM steps WHERE run_id = ?1 AND base >= coalesce(
       (SELECT max(base) FROM steps WHERE run_id = ?1 AND base <= ?2), 0
