@@ -26,6 +26,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from archon.api.agent.v1 import agent_service_pb2, attach_service_pb2
+from archon.api.audit.v1 import audit_service_pb2
 from archon.api.memory.v1 import (
     long_term_memory_service_pb2,
     memory_graph_service_pb2,
@@ -61,9 +62,9 @@ NUMBERS: Final = (0, 1, -1, 2, 7, 100, 1_001, 2**31 - 1, -(2**31), 2**53, 2**63 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 MODULES: Final = {
-    "registry": [registry_service_pb2],
+    "registry": [registry_service_pb2, audit_service_pb2],
     "memory": [memory_graph_service_pb2, working_memory_service_pb2, long_term_memory_service_pb2],
-    "orchestrator": [orchestrator_service_pb2],
+    "orchestrator": [orchestrator_service_pb2, audit_service_pb2],
     "agent": [agent_service_pb2, attach_service_pb2, tool_service_pb2],
 }
 """The contract's services, by the process that is asked for them."""

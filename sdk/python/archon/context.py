@@ -34,6 +34,12 @@ class CallContext:
     role: str = ""
     principal: Principal | None = None
 
+    @property
+    def actor(self) -> str:
+        """The identity of the caller, if it acts on behalf of another one (`act` of RFC 8693); else empty."""
+        caller = self.principal.identity if self.principal is not None else ""
+        return caller if caller != self.identity else ""
+
     def remaining(self) -> float | None:
         """Seconds left, never below 0, or None if there is no deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())

@@ -17,6 +17,7 @@ from archon.process_input import clean_environment, open_standard_streams
 from archon_services.cli.commands import (
     agents,
     ask,
+    audit,
     cancel,
     certs,
     chat,
@@ -52,6 +53,7 @@ from archon_services.cli.commands import (
     tools,
     trace,
     up,
+    verify,
     watch,
     whoami,
     why,
@@ -104,6 +106,8 @@ app.command()(pause.pause)
 app.command()(resume.resume)
 app.command()(rerun.rerun)
 app.command()(trace.trace)
+app.command()(verify.verify)
+app.add_typer(audit.audit, name="audit")
 app.command()(prompts.prompts)
 app.add_typer(workflow.workflow, name="workflow")
 app.add_typer(context.context, name="context")

@@ -66,5 +66,11 @@ WatchOption = Annotated[
 SaveOption = Annotated[
     Path | None, typer.Option("--save", metavar="FILE", help="Write to this file instead of printing.")
 ]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="FILE", help="The public keys (PEM); default: `audit.pub.pem` of the mesh in ARCHON_HOME."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonEventsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per event and nothing else.")]

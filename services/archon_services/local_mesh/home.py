@@ -72,6 +72,11 @@ class Home:
         return self.root / "signing-key.json"
 
     @property
+    def audit_key(self) -> Path:
+        """The private key that seals the histories of the mesh."""
+        return self.root / "audit-key.pem"
+
+    @property
     def tls(self) -> Path:
         """The folder of the authority and of the certificates of its processes, if connections are encrypted."""
         return self.root / "tls"

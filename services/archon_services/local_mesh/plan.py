@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from archon import local_sockets, mesh_id
+from archon.history import keys as audit_keys
 from archon.loopback import loopback_host
 from archon.principal import Kind, Principal
 from archon.security import certificates, credentials, keys
@@ -154,13 +155,15 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         base.pop(credentials.TOKEN, None)
         base[keys.VARIABLE] = str(home.folder.keys_file)
     base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
+    audit_key = os.environ.get(audit_keys.VARIABLE) or str(home.audit_key)
     per_service = {
         "etcd": {},
-        "registry": {"ARCHON_ETCD": etcd},
+        "registry": {"ARCHON_ETCD": etcd, audit_keys.VARIABLE: audit_key},
         "memory": {"ARCHON_DB": str(home.memory)},
         "orchestrator": {
             "ARCHON_MEMORY": memory,
             "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
+            audit_keys.VARIABLE: audit_key,
         },
     }
     specs = []

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
+from archon.history.keys import VARIABLE
 from archon.principal import Principal
+from archon_services.local_mesh.audit_keys import prepare_audit_key
 from archon_services.local_mesh.certificates import CertificateIssuer
 from archon_services.local_mesh.child import EXTERNAL, GRACE, Child
 from archon_services.local_mesh.control import ControlServer
@@ -100,6 +102,8 @@ class Supervisor:
                 self._tokens.prepare()
                 self._issue_credentials()
                 self._renewing.start()
+            if {"orchestrator", "registry"} & self._children.keys() and not os.environ.get(VARIABLE):
+                prepare_audit_key(self.home)
             self._write_state()
             self._writer.start()
             self._watch.start()

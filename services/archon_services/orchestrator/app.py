@@ -7,15 +7,20 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 
+from archon.api.audit.v1 import audit_service_pb2_grpc
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.history import AuditKey
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
+from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
+from archon_services.orchestrator.audit import AuditLinker
 from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
 from archon_services.orchestrator.journal import Journal
@@ -51,6 +56,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
     """
     rules = load_mesh_rules(settings.rules)
     gives_up = True
+    key = AuditKey.read(Path(settings.audit_key)) if settings.audit_key else None
     async with AsyncExitStack() as stack:
         journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
@@ -75,7 +81,10 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
                 settings.max_run_bytes,
             ),
             spans=spans,
+            key=key,
         )
+        linker = AuditLinker(journal, lambda: runs.owner, clock.now, key=key, keep=settings.audit_keep)
+        runs.on_audit = linker.wake
         limits = OwnershipLimits.of_lease(settings.lease)
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic, limits=limits)
         pool = SessionPool(
@@ -106,7 +115,9 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         commands = Commands(runs, journal, roles, forwarder, SystemClock(clock.now()).now, recall, pool.standing, rules)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
-        server = GrpcServer([service], host=settings.host, port=settings.port)
+        add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server
+        audit = Service(AUDIT_SERVICE, add_audit, AuditServicer(journal))
+        server = GrpcServer([service, audit], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)
         runs.start(pool)
 
@@ -119,6 +130,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             runs.track_records, journal, lambda: runs.owner, lambda: pool.weigh(runs.track_records)
         )
         stack.push_async_callback(upkeep.close)  # while the incarnation is still live
+        stack.push_async_callback(linker.close)
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
         if claimed := await ownership.start():
@@ -127,6 +139,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             runs.expired(earlier.owner)
         runs.claimed()
         await upkeep.start()
+        linker.start()
         address = await server.start()
         ownership.address = settings.advertised(address)
         try:

@@ -12,6 +12,7 @@ from archon.api.common.v1 import common_pb2
 from archon_mesh.core.value import value
 from archon_mesh.engine.inputs import Input
 from archon_mesh.engine.types import InstanceChoice, Requirement, quantize
+from archon_services.common.audit_entry import AuditRow
 
 
 class Clock(Protocol):
@@ -77,6 +78,9 @@ class Delivery:
 
     source: str = ""
     """The instance whose session the input came from; empty if it came from no session."""
+
+    audit: AuditRow | None = None
+    """The entry of the audit log about a command, stored with its effect."""
 
 
 class Inbox(Protocol):

@@ -104,6 +104,15 @@ class OrchestratorSettings(ServiceSettings):
         default=30 * 86_400.0, gt=0, description="seconds after the end of a run until it is deleted"
     )
 
+    audit_key: str = Field(
+        default="",
+        description="file with the private key (Ed25519, PEM, mode 0600) that seals the histories of runs and the "
+        "audit log; empty: they have links, and no seals",
+    )
+    audit_keep: float = Field(
+        default=400 * 86_400.0, gt=0, description="seconds until an entry of the audit log is removed"
+    )
+
     def advertised(self, address: str) -> str:
         """Returns where other replicas reach this process, which listens on `address`."""
         if not self.advertise or has_port(self.advertise):

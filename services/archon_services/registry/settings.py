@@ -28,6 +28,15 @@ class RegistrySettings(ServiceSettings):
         default=MAX_PER_CLIENT, ge=1, description="instances that one host, an IP address, may register"
     )
 
+    audit_key: str = Field(
+        default="",
+        description="file with the private key (Ed25519, PEM, mode 0600) that seals the audit log; empty: it has "
+        "links, and no seals",
+    )
+    audit_keep: float = Field(
+        default=400 * 86_400.0, gt=0, description="seconds until an entry of the audit log is removed"
+    )
+
     def capacity(self) -> Capacity:
         """Returns the bounds on the number of instances."""
         return Capacity(self.max_instances, self.max_instances_per_role, self.max_instances_per_client)

@@ -254,6 +254,22 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_the_number_of_tallies_is_bounded", "test_the_oldest_rows_are_deleted_above_the_bound"],
         ),
         Limit(
+            "An entry of the audit log; entries that a journal in memory keeps; the registry; entries that are linked at once",
+            "{archon.history.audit:MAX_ENTRY|bytes}; "
+            "{archon_services.orchestrator.journal.memory.chains:MAX_ENTRIES}; "
+            "{archon_services.registry.audit.log:MAX_ENTRIES}; "
+            "{archon_services.orchestrator.audit.linker:GROUP}",
+            "its details are left out; the oldest are removed, up to a seal; the others follow",
+            ["test_an_entry_has_a_bounded_size"],
+        ),
+        Limit(
+            "Steps and seconds until a run that goes on is sealed again",
+            "{archon_services.orchestrator.runs.turn.chain:SEAL_STEPS}; "
+            "{archon_services.orchestrator.runs.turn.chain:SEAL_SECONDS|seconds}",
+            "its next step is sealed",
+            ["test_a_long_run_is_sealed_now_and_then"],
+        ),
+        Limit(
             "Ends of attempts that wait to be added to a track record",
             "{archon_services.orchestrator.track_records.records:MAX_PENDING}",
             "They are added at once.",

@@ -13,10 +13,12 @@ PAGE: Final = REFERENCE / "python.md"
 MODULES: Final = (
     "archon",
     "archon.agent",
+    "archon.audit_client",
     "archon.client",
     "archon.errors",
     "archon.failure_kinds",
     "archon.federation",
+    "archon.history",
     "archon.memory",
     "archon.registry",
     "archon.run_view",

@@ -51,6 +51,11 @@ class MeshFolder:
         """The public keys that verify the tokens of the mesh."""
         return self.root / "keys.json"
 
+    @property
+    def audit_keys_file(self) -> Path:
+        """The public keys that verify the histories of the mesh, the newest first."""
+        return self.root / "audit.pub.pem"
+
     def holder(self) -> int:
         """Returns the id of the process that holds the lock; 0 if it is free, -1 if the id is not written yet."""
         try:

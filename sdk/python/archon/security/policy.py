@@ -14,6 +14,7 @@ _OPERATORS: Final = _ADMINS | {Kind.OPERATOR}
 """A service may be a front end, which calls on behalf of people."""
 
 _READERS: Final = _OPERATORS | {Kind.VIEWER, Kind.AUDITOR}
+_AUDITORS: Final = _ADMINS | {Kind.AUDITOR}
 _MEMBERS: Final = _ADMINS | {Kind.AGENT}
 _TOOL_USERS: Final = _MEMBERS | _OPERATORS
 _EVERYBODY: Final = frozenset(Kind)
@@ -25,6 +26,7 @@ _SERVICE_NAMES: Final = {
         "GetRun": _READERS,
         "ListRuns": _READERS,
         "ListRunRecords": _READERS,
+        "ListRunSteps": _READERS,
         "CancelRun": _OPERATORS,
         "ListQuestions": _READERS,
         "Respond": _OPERATORS,
@@ -36,6 +38,10 @@ _SERVICE_NAMES: Final = {
         "RateRun": _OPERATORS,
         "ListInstanceMetrics": _READERS,
         "Converse": _OPERATORS,
+    },
+    "audit.v1.AuditService": {
+        "ListEntries": _AUDITORS,
+        "ListLinks": _AUDITORS,
     },
     "registry.v1.RegistryService": {
         "RegisterInstance": _MEMBERS,

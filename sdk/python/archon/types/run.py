@@ -139,6 +139,16 @@ class Run(MessageView[run_pb2.Run]):
         return self.proto.truncated
 
     @property
+    def identity(self) -> str:
+        """The identity on whose behalf the run was submitted; empty if the mesh knows no identities."""
+        return self.proto.identity
+
+    @property
+    def actor(self) -> str:
+        """The identity of the caller that submitted the run, if that is another one."""
+        return self.proto.actor
+
+    @property
     def trace_id(self) -> str:
         """Id of the run's trace, 32 hexadecimal digits (W3C Trace Context); empty if it belongs to none."""
         return self.proto.trace_id

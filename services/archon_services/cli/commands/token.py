@@ -97,14 +97,17 @@ def init() -> None:
     """Make the keys of a mesh in ARCHON_HOME, for services that `archon up` does not start.
 
     `keys.json` is for ARCHON_KEYS of each service and agent; keep `signing-key.json` where tokens are issued.
+    `audit-key.pem` is for ARCHON_AUDIT_KEY of the orchestrator; `audit.pub.pem` verifies its seals.
     """
     from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh.audit_keys import prepare_audit_key
     from archon_services.local_mesh.tokens import TokenIssuer
 
     home = find_home()
     with home.hold():
         is_new = not home.signing_key.exists()
         TokenIssuer(home).prepare()
+        prepare_audit_key(home)
     print(f"{'The keys are' if is_new else 'There are keys'} in {home.root}. `archon token` issues tokens.")
 
 

@@ -75,6 +75,7 @@ def run_report(
         ("goal", goal_text(run.goal)),
         ("strategy", convert.strategy_name(run.strategy)),
         ("submitted", f"{local_time(began)}, {age}"),
+        ("by", f"{run.identity}, through {run.actor}" if run.actor else run.identity),
         ("clock", _clock(run, now, view)),
         ("session", "  ".join(filter(None, (run.session_id, degraded_text(view))))),
         ("plan", _plan_text(run.plan)),

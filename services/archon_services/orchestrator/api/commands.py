@@ -37,6 +37,7 @@ from archon_services.orchestrator.api.ratings import RunRatings
 from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.strategy_choice import choose_strategy
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, strategy_of, time_of
+from archon_services.orchestrator.audit import AuditRecord
 from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.budget import budget_from_proto
 from archon_services.orchestrator.convert.plan import plan_target, target_from_proto, within_size
@@ -44,7 +45,7 @@ from archon_services.orchestrator.convert.run import session_context_from_proto
 from archon_services.orchestrator.convert.run_view import Standing, row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
-from archon_services.orchestrator.observability.context import begin_trace
+from archon_services.orchestrator.observability.context import begin_trace, write_submitter
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.manager import Runs
@@ -70,15 +71,17 @@ class Commands:
         recall: SessionRecall | None = None,
         standing: Standing | None = None,
         rules: Sequence[InterceptionRule] = (),
+        audit: AuditRecord | None = None,
     ) -> None:
         """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances;
         `rules` say when people are asked."""
-        self.control = RunControl(runs, journal, now)
+        self._audit = audit or AuditRecord(journal, lambda: runs.owner, now, runs.on_audit)
+        self.control = RunControl(runs, journal, now, self._audit)
         self.plans = RunPlans(runs, self.control, self.watch, now)
         self.questions = OpenQuestions(runs, journal)
-        self.ratings = RunRatings(journal, runs.track_records, now)
+        self.ratings = RunRatings(journal, runs.track_records, now, self._audit)
         self._preview = PlanPreview(lambda: roles.selection.instances, now)
-        self._forks = RunForks(runs, journal, rules)
+        self._forks = RunForks(runs, journal, self._audit, rules)
         self._rules = rules
         self._runs = runs
         self._journal = journal
@@ -143,7 +146,8 @@ class Commands:
         if attach is not None:
             attach(submission.run_id)
         bound = self._bound(wait) if wait > 0 else 0.0
-        run_id, created = await self._runs.submit(submission, payload, bound, kept=kept)
+        audit = self._audit.row("run.submit", run_id=submission.run_id, details=_facts(submission))
+        run_id, created = await self._runs.submit(submission, payload, bound, kept=kept, audit=audit)
         if created and bound and self._journal.shared and self._runs.held(run_id) is None:
             await self.wait(run_id, wait)  # another replica has taken it over
         return run_id, created
@@ -179,6 +183,7 @@ class Commands:
         goal = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
         run_id = self._runs.new_id()
         begin_trace(goal, run_id, request.trace if request.HasField("trace") else None)
+        write_submitter(goal)
         if request.HasField("budget"):
             goal.budget.CopyFrom(request.budget)
         if request.session_id and chosen.readers and self._recall is not None:
@@ -309,6 +314,11 @@ class Commands:
         async with self._forwarder.following(request.run_id, relayed=relayed), aclosing(follow):
             async for batch in follow:
                 yield batch
+
+
+def _facts(submission: Submission) -> dict[str, object]:
+    """The facts of a submit for the audit log, without the goal."""
+    return {"strategy": submission.strategy, "roles": list(submission.roles), "request_id": submission.request_id}
 
 
 def _tenant() -> str:

@@ -11,8 +11,9 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import FailedPrecondition, Unavailable
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.answers import check_answer, repeats, response_to
+from archon_services.orchestrator.audit import AuditRecord
 from archon_services.orchestrator.convert.command import encode_command
-from archon_services.orchestrator.journal import Journal, RunRow
+from archon_services.orchestrator.journal import AuditRow, Journal, RunRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.receipts import DEPOSED
@@ -33,29 +34,33 @@ class RunControl:
     `now` returns wall seconds.
     """
 
-    def __init__(self, runs: Runs, journal: Journal, now: Callable[[], float]) -> None:
+    def __init__(self, runs: Runs, journal: Journal, now: Callable[[], float], audit: AuditRecord) -> None:
         self._runs = runs
         self._journal = journal
         self._now = now
+        self._audit = audit
 
     async def cancel(self, row: RunRow, reason: str) -> None:
         """Cancels the run; does nothing if it has ended. Raises Unavailable."""
         if not row.ended_at:
-            await self._deliver(row.run_id, inp.Cancel(context.current().identity, reason))
+            audit = self._audit.row("run.cancel", run_id=row.run_id, details={"reason": reason} if reason else {})
+            await self._deliver(row.run_id, inp.Cancel(context.current().identity, reason), audit)
 
     async def pause(self, row: RunRow) -> None:
         """Pauses the run; does nothing if it is paused. Raises FailedPrecondition if it has ended, ResourceExhausted if
         too many are paused, or Unavailable."""
         _check_not_ended(row)
         self._runs.check_pause(row.run_id)
-        await self._deliver(row.run_id, inp.Pause(context.current().identity))
+        audit = self._audit.row("run.pause", run_id=row.run_id)
+        await self._deliver(row.run_id, inp.Pause(context.current().identity), audit)
         await self._check_open(row.run_id)
 
     async def resume(self, row: RunRow) -> None:
         """Resumes the run; does nothing if it is not paused. Raises FailedPrecondition if it has ended, or
         Unavailable."""
         _check_not_ended(row)
-        await self._deliver(row.run_id, inp.Resume(context.current().identity))
+        audit = self._audit.row("run.resume", run_id=row.run_id)
+        await self._deliver(row.run_id, inp.Resume(context.current().identity), audit)
         state = await self._runs.state(row.run_id)
         if state.ended and state.paused:  # one that was resumed may have completed since
             raise _ended(row.run_id)
@@ -64,7 +69,8 @@ class RunControl:
         """Delivers an edit, which the engine may still refuse. Raises FailedPrecondition if the run has ended, or
         Unavailable."""
         _check_not_ended(row)
-        await self._deliver(row.run_id, edit)
+        audit = self._audit.row("run.edit-plan", run_id=row.run_id, details={"expected_seq": edit.expected_seq})
+        await self._deliver(row.run_id, edit, audit)
 
     async def respond(self, row: RunRow, request: pb.RespondRequest) -> None:
         """Answers an open question. Raises InvalidArgument if the answer is empty, does not match the schema or is no
@@ -74,7 +80,10 @@ class RunControl:
         state = await self._runs.state(row.run_id)
         if repeats(state, request):
             return
-        await self._deliver(row.run_id, response_to(state, request, self._now()))
+        response = response_to(state, request, self._now())
+        details = {"decision": response.decision.name.lower()} if response.decision else {}
+        audit = self._audit.row("run.answer", run_id=row.run_id, target=request.input_id, details=details)
+        await self._deliver(row.run_id, response, audit)
         if not repeats(await self._runs.state(row.run_id), request):
             raise FailedPrecondition(
                 f"question {request.input_id!r} was answered meanwhile, or is no longer open",
@@ -87,15 +96,16 @@ class RunControl:
         if row is not None:
             _check_not_ended(row)
 
-    async def _deliver(self, run_id: str, command: inp.Command) -> None:
-        """Delivers a command to the run here, or posts it to the owner on another replica; again if the run moves."""
+    async def _deliver(self, run_id: str, command: inp.Command, audit: AuditRow) -> None:
+        """Delivers a command to the run here, or posts it to the owner on another replica; again if the run moves.
+        `audit` is stored with its effect, or as it is posted."""
         moved = True
         while moved:
             if self._journal.shared and not self._runs.holds(run_id):
-                await self._executed(await self._journal.post(run_id, encode_command(command, self._now())))
+                await self._executed(await self._journal.post(run_id, encode_command(command, self._now()), audit))
                 return
             receipt = _DurableReceipt()
-            self._runs.deliver(run_id, Delivery(command, receipt))
+            self._runs.deliver(run_id, Delivery(command, receipt, audit=audit))
             moved = await receipt.wait()
 
     async def _executed(self, row_id: int) -> None:

@@ -18,9 +18,10 @@ from archon_mesh.engine.decide.fork import reusable, reusable_plan
 from archon_mesh.engine.types import Payload, Submission
 from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.validation import MAX_ID, check_goal
+from archon_services.orchestrator.audit import AuditRecord
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
-from archon_services.orchestrator.observability.context import begin_trace
+from archon_services.orchestrator.observability.context import begin_trace, write_submitter
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept, answered_inputs
 from archon_services.orchestrator.runs.states.load import fold_journal, load_events
@@ -32,8 +33,11 @@ _HASH_PREFIX: Final = b"ForkRun\0"
 class RunForks:
     """Forks runs of a journal, whichever replica owns them."""
 
-    def __init__(self, runs: Runs, journal: Journal, rules: Sequence[InterceptionRule] = ()) -> None:
+    def __init__(
+        self, runs: Runs, journal: Journal, audit: AuditRecord, rules: Sequence[InterceptionRule] = ()
+    ) -> None:
         self._rules = rules
+        self._audit = audit
         self._runs = runs
         self._journal = journal
 
@@ -72,7 +76,9 @@ class RunForks:
         if kept.plan is None and submission.plan_rules is not None and not submission.plan_rules.has_planner:
             field = "goal" if request.goal else "after_seq"
             raise _invalid(field, "the run has no planner: its plan is for its goal, and begins with the first events")
-        return await self._runs.submit(submission, _payload_hash(request), kept=kept)
+        details = {"after_seq": request.after_seq, "new_goal": bool(request.goal)}
+        audit = self._audit.row("run.fork", run_id=submission.run_id, target=source.run_id, details=details)
+        return await self._runs.submit(submission, _payload_hash(request), kept=kept, audit=audit)
 
     def _submission(self, request: pb.ForkRunRequest, source: Submission) -> Submission:
         goal = run_pb2.Submitted()
@@ -85,6 +91,9 @@ class RunForks:
         goal.ClearField("trace")
         goal.ClearField("traced")
         begin_trace(goal, run_id)
+        goal.ClearField("identity")
+        goal.ClearField("actor")
+        write_submitter(goal)
         return replace(
             source,
             run_id=run_id,

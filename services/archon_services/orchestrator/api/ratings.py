@@ -12,6 +12,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FailedPrecondition, FieldViolation, InvalidArgument
 from archon.wire import set_seconds
 from archon_services.common.paging import make_token, page_size, read_token
+from archon_services.orchestrator.audit import AuditRecord
 from archon_services.orchestrator.convert.track_record import tally_to_proto
 from archon_services.orchestrator.journal import Journal, RatingRow, RunRow
 from archon_services.orchestrator.track_records.records import TrackRecords
@@ -28,10 +29,11 @@ FORGOTTEN: Final = 0.005
 class RunRatings:
     """Raises Archon's errors. `now` returns wall seconds by the journal's clock."""
 
-    def __init__(self, journal: Journal, records: TrackRecords, now: Callable[[], float]) -> None:
+    def __init__(self, journal: Journal, records: TrackRecords, now: Callable[[], float], audit: AuditRecord) -> None:
         self._journal = journal
         self._records = records
         self._now = now
+        self._audit = audit
 
     async def rate(self, row: RunRow, run: run_pb2.Run, request: pb.RateRunRequest) -> None:
         """Stores the caller's rating of a run that has ended, in place of an earlier one, and adds it to the records of
@@ -43,6 +45,7 @@ class RunRatings:
             raise FailedPrecondition(message, metadata={"run_id": row.run_id})
         rating = RatingRow(context.current().identity, request.stars, request.comment, self._now())
         earlier = await self._journal.rate(row.run_id, rating)
+        await self._audit.add(self._audit.row("run.rate", run_id=row.run_id, details={"stars": request.stars}))
         workers = [
             (task.role, task.instance_id)
             for task in run.tasks

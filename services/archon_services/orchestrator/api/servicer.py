@@ -9,12 +9,14 @@ from typing import Any
 from archon import context as call
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.errors import RunExpired
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.validation import check_edit
 from archon_services.orchestrator.convert import from_journal
+from archon_services.orchestrator.convert.recorded_step import step_to_proto
 from archon_services.orchestrator.convert.run_view import bounded, row_to_proto, trimmed
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.watch.forward import RELAYED
@@ -83,6 +85,25 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
             out.records.append(record)
         if len(out.records) < len(rows):
             out.next_page_token = make_token(out.records[-1].ordinal, "records", *filters)
+        return out
+
+    async def ListRunSteps(self, request: pb.ListRunStepsRequest, context: Any) -> pb.ListRunStepsResponse:
+        row = await self._commands.row(request.run_id)
+        if row.compacted:
+            raise RunExpired(f"the steps of run {row.run_id} have been deleted", metadata={"run_id": row.run_id})
+        after = read_token(request.page_token, "steps", request.run_id, like=0) or 0
+        size = page_size(request.page_size)
+        steps = await self._journal.recorded_steps(
+            request.run_id, after_seq=after, limit=size + 1, max_bytes=MAX_RECORD_READ_BYTES
+        )
+        out, total = pb.ListRunStepsResponse(last_seq=row.last_seq, ended=row.ended_at > 0), 0
+        for step in steps[:size]:
+            total += len(step.data) + len(step.inputs)
+            if out.steps and total > MAX_RECORD_PAGE_BYTES:
+                break
+            out.steps.append(step_to_proto(step))
+        if len(out.steps) < len(steps):
+            out.next_page_token = make_token(steps[len(out.steps)].base, "steps", request.run_id)
         return out
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:

@@ -61,6 +61,7 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
         if submission.goal.HasField("trace"):
             parent = TraceParent.parse(submission.goal.trace.traceparent)
             out.trace_id = parent.trace_id if parent is not None else ""
+        out.identity, out.actor = submission.goal.identity, submission.goal.actor
         if submission.goal.metadata:
             out.metadata.update(submission.goal.metadata)
     for edge in submission.edges:

@@ -1,5 +1,7 @@
 """The journal: the events of every run, durable before they have an effect."""
 
+from archon_services.common.audit_entry import AuditFilter, AuditRow
+from archon_services.orchestrator.journal.chains import LinkedRow
 from archon_services.orchestrator.journal.memory import MemoryJournal
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.port import Journal
@@ -19,9 +21,12 @@ from archon_services.orchestrator.journal.session_history import Conversation, T
 from archon_services.orchestrator.journal.track_records import RatingRow, TrackRecordRow
 
 __all__ = [
+    "AuditFilter",
+    "AuditRow",
     "CommandRow",
     "Conversation",
     "Journal",
+    "LinkedRow",
     "MemoryJournal",
     "NewRun",
     "OutboxRow",

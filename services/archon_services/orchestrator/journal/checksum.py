@@ -26,18 +26,19 @@ def checksum_of(step: Step) -> int:
 
 
 def checked_steps(run_id: str, rows: Iterable[Row], after_seq: int) -> list[StoredStep]:
-    """Returns the steps that end after event `after_seq`. `rows` are in order; the first one begins at `after_seq` or
-    before it. Raises DataLoss if a row is not as it was written, or if one is missing."""
+    """Returns the steps that end after event `after_seq`. `rows`, which have the link as a further column, are in
+    order; the first one begins at `after_seq` or before it. Raises DataLoss if a row is not as it was written, or if
+    one is missing."""
     steps: list[StoredStep] = []
     end = after_seq
     for row in rows:
-        _check(run_id, row)
-        base, last_seq, data, _, _ = row
+        _check(run_id, row[:5])
+        base, last_seq, data, _, _, link = row
         if base > end:
             raise DataLoss(f"run {run_id}: event {end + 1} is missing in the journal", metadata={"run_id": run_id})
         end = last_seq
         if last_seq > after_seq:
-            steps.append(StoredStep(base, last_seq, data))
+            steps.append(StoredStep(base, last_seq, data, link if isinstance(link, bytes) else b""))
     return steps
 
 

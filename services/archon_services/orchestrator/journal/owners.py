@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from archon_services.common.audit_entry import AuditRow
 from archon_services.orchestrator.journal.rows import RunRow
 
 
@@ -84,8 +85,8 @@ class Owners(Protocol):
         """Returns the ids of runs that have not ended, oldest first: all, or one owner's."""
         ...
 
-    async def post(self, run_id: str, data: bytes) -> int:
-        """Stores a command for the owner of the run; durable on return. Returns its number."""
+    async def post(self, run_id: str, data: bytes, audit: AuditRow | None = None) -> int:
+        """Stores a command for the owner of the run, and the entry about it; durable on return. Returns its number."""
         ...
 
     async def is_posted(self, row_id: int) -> bool:

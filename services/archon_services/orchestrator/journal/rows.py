@@ -6,6 +6,7 @@ from enum import Enum
 
 from archon.errors import ArchonError, DataLoss
 from archon_mesh.core.value import value
+from archon_services.common.audit_entry import AuditRow
 from archon_services.orchestrator.journal.session_history import Turn
 
 
@@ -74,6 +75,18 @@ class Step:
     turns: tuple[Turn, ...] = ()
     """Turns that its results add to conversations, at most one for each conversation."""
 
+    link: bytes = b""
+    """Its link in the chain of the run (archon.history); empty if the writer keeps no chain."""
+
+    seal: bytes = b""
+    """The seal on its link; empty if it is not sealed."""
+
+    seal_reason: int = 0
+    """Why it must be sealed before it is stored (archon.history.SealReason); 0: it is not sealed."""
+
+    audit: tuple[AuditRow, ...] = ()
+    """Entries of the audit log about the commands that it executes."""
+
     @property
     def size(self) -> int:
         """Bytes of its events, inputs and records."""
@@ -103,11 +116,12 @@ StepResult = Outcome | SameRequest | ArchonError
 
 @value
 class StoredStep:
-    """A step as it is read back. `data` as in Step."""
+    """A step as it is read back. `data` and `link` as in Step."""
 
     base: int
     last_seq: int
     data: bytes
+    link: bytes = b""
 
 
 @value

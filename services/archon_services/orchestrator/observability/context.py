@@ -32,6 +32,13 @@ def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceCon
         goal.trace.traceparent = str(parent._replace(sampled=goal.traced))
 
 
+def write_submitter(goal: run_pb2.Submitted) -> None:
+    """Writes on whose behalf a new run is submitted, and by whom, if the mesh knows identities."""
+    call = context.current()
+    if call.identity != context.ANONYMOUS:
+        goal.identity, goal.actor = call.identity, call.actor
+
+
 def write_attempt_trace(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
     """Writes the parent of the span of a task's current attempt, for its agent: the attempt's span in the orchestrator,
     or, if the run is not traced, the parent that its caller or the delegating agent sent."""

@@ -34,7 +34,8 @@ from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
 from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
-from archon_services.orchestrator.runs.states.load import load_run, load_run_since
+from archon_services.orchestrator.runs.states.load import load_linked_run, load_run_since
+from archon_services.orchestrator.runs.turn.chain import RunChain
 from archon_services.orchestrator.runs.turn.decider import Decider, has_newer
 from archon_services.orchestrator.runs.turn.decision import Decision
 from archon_services.orchestrator.runs.turn.placement import Placement
@@ -77,7 +78,6 @@ class Drive:
     publishes: bool = True
     max_bytes: int = MAX_JOURNAL_BYTES
     """Bytes of a run's journal above which the run fails."""
-
     _prefix: str = field(default_factory=lambda: secrets.token_hex(8))
     _batches: count[int] = field(default_factory=lambda: count(1))
 
@@ -94,7 +94,8 @@ class RunDriver:
     """
 
     __slots__ = (
-                "_clock",
+        "_chain",
+        "_clock",
         "_decider",
         "_decision",
         "_delay",
@@ -136,9 +137,11 @@ class RunDriver:
         new: NewRun | None = None,
         size: int = 0,
         released: bool = False,
+        link: bytes = b"",
         tenant: str = DEFAULT_TENANT,
     ) -> None:
-        """`released`: the owner before left the run on purpose. `tenant` is the run's."""
+        """`released`: the owner before left the run on purpose. `link` is the link of its last step, `tenant` the
+        run's."""
         self.run_id = run_id
         self.tenant = tenant
         self.state = state
@@ -169,6 +172,7 @@ class RunDriver:
         self.failed = False
         """Whether the driver gave up after an unexpected exception."""
 
+        self._chain = RunChain(run_id, link)
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._inbox = RunInbox(run_id, first)
@@ -280,6 +284,8 @@ class RunDriver:
             new=self.creation.new,
             state_before=state_before,
             publishes=self._drive.publishes,
+            chain=self._chain,
+            audit=decision.audit,
         )
         self._decision = decision
         self.doubtful = True
@@ -333,6 +339,7 @@ class RunDriver:
     def _stored(self, decision: Decision) -> None:
         assert decision.step is not None
         self.doubtful, self.durable_seq, self._delay = False, decision.step.last_seq, RETRY_DELAY
+        self._chain.stored(decision.step)
         self._drive.observer.stored(decision.step, decision.events)
         self._grown(decision.step)
         acknowledge(decision.batch, decision.discarded, self.epoch)
@@ -413,9 +420,10 @@ class RunDriver:
 
     async def _reload(self) -> None:
         if self._executed_seq < 0:
-            state, opened = await load_run(self._drive.journal, self.run_id), None
+            (state, link), opened = await load_linked_run(self._drive.journal, self.run_id), None
         else:
-            state, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
+            state, link, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
+        self._chain.link = link
         self.state, self.doubtful = state, False
         self._decider.look_at_all()
         self.durable_seq = state.last_seq

@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
+from archon.history import AuditKey
 from archon.memory_room import MemoryRoom
 from archon.telemetry import metrics
 from archon.wire import set_seconds
@@ -24,7 +25,7 @@ from archon_mesh.engine.decide.human_input import asking_task
 from archon_mesh.engine.types import Submission
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
-from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
+from archon_services.orchestrator.journal import AuditRow, CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.observability.commits import CommitMeasurement
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.observability.run_events import RunEventCounter
@@ -36,7 +37,8 @@ from archon_services.orchestrator.runs.quarantine import quarantine
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.states.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
-from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.states.load import load_linked_run, load_run
+from archon_services.orchestrator.runs.turn.chain import StepSealer
 from archon_services.orchestrator.runs.turn.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.turn.session_history import TurnQueue
 from archon_services.orchestrator.track_records.records import TrackRecords
@@ -82,6 +84,7 @@ class Runs:
         publishes: bool = True,
         limits: RunLimits | None = None,
         spans: RunSpanExporter | None = None,
+        key: AuditKey | None = None,
     ) -> None:
         self.owner = owner
         self.watchers = WatchHub(journal)
@@ -106,6 +109,10 @@ class Runs:
         self._paused, self._paused_at = 0, -PAUSED_COUNT_AGE
         self._publishes = publishes
         self._spans = spans
+        self._key = key
+        self.on_audit: Callable[[], None] = lambda: None
+        """Called after a durable step with entries of the audit log."""
+
         self._recorder = metrics.recorder()
         self._counter = RunEventCounter(self._recorder) if self._recorder is not None else None
         self._transport: Transport | None = None
@@ -125,7 +132,7 @@ class Runs:
         """Accepts runs from here on. Turns of the scheduler run in the context of this call."""
         self._transport = transport
         commits = CommitMeasurement(self._recorder) if self._recorder is not None else None
-        scheduler = Scheduler(self._journal, commits)
+        scheduler = Scheduler(self._journal, commits, seal=StepSealer(self._key).seal)
         self._drive = Drive(
             self._journal,
             transport,
@@ -165,7 +172,7 @@ class Runs:
             earlier.depose()
             await earlier.cancel(claimed=True)
         if row.stalled >= MAX_STALLED:
-            await quarantine(self._journal, self._running().transport, row, self._clock.now())
+            await quarantine(self._journal, self._running().transport, row, self._clock.now(), self._key)
             if self._spans is not None:
                 self._spans.ended(run_id)
             if self._counter is not None:
@@ -173,7 +180,7 @@ class Runs:
             self._awaited.discard(run_id)
             return
         try:
-            state, size = await load_run(self._journal, run_id), await self._journal.size(run_id)
+            (state, link), size = await load_linked_run(self._journal, run_id), await self._journal.size(run_id)
             clock = await self._clock.continued(state)
         except DataLoss as error:
             _log.error("run %s cannot be loaded: %s", run_id, error, extra={"run_id": run_id})
@@ -194,6 +201,7 @@ class Runs:
             size=size,
             released=row.released,
             tenant=row.tenant,
+            link=link,
         )
         self._awaited.discard(run_id)
         driver.wake()
@@ -227,10 +235,11 @@ class Runs:
         wait: float = 0.0,
         *,
         kept: Kept = NOTHING_KEPT,
+        audit: AuditRow | None = None,
     ) -> tuple[str, bool]:
-        """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
-        `wait` it returns when the run has ended, at the latest after so many seconds. `kept` are the parts of its run
-        that a fork keeps.
+        """Creates a run, durable on return. `audit` is the entry about it. Returns (run_id, True), or (the run of the
+        same request, False). With `wait` it returns when the run has ended, at the latest after so many seconds. `kept`
+        are the parts of its run that a fork keeps.
 
         Raises ResourceExhausted if too many runs are under way, the error budget is exhausted or memory is short, and
         the errors of the journal.
@@ -245,7 +254,9 @@ class Runs:
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
         clock = SystemClock(self._clock.now())
         origin = self._clock.origin_of(clock)
-        first = [Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered, origin))]
+        first = [
+            Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered, origin), audit=audit)
+        ]
         driver = RunDriver(
             run_id,
             self._running(),
@@ -321,6 +332,8 @@ class Runs:
             self.track_records.note(events, driver.state)
             if self._counter is not None:
                 self._counter.stored(events, driver.state)
+        if step.audit:
+            self.on_audit()
         if step.publications:
             self.on_publications(len(step.publications))
         if self.on_questions is not None and any(type(event) in _ASKING for event in events):

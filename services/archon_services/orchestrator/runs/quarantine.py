@@ -8,7 +8,8 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.errors import ArchonError
+from archon.errors import ArchonError, DataLoss
+from archon.history import AuditKey, SealReason
 from archon.wire import timestamp
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
@@ -18,6 +19,7 @@ from archon_services.orchestrator.convert import write_event
 from archon_services.orchestrator.journal import Journal, Outcome, RunRow, Step
 from archon_services.orchestrator.ports import Transport
 from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.turn.chain import RunChain, StepSealer
 
 _log = logging.getLogger(__name__)
 
@@ -25,16 +27,18 @@ PAUSES: Final = (0.2, 1.0, 3.0)
 """Seconds before the last event is stored again if it is not known whether it is stored."""
 
 
-async def quarantine(journal: Journal, transport: Transport, row: RunRow, now: float) -> None:
+async def quarantine(
+    journal: Journal, transport: Transport, row: RunRow, now: float, key: AuditKey | None = None
+) -> None:
     """Stores the run's last event without folding the events before it, which stay as they are; then cancels the
-    attempts that they name, if they can be read. `now` is in wall seconds."""
-    outcome = await _store_end(journal, row, now)
+    attempts that they name, if they can be read. `now` is in wall seconds, `key` seals the end."""
+    outcome = await _store_end(journal, row, now, key)
     _log.error("run %s is quarantined: %s", row.run_id, outcome, extra={"run_id": row.run_id})
     if outcome is Outcome.DONE:
         await _cancel_attempts(journal, transport, row)
 
 
-async def _store_end(journal: Journal, row: RunRow, now: float) -> object:
+async def _store_end(journal: Journal, row: RunRow, now: float, key: AuditKey | None) -> object:
     failure = Failure(
         "INTERNAL",
         "QUARANTINED",
@@ -45,6 +49,8 @@ async def _store_end(journal: Journal, row: RunRow, now: float) -> object:
     seq = row.last_seq + 1
     response = pb.WatchRunResponse()
     write_event(response.events.add(), ended, run_id=row.run_id, seq=seq, time=timestamp(now), epoch=row.epoch)
+    data, inputs = response.SerializeToString(), encode_inputs([inp.Tick()], now)
+    link = RunChain(row.run_id, await _last_link(journal, row.run_id)).next(row.last_seq, seq, data, inputs)
     step = Step(
         run_id=row.run_id,
         epoch=row.epoch,
@@ -52,11 +58,14 @@ async def _store_end(journal: Journal, row: RunRow, now: float) -> object:
         last_seq=seq,
         batch_id=f"quarantine-{row.epoch}",
         time=now,
-        data=response.SerializeToString(),
-        inputs=encode_inputs([inp.Tick()], now),
+        data=data,
+        inputs=inputs,
         state=int(common_pb2.TASK_STATE_FAILED),
         ended=True,
+        link=link,
+        seal_reason=SealReason.END,
     )
+    StepSealer(key).seal([step])
     outcome = await _commit(journal, step)
     for pause in PAUSES:
         if not isinstance(outcome, ArchonError):
@@ -64,6 +73,14 @@ async def _store_end(journal: Journal, row: RunRow, now: float) -> object:
         await asyncio.sleep(pause)
         outcome = await _commit(journal, step)
     return outcome
+
+
+async def _last_link(journal: Journal, run_id: str) -> bytes:
+    """Returns the link of the last step; empty if it cannot be read: the chain is broken there then."""
+    try:
+        return (await journal.last_link(run_id))[1]
+    except DataLoss:
+        return b""
 
 
 async def _commit(journal: Journal, step: Step) -> object:

@@ -110,8 +110,11 @@ class Scheduler:
         journal: Journal,
         commits: CommitMeasurement | None = None,
         weight: Callable[[str], float] = lambda tenant: 1.0,
+        seal: Callable[[Sequence[Step]], None] = lambda steps: None,
     ) -> None:
-        """`commits` measures the commits; None: nothing does. `weight` returns the weight of a tenant."""
+        """`commits` measures the commits; None: nothing does. `weight` returns the weight of a tenant. `seal` seals the
+        steps of a turn before they are committed."""
+        self._seal = seal
         self._journal = journal
         self._commits = commits
         self._context = copy_context()
@@ -198,6 +201,7 @@ class Scheduler:
     def _commit_group(self, drivers: Sequence[Driver], steps: Sequence[Step]) -> None:
         began = 0.0 if self._commits is None else time.monotonic()
         try:
+            self._seal(steps)
             results = self._journal.commit(steps)
         except Exception as error:  # noqa: BLE001 - the runs are loaded again; the scheduler goes on
             self._measure(began, len(steps))

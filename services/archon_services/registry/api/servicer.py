@@ -17,6 +17,7 @@ from archon_services.common.tenants import role_key
 from archon_services.registry.api import validation
 from archon_services.registry.api.client_host import client_host
 from archon_services.registry.api.watched_tenants import WatchedTenants
+from archon_services.registry.audit import RegistryAudit
 from archon_services.registry.domain import queries
 from archon_services.registry.domain.edges import build_graph
 from archon_services.registry.domain.ownership import issue, owner_of
@@ -28,11 +29,14 @@ _log = logging.getLogger(__name__)
 class RegistryServicer:
     """Implements RegistryService over a store. The proto documents the errors of each call."""
 
-    def __init__(self, store: RegistryStore, *, loopback: bool = True, keys: KeyFile | None = None) -> None:
+    def __init__(
+        self, store: RegistryStore, audit: RegistryAudit, *, loopback: bool = True, keys: KeyFile | None = None
+    ) -> None:
         """`loopback`: whether registrations may have addresses that only this machine can dial. `keys` are sent to
         agents that register, which verify their callers by them."""
         self._keys = keys
         self._store = store
+        self._audit = audit
         self._loopback = loopback
 
     async def RegisterInstance(self, request: pb.RegisterInstanceRequest, context: Any) -> pb.RegisterInstanceResponse:
@@ -102,6 +106,7 @@ class RegistryServicer:
     async def PinEdges(self, request: pb.PinEdgesRequest, _: Any) -> pb.PinEdgesResponse:
         """Pins all edges or none."""
         edges = validation.edges(request.edges)
+        await self._audit.add("edges.pin", _pairs(edges), {"edges": len(edges)})
         graph = await self._store.pin(_keyed(edges))
         _log_pins("pinned", edges)
         return pb.PinEdgesResponse(graph=queries.graph_of(graph, current().tenant))
@@ -109,6 +114,7 @@ class RegistryServicer:
     async def UnpinEdges(self, request: pb.UnpinEdgesRequest, _: Any) -> pb.UnpinEdgesResponse:
         """Removes pins."""
         edges = validation.edges(request.edges)
+        await self._audit.add("edges.unpin", _pairs(edges), {"edges": len(edges)})
         graph = await self._store.unpin(_keyed(edges))
         _log_pins("unpinned", edges)
         return pb.UnpinEdgesResponse(graph=queries.graph_of(graph, current().tenant))
@@ -145,8 +151,11 @@ def _keyed(edges: Sequence[Edge]) -> list[Edge]:
 
 def _log_pins(done: str, edges: Sequence[Edge]) -> None:
     """Logs an operator's change of the graph: who made it, and which edges."""
-    pairs = ", ".join(f"{edge.upstream} -> {edge.downstream}" for edge in edges)
-    _log.warning("%s %s the edges %s", current().identity, done, pairs)
+    _log.warning("%s %s the edges %s", current().identity, done, _pairs(edges))
+
+
+def _pairs(edges: Sequence[Edge]) -> str:
+    return ", ".join(f"{edge.upstream} -> {edge.downstream}" for edge in edges)
 
 
 def _lease_status(instance_id: str, ttl: float) -> pb.LeaseStatus:

@@ -1,8 +1,7 @@
 """Two tenants of one mesh: what one has does not exist for the other, by whatever RPC it asks.
 
-Each case calls an RPC about something that the tenant `acme` has. A caller of `blue` must not reach it; the same call by
-a caller of `acme` must, which shows that the case is about something.
-"""
+Each case calls an RPC about something that the tenant `acme` has. A caller of `blue` must not reach it; the same call
+by a caller of `acme` must, which shows that the case is about something."""
 
 from __future__ import annotations
 
@@ -23,6 +22,7 @@ from google.protobuf.message import Message
 from archon import AgentServer, TaskContext, status
 from archon.api.agent.v1 import agent_service_pb2 as agent
 from archon.api.agent.v1 import session_pb2
+from archon.api.audit.v1 import audit_service_pb2 as audit
 from archon.api.common.v1 import common_pb2 as common
 from archon.api.memory.v1 import long_term_memory_service_pb2 as long_term
 from archon.api.memory.v1 import memory_graph_service_pb2 as graph
@@ -211,6 +211,8 @@ READS: Final[dict[str, Request]] = {
     "orchestrator.v1.OrchestratorService/WatchRun": lambda w: orchestrator.WatchRunRequest(run_id=w.run_id),
     "orchestrator.v1.OrchestratorService/ListRuns": lambda w: orchestrator.ListRunsRequest(),
     "orchestrator.v1.OrchestratorService/ListRunRecords": lambda w: orchestrator.ListRunRecordsRequest(run_id=w.run_id),
+    "orchestrator.v1.OrchestratorService/ListRunSteps": lambda w: orchestrator.ListRunStepsRequest(run_id=w.run_id),
+    "audit.v1.AuditService/ListEntries": lambda w: audit.ListEntriesRequest(),
     "orchestrator.v1.OrchestratorService/ListQuestions": lambda w: orchestrator.ListQuestionsRequest(),
     "orchestrator.v1.OrchestratorService/ListInstanceMetrics": lambda w: orchestrator.ListInstanceMetricsRequest(),
     "orchestrator.v1.OrchestratorService/Converse": lambda w: orchestrator.ConverseRequest(
@@ -264,6 +266,7 @@ CHANGES: Final[dict[str, Request]] = {
 """Calls that are refused to blue, because the thing does not exist for it, or belongs to another."""
 
 OWN: Final[dict[str, Request]] = {
+    "audit.v1.AuditService/ListLinks": lambda w: audit.ListLinksRequest(),
     "registry.v1.RegistryService/KeepAlive": lambda w: registry.KeepAliveRequest(instance_ids=[w.instance_id]),
     "registry.v1.RegistryService/DeregisterInstance": lambda w: registry.DeregisterInstanceRequest(
         instance_id=w.instance_id
@@ -399,8 +402,8 @@ async def test_no_rpc_reaches_anything_of_another_tenant(world: World) -> None:
 
 
 def _lasting(outcome: Outcome) -> str:
-    """Returns the part of an answer that two readings have in common, if nothing of acme's has changed: neither times, nor
-    how often acme has read it, nor the registry's revision, which all tenants share."""
+    """Returns the part of an answer that two readings have in common, if nothing of acme's has changed: neither
+    times, nor how often acme has read it, nor the registry's revision, which all tenants share."""
     text = text_format.MessageToString(outcome.response) if outcome.response is not None else ""
     return "\n".join(line for line in text.split("\n") if not _TIME.search(line))
 

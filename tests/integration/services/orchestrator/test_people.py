@@ -13,6 +13,7 @@ from archon.errors import ArchonError, FailedPrecondition, FrameTooLarge, Invali
 from archon.types import RunQuestion, TaskState
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.control import RunControl
+from archon_services.orchestrator.journal import AuditRow
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -194,8 +195,8 @@ async def test_a_resume_counts_even_if_the_run_ends_before_the_call_returns(
     await mesh.client.respond(handle.run_id, question.input_id, "yes")
     deliver = RunControl._deliver
 
-    async def until_the_end(control: RunControl, run_id: str, command: inp.Command) -> None:
-        await deliver(control, run_id, command)
+    async def until_the_end(control: RunControl, run_id: str, command: inp.Command, audit: AuditRow) -> None:
+        await deliver(control, run_id, command, audit)
         await control._runs.wait_until_finished(run_id)
 
     monkeypatch.setattr(RunControl, "_deliver", until_the_end)
@@ -215,9 +216,9 @@ async def test_a_run_that_is_cancelled_while_it_is_paused_cannot_be_resumed(
     await mesh.client.pause(handle.run_id)
     deliver = RunControl._deliver
 
-    async def second(control: RunControl, run_id: str, command: inp.Command) -> None:
-        await deliver(control, run_id, inp.Cancel("someone else", "changed my mind"))
-        await deliver(control, run_id, command)
+    async def second(control: RunControl, run_id: str, command: inp.Command, audit: AuditRow) -> None:
+        await deliver(control, run_id, inp.Cancel("someone else", "changed my mind"), audit)
+        await deliver(control, run_id, command, audit)
 
     monkeypatch.setattr(RunControl, "_deliver", second)
     with pytest.raises(FailedPrecondition, match="has ended"):

@@ -9,6 +9,7 @@ import pytest
 
 import archon.api.agent.v1.agent_service_pb2 as agent_service
 import archon.api.agent.v1.attach_service_pb2 as attach_service
+import archon.api.audit.v1.audit_service_pb2 as audit
 import archon.api.memory.v1.long_term_memory_service_pb2 as long_term
 import archon.api.memory.v1.memory_graph_service_pb2 as graph
 import archon.api.memory.v1.working_memory_service_pb2 as working
@@ -21,7 +22,7 @@ from archon.security.policy import POLICY, check_allowed, check_role
 
 ROOT = Path(__file__).parents[4]
 
-MODULES = (agent_service, attach_service, long_term, graph, working, orchestrator, registry, tool)
+MODULES = (agent_service, attach_service, audit, long_term, graph, working, orchestrator, registry, tool)
 
 
 def rpcs() -> set[str]:

@@ -34,7 +34,7 @@ _INT64: Final = 2**63
 _OF_LINE: Final = frozenset({"time", "level", "message", "logger", "service", "instance_id"})
 """Fields that a record cannot replace."""
 
-_OF_CALL: Final = ("trace_id", "span_id", "run_id", "task_id", "attempt", "role")
+_OF_CALL: Final = ("trace_id", "span_id", "run_id", "task_id", "attempt", "role", "identity", "actor")
 """Fields of the call being served, which a record may replace."""
 
 
@@ -90,7 +90,8 @@ def call_fields(run_id: str = "") -> dict[str, Any]:
     traceparent, _ = context.trace()
     parent = TraceParent.parse(traceparent) if traceparent else None
     trace_id, span_id = (parent.trace_id, parent.span_id) if parent is not None else ("", "")
-    values = (trace_id, span_id, call.run_id, call.task_id, call.attempt, call.role)
+    identity = "" if call.identity == context.ANONYMOUS else call.identity
+    values = (trace_id, span_id, call.run_id, call.task_id, call.attempt, call.role, identity, call.actor)
     return {name: value for name, value in zip(_OF_CALL, values, strict=True) if value}
 
 

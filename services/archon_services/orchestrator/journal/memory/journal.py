@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from archon.errors import AlreadyExists, ArchonError, RequestIdReused
+from archon.history import RecordedStep
+from archon_services.orchestrator.journal.memory.chains import MemoryChains
 from archon_services.orchestrator.journal.memory.track_records import MemoryTrackRecords
 from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.rows import (
@@ -33,11 +35,14 @@ class _Steps:
 
     steps: list[StoredStep] = field(default_factory=list)
     inputs: list[tuple[int, bytes]] = field(default_factory=list)
+    links: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Link and seal of each step."""
+
     records: list[tuple[str, bytes]] = field(default_factory=list)
     batch_id: str = ""
 
 
-class MemoryJournal(MemoryTrackRecords):
+class MemoryJournal(MemoryTrackRecords, MemoryChains):
     """Keeps every promise of the port, except to outlive the process."""
 
     durability = "none"
@@ -132,8 +137,10 @@ class MemoryJournal(MemoryTrackRecords):
             self._open.pop(step.run_id, None)
         stored = self._stored[step.run_id]
         stored.batch_id = step.batch_id
-        stored.steps.append(StoredStep(step.base, step.last_seq, step.data))
+        stored.steps.append(StoredStep(step.base, step.last_seq, step.data, step.link))
         stored.inputs.append((step.base, step.inputs))
+        stored.links.append((step.link, step.seal))
+        self._add_audit(step.audit)
         stored.records += [(record.role, record.data) for record in step.records]
         for row_id in step.commands:
             self._commands.pop(row_id, None)
@@ -175,6 +182,23 @@ class MemoryJournal(MemoryTrackRecords):
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
         stored = self._stored.get(run_id)
         return list(stored.inputs) if stored is not None else []
+
+    async def last_link(self, run_id: str) -> tuple[int, bytes]:
+        stored = self._stored.get(run_id)
+        if stored is None or not stored.steps:
+            return 0, b""
+        return stored.steps[-1].last_seq, stored.links[-1][0]
+
+    async def recorded_steps(
+        self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES
+    ) -> list[RecordedStep]:
+        stored = self._stored.get(run_id, _Steps())
+        steps = [
+            RecordedStep(step.base, step.last_seq, step.data, inputs, link, seal)
+            for step, (_, inputs), (link, seal) in zip(stored.steps, stored.inputs, stored.links, strict=True)
+            if step.base >= after_seq
+        ]
+        return page_of(steps[:limit], max_bytes, lambda step: len(step.data) + len(step.inputs))
 
     async def size(self, run_id: str) -> int:
         stored = self._stored.get(run_id)

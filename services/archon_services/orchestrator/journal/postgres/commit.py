@@ -37,6 +37,13 @@ _CHILDREN: Final = """
     SELECT row_id FROM unnest(${10}::text[], ${11}::bigint[]) AS t (run_id, row_id)
     WHERE t.run_id IN (SELECT run_id FROM stored)
   ))
+), new_audit AS (
+  INSERT INTO archon_journal.audit (chain, tenant, time, identity, action, run_id, data)
+  SELECT a.chain, a.tenant, a.time, a.identity, a.action, a.run_id, a.data FROM unnest(
+    ${12}::text[], ${13}::text[], ${14}::text[], ${15}::float8[], ${16}::text[], ${17}::text[], ${18}::text[],
+    ${19}::bytea[]
+  ) AS a (step, chain, tenant, time, identity, action, run_id, data)
+  WHERE a.step IN (SELECT run_id FROM stored)
 )
 SELECT run_id FROM stored
 """
@@ -45,7 +52,7 @@ SELECT run_id FROM stored
 
 def _children_sql(first: int) -> str:
     """The end of a statement whose CTE `stored` gives the run ids of stored steps; its parameters begin at $`first`."""
-    return _CHILDREN.format(*range(first, first + 12))
+    return _CHILDREN.format(*range(first, first + 20))
 
 
 def _children(steps: Sequence[Step]) -> list[list[Any]]:
@@ -61,7 +68,12 @@ def _children(steps: Sequence[Step]) -> list[list[Any]]:
         for row in step.publications
     ]
     commands = [(step.run_id, row_id) for step in steps for row_id in step.commands]
-    return [*_columns(records, 4), *_columns(outbox, 6), *_columns(commands, 2)]
+    audit = [
+        (step.run_id, row.owner, row.tenant, row.time, row.identity, row.action, row.run_id, row.data)
+        for step in steps
+        for row in step.audit
+    ]
+    return [*_columns(records, 4), *_columns(outbox, 6), *_columns(commands, 2), *_columns(audit, 8)]
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
@@ -73,8 +85,8 @@ _APPEND: Final = """
 WITH given AS (
   SELECT * FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], $8::integer[],
-    $9::float8[], $10::boolean[], $11::bigint[]
-  ) AS g (run_id, epoch, base, last_seq, batch_id, data, inputs, state, ended_at, changed, checksum)
+    $9::float8[], $10::boolean[], $11::bigint[], $12::bytea[], $13::bytea[]
+  ) AS g (run_id, epoch, base, last_seq, batch_id, data, inputs, state, ended_at, changed, checksum, link, seal)
 ), ready AS (
   SELECT g.* FROM given AS g JOIN archon_journal.runs AS r ON r.run_id = g.run_id
   WHERE r.run_id = ANY($1::text[]) AND r.epoch = g.epoch AND r.ended_at = 0 AND coalesce((
@@ -85,20 +97,20 @@ WITH given AS (
   FROM ready AS g WHERE g.changed AND r.run_id = g.run_id AND r.epoch = g.epoch AND r.ended_at = 0
   RETURNING r.run_id
 ), stored AS (
-  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs, checksum)
-  SELECT run_id, base, last_seq, batch_id, data, inputs, checksum FROM ready
+  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs, checksum, link, seal)
+  SELECT run_id, base, last_seq, batch_id, data, inputs, checksum, link, seal FROM ready
   WHERE NOT changed OR run_id IN (SELECT run_id FROM changed)
   RETURNING run_id
-)""" + _children_sql(12)
+)""" + _children_sql(14)
 
 _CREATE: Final = """
 WITH given AS (
   SELECT * FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::integer[],
     $10::float8[], $11::float8[], $12::text[], $13::bytea[], $14::bytea[], $15::integer[],
-    $16::bigint[]
+    $16::bigint[], $17::bytea[], $18::bytea[]
   ) AS g (run_id, tenant, request_id, payload_hash, session_id, owner, epoch, last_seq, state, created_at, ended_at,
-          batch_id, data, inputs, revision, checksum)
+          batch_id, data, inputs, revision, checksum, link, seal)
 ), asked AS (
   INSERT INTO archon_journal.requests (tenant, request_id, payload_hash, run_id)
   SELECT g.tenant, g.request_id, g.payload_hash, g.run_id FROM given AS g WHERE g.request_id <> ''
@@ -118,10 +130,11 @@ WITH given AS (
   ON CONFLICT DO NOTHING
   RETURNING run_id
 ), stored AS (
-  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs, checksum)
-  SELECT run_id, 0, last_seq, batch_id, data, inputs, checksum FROM given WHERE run_id IN (SELECT run_id FROM made)
+  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs, checksum, link, seal)
+  SELECT run_id, 0, last_seq, batch_id, data, inputs, checksum, link, seal FROM given
+  WHERE run_id IN (SELECT run_id FROM made)
   RETURNING run_id
-)""" + _children_sql(17)
+)""" + _children_sql(19)
 
 _STORE_TURNS: Final = """
 INSERT INTO archon_journal.turns (tenant, session_id, role, version, data, checksum, time)
@@ -183,11 +196,13 @@ async def _append(connection: Connection, steps: Sequence[Step]) -> set[str]:
             step.time if step.ended else 0.0,
             step.state_changed or step.ended,
             checksum_of(step),
+            step.link or None,
+            step.seal or None,
         )
         for step in ordered
     ]
     try:
-        return {row[0] for row in await connection.fetch(_APPEND, *_columns(rows, 11), *_children(ordered))}
+        return {row[0] for row in await connection.fetch(_APPEND, *_columns(rows, 13), *_children(ordered))}
     except asyncpg.UniqueViolationError:
         # Another replica stored a step after the same base at the same moment. Of a group, each goes by itself.
         if len(steps) > 1:
@@ -216,8 +231,8 @@ async def _append_with_turns(connection: Connection, step: Step) -> Outcome | No
 async def _append_once(connection: Connection, step: Step) -> bool:
     row = (step.run_id, step.epoch, step.base, step.last_seq, step.batch_id, step.data, step.inputs, step.state,
            step.time if step.ended else 0.0, step.state_changed or step.ended,
-           checksum_of(step))  # fmt: skip
-    return bool(await connection.fetch(_APPEND, *_columns([row], 11), *_children([step])))
+           checksum_of(step), step.link or None, step.seal or None)  # fmt: skip
+    return bool(await connection.fetch(_APPEND, *_columns([row], 13), *_children([step])))
 
 
 class _TurnConflict(Exception):
@@ -254,10 +269,12 @@ async def _create(connection: Connection, steps: Sequence[Step]) -> dict[str, St
             step.inputs,
             new.revision,
             checksum_of(step),
+            step.link or None,
+            step.seal or None,
         )
         for new, step in ordered
     ]
-    made = await connection.fetch(_CREATE, *_columns(rows, 16), *_children([step for _, step in ordered]))
+    made = await connection.fetch(_CREATE, *_columns(rows, 18), *_children([step for _, step in ordered]))
     results: dict[str, StepResult] = {row[0]: Outcome.DONE for row in made}
     others = [
         (number, new.tenant, new.request_id, new.run_id)

@@ -12,6 +12,7 @@ from archon.errors import DataLoss
 from archon_services.orchestrator.journal.checksum import checked_inputs, checked_steps, of_run, read_outbox_row
 from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.postgres import statements as sql
+from archon_services.orchestrator.journal.postgres.chains import PostgresChains
 from archon_services.orchestrator.journal.postgres.commit import send_steps
 from archon_services.orchestrator.journal.postgres.owners import COMMANDS
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
@@ -49,7 +50,7 @@ MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
 Result = Outcome | SameRequest
 
 
-class PostgresJournal(PostgresTrackRecords):
+class PostgresJournal(PostgresTrackRecords, PostgresChains):
     """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
     pool, one connection listens: eight connections at most, five if the database has no more. Every call ends within
     about 20 seconds, and every error is an ArchonError.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from archon_services.common.audit_entry import AuditRow
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.postgres.statements import LAST_SEQ, RUN_COLUMNS
 from archon_services.orchestrator.journal.rows import RunRow
@@ -52,7 +53,10 @@ OPEN_RUNS_OF: Final = (
 )
 COMMANDS: Final = "archon_journal_commands"
 POST: Final = f"""
-WITH posted AS (INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2) RETURNING row_id)
+WITH posted AS (INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2) RETURNING row_id), logged AS (
+  INSERT INTO archon_journal.audit (chain, tenant, time, identity, action, run_id, data)
+  SELECT * FROM unnest($3::text[], $4::text[], $5::float8[], $6::text[], $7::text[], $8::text[], $9::bytea[])
+)
 SELECT posted.row_id, (SELECT pg_notify('{COMMANDS}', owner) FROM archon_journal.runs WHERE run_id = $1) FROM posted
 """
 """A NOTIFY takes a lock of the whole server at commit. Commands are rare enough for that; steps are not."""
@@ -108,9 +112,19 @@ class PostgresOwners:
         query = (OPEN_RUNS_OF, owner) if owner else (OPEN_RUNS,)
         return [row[0] for row in await self._connections.fetch(*query)]
 
-    async def post(self, run_id: str, data: bytes) -> int:
+    async def post(self, run_id: str, data: bytes, audit: AuditRow | None = None) -> int:
         # Sent again after a lost connection it may be stored twice, like a command of two callers.
-        return int((await self._connections.fetch(POST, run_id, data))[0][0])
+        rows = [audit] if audit is not None else []
+        columns = [
+            [row.owner for row in rows],
+            [row.tenant for row in rows],
+            [row.time for row in rows],
+            [row.identity for row in rows],
+            [row.action for row in rows],
+            [row.run_id for row in rows],
+            [row.data for row in rows],
+        ]
+        return int((await self._connections.fetch(POST, run_id, data, *columns))[0][0])
 
     async def is_posted(self, row_id: int) -> bool:
         return bool(await self._connections.fetch(IS_POSTED, row_id))

@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0006", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0007", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -70,6 +70,8 @@ steps: Final = Table(
     _bytes("data"),
     _bytes("inputs"),
     Column("checksum", BigInteger),  # 32 bits without a sign; none in rows of earlier versions
+    Column("link", LargeBinary),
+    Column("seal", LargeBinary),
 )
 records: Final = Table(
     "records", metadata, _text("run_id", key=True), _number("ordinal", key=True), _text("role"), _bytes("data")
@@ -151,3 +153,23 @@ ratings: Final = Table(
     _text("comment"),
     Column("time", Double, nullable=False),
 )
+
+audit: Final = Table(
+    "audit",
+    metadata,
+    Column("row_id", BigInteger, Identity(always=True), primary_key=True),
+    _text("chain"),
+    Column("number", BigInteger, nullable=False, server_default=sql_text("0")),  # 0: not linked yet
+    _text("tenant"),
+    Column("time", Double, nullable=False),
+    _text("identity"),
+    _text("action"),
+    _text("run_id"),
+    _bytes("data"),
+    Column("digest", LargeBinary),
+    Column("link", LargeBinary),
+    Column("seal", LargeBinary),
+)
+Index("audit_chain", audit.c.chain, audit.c.number, unique=True, postgresql_where=audit.c.number > 0)
+Index("audit_unlinked", audit.c.row_id, postgresql_where=audit.c.number == 0)
+Index("audit_newest", audit.c.tenant, audit.c.row_id)

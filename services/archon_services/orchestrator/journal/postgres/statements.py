@@ -13,7 +13,7 @@ from archon_services.orchestrator.journal.session_history import HISTORY_BYTES, 
 
 REQUEST: Final = "SELECT payload_hash, run_id FROM archon_journal.requests WHERE tenant = $1 AND request_id = $2"
 STEPS: Final = """
-SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum FROM (
+SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum, s.link FROM (
   SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
     SELECT base, octet_length(data) AS size FROM archon_journal.steps WHERE run_id = $1 AND base >= coalesce(
       (SELECT max(base) FROM archon_journal.steps WHERE run_id = $1 AND base <= $2), 0

@@ -11,14 +11,16 @@ from archon_services.orchestrator.journal.checksum import checksum_of
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.journal.rows import NewRun, Outcome, SameRequest, Step, StepResult
 from archon_services.orchestrator.journal.session_history import Turn, turn_checksum
+from archon_services.orchestrator.journal.sqlite.audit_rows import insert_audit
 
 _INSERT_STEP: Final = """
-INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs, checksum)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?8 FROM runs WHERE run_id = ?1 AND epoch = ?7 AND ended_at = 0
+INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs, checksum, link, seal)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?8, ?9, ?10 FROM runs WHERE run_id = ?1 AND epoch = ?7 AND ended_at = 0
 AND coalesce((SELECT last_seq FROM steps WHERE run_id = ?1 ORDER BY base DESC LIMIT 1), 0) = ?2
 """
 _INSERT_FIRST_STEP: Final = (
-    "INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs, checksum, link, seal) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_TURN: Final = (
     "INSERT INTO turns (tenant, session_id, role, version, time, data, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -49,7 +51,7 @@ def _commit_step(db: sqlite3.Connection, step: Step) -> StepResult:
         return refusal
     else:
         row = (step.run_id, step.base, step.last_seq, step.batch_id, step.data, step.inputs, step.epoch,
-               checksum_of(step))  # fmt: skip
+               checksum_of(step), step.link or None, step.seal or None)  # fmt: skip
         if not db.execute(_INSERT_STEP, row).rowcount:
             return _refusal(db, step)
         if step.state_changed or step.ended:
@@ -84,7 +86,8 @@ def _create_run(db: sqlite3.Connection, new: NewRun, step: Step) -> Outcome | Sa
             "INSERT INTO requests (tenant, request_id, payload_hash, run_id) VALUES (?, ?, ?, ?)",
             (new.tenant, new.request_id, new.payload_hash, new.run_id),
         )
-    first = (step.run_id, 0, step.last_seq, step.batch_id, step.data, step.inputs, checksum_of(step))
+    first = (step.run_id, 0, step.last_seq, step.batch_id, step.data, step.inputs, checksum_of(step),
+             step.link or None, step.seal or None)  # fmt: skip
     db.execute(_INSERT_FIRST_STEP, first)
     return Outcome.DONE
 
@@ -105,6 +108,8 @@ def _store_rest(db: sqlite3.Connection, step: Step) -> None:
     if step.records:
         records = [value for record in step.records for value in (step.run_id, record.role, record.data)]
         _insert(db, "records (run_id, role, data)", 3, records)
+    if step.audit:
+        insert_audit(db, step.audit)
     for publication in step.publications:
         db.execute(
             "INSERT INTO outbox (run_id, epoch, scope, role, task_id, seq) VALUES (?, ?, ?, ?, ?, ?)",

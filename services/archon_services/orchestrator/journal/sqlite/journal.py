@@ -29,6 +29,7 @@ from archon_services.orchestrator.journal.session_history import (
     Conversation,
     checked_conversation,
 )
+from archon_services.orchestrator.journal.sqlite.chains import SqliteChains
 from archon_services.orchestrator.journal.sqlite.commit import commit_steps
 from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
 from archon_services.orchestrator.journal.sqlite.last_commit import LastCommit
@@ -42,7 +43,7 @@ UNSTORABLE: Final = (OverflowError, ValueError)
 """The errors of sqlite3 for a value that it cannot store: an integer of more than 64 bits, text that is no Unicode."""
 
 _STEPS: Final = """
-SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum FROM (
+SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum, s.link FROM (
   SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
     SELECT base, length(data) AS size FROM steps WHERE run_id = ?1 AND base >= coalesce(
       (SELECT max(base) FROM steps WHERE run_id = ?1 AND base <= ?2), 0
@@ -83,7 +84,7 @@ WHERE ?2 IN ('', scope) AND scope NOT IN (SELECT value FROM json_each(?3)) ORDER
 """
 
 
-class SqliteJournal(SqliteTrackRecords):
+class SqliteJournal(SqliteTrackRecords, SqliteChains):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
     the last commits, but never half of one)."""
 

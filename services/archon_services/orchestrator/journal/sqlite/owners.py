@@ -9,8 +9,10 @@ from typing import Any
 
 from archon.errors import DataLoss
 from archon_services.common import machine
+from archon_services.common.audit_entry import AuditRow
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.rows import RunRow
+from archon_services.orchestrator.journal.sqlite.audit_rows import insert_audit
 from archon_services.orchestrator.journal.sqlite.schema import LAST_SEQ, OWN_COLUMNS, RUN_COLUMNS
 
 _UNOWNED = "owner NOT IN (SELECT owner FROM owners)"
@@ -100,9 +102,13 @@ class SqliteOwners:
         sql = "SELECT run_id FROM runs WHERE ended_at = 0 AND (? = '' OR owner = ?) ORDER BY created_at"
         return [row[0] for row in await self._read(sql, (owner, owner))]
 
-    async def post(self, run_id: str, data: bytes) -> int:
-        sql = "INSERT INTO commands (run_id, data) VALUES (?, ?)"
-        row_id: int = await self._write(lambda db: db.execute(sql, (run_id, data)).lastrowid)
+    async def post(self, run_id: str, data: bytes, audit: AuditRow | None = None) -> int:
+        def work(db: sqlite3.Connection) -> int | None:
+            if audit is not None:
+                insert_audit(db, [audit])
+            return db.execute("INSERT INTO commands (run_id, data) VALUES (?, ?)", (run_id, data)).lastrowid
+
+        row_id: int = await self._write(work)
         return row_id
 
     async def is_posted(self, row_id: int) -> bool:

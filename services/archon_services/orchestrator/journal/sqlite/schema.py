@@ -13,7 +13,7 @@ from typing import Final
 
 from archon_services.orchestrator.journal.framing import frame
 
-VERSION: Final = 7
+VERSION: Final = 8
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -40,7 +40,7 @@ CREATE INDEX IF NOT EXISTS runs_ended ON runs (ended_at) WHERE ended_at > 0;
 CREATE INDEX IF NOT EXISTS runs_to_compact ON runs (ended_at) WHERE ended_at > 0 AND compacted = 0;
 CREATE TABLE IF NOT EXISTS steps (
   run_id TEXT NOT NULL, base INTEGER NOT NULL, last_seq INTEGER NOT NULL, batch_id TEXT NOT NULL,
-  data BLOB NOT NULL, inputs BLOB NOT NULL, checksum INTEGER, PRIMARY KEY (run_id, base)
+  data BLOB NOT NULL, inputs BLOB NOT NULL, checksum INTEGER, link BLOB, seal BLOB, PRIMARY KEY (run_id, base)
 );
 CREATE TABLE IF NOT EXISTS records (
   ordinal INTEGER PRIMARY KEY, run_id TEXT NOT NULL, role TEXT NOT NULL, data BLOB NOT NULL
@@ -76,6 +76,14 @@ CREATE TABLE IF NOT EXISTS ratings (
   run_id TEXT NOT NULL, identity TEXT NOT NULL, stars INTEGER NOT NULL, comment TEXT NOT NULL, time REAL NOT NULL,
   PRIMARY KEY (run_id, identity)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS audit (
+  row_id INTEGER PRIMARY KEY AUTOINCREMENT, chain TEXT NOT NULL, number INTEGER NOT NULL DEFAULT 0,
+  tenant TEXT NOT NULL, time REAL NOT NULL, identity TEXT NOT NULL, action TEXT NOT NULL, run_id TEXT NOT NULL,
+  data BLOB NOT NULL, digest BLOB, link BLOB, seal BLOB
+);
+CREATE UNIQUE INDEX IF NOT EXISTS audit_chain ON audit (chain, number) WHERE number > 0;
+CREATE INDEX IF NOT EXISTS audit_unlinked ON audit (row_id) WHERE number = 0;
+CREATE INDEX IF NOT EXISTS audit_newest ON audit (tenant, row_id);
 """
 
 LAST_SEQ: Final = (
@@ -177,6 +185,14 @@ def _add_track_records(db: sqlite3.Connection) -> None:
     """Version 6: no tables of track records and ratings, which TABLES has created."""
 
 
+def _add_chains(db: sqlite3.Connection) -> None:
+    """Version 7: steps without a link, which keep having none, and no audit log, which TABLES has created."""
+    columns = {row[1] for row in db.execute("PRAGMA table_info(steps)")}
+    for column in ("link", "seal"):
+        if column not in columns:
+            db.execute(f"ALTER TABLE steps ADD COLUMN {column} BLOB")
+
+
 _UPGRADES: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     1: _add_ownership,
     2: _add_turns,
@@ -184,4 +200,5 @@ _UPGRADES: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     4: _order_steps,
     5: _add_checksums,
     6: _add_track_records,
+    7: _add_chains,
 }

@@ -93,9 +93,12 @@ class Decider:
             if run.plan is not None:
                 given = with_checked_result(run, with_plan(run, given))
             decision.inputs.append(given)
-            for event in self._apply(run, decide(run, given, decision.now), decision):
+            events = self._apply(run, decide(run, given, decision.now), decision)
+            for event in events:
                 if type(event) is ev.Discarded:
                     decision.discarded[number] = event.reason
+            if events and number < len(decision.batch) and (entry := decision.batch[number].audit) is not None:
+                decision.audit.append(entry)
             if isinstance(given, _REQUESTS) and is_over(run, given.task_id, given.attempt):
                 decision.discarded[number] = "ABORTED"  # there will be no reply: the sender is to stop
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from archon_mesh.engine import Effect
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
-from archon_services.orchestrator.journal import Step
+from archon_services.orchestrator.journal import AuditRow, Step
 from archon_services.orchestrator.ports import Delivery
 
 
@@ -25,6 +25,9 @@ class Decision:
     inputs: list[inp.Input] = field(default_factory=list)
     discarded: dict[int, str] = field(default_factory=dict)
     """Reasons, by position in the batch."""
+
+    audit: list[AuditRow] = field(default_factory=list)
+    """Entries of the audit log about the commands that had an effect."""
 
     placed: dict[tuple[str, int], str] = field(default_factory=dict)
     """Reserved instances, by (task, attempt)."""

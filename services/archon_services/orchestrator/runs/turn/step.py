@@ -16,8 +16,9 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import encode_inputs
 from archon_services.orchestrator.convert import write_event
-from archon_services.orchestrator.journal import NewRun, Publication, RecordRow, Step, Turn
+from archon_services.orchestrator.journal import AuditRow, NewRun, Publication, RecordRow, Step, Turn
 from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.runs.turn.chain import RunChain
 
 _KINDS: Final = {agent_pb2.RECORD_KIND_MODEL: "model", agent_pb2.RECORD_KIND_TOOL: "tool"}
 
@@ -37,10 +38,12 @@ def build_step(
     new: NewRun | None,
     state_before: int,
     publishes: bool,
+    chain: RunChain,
+    audit: Sequence[AuditRow] = (),
 ) -> Step:
     """Returns the step after event `base`. `run` is the state after `events`, `now` the time of the decision by
     the run's clock and `stored_at` by the journal's, in wall seconds, `publishes` whether there is a shared memory to
-    publish answers in."""
+    publish answers in. `audit` are the entries about the commands that it executes."""
     response, at = pb.WatchRunResponse(), timestamp(now)
     add = response.events.add
     results: list[ev.ResultReceived] = []
@@ -54,6 +57,9 @@ def build_step(
         elif type(event) is ev.ItemPublished and publishes and _has_text(event.item.payload):
             published.append(_publication(run, event, seq))
     state = run.state.value
+    data, given = response.SerializeToString(), encode_inputs(inputs, now)
+    link = chain.next(base, base + len(events), data, given)
+    claimed = type(events[0]) is ev.Claimed
     return Step(
         run_id,
         epoch,
@@ -61,8 +67,8 @@ def build_step(
         base + len(events),
         batch_id,
         stored_at,
-        response.SerializeToString(),
-        encode_inputs(inputs, now),
+        data,
+        given,
         state,
         run.ended,
         state != state_before,
@@ -71,6 +77,10 @@ def build_step(
         tuple(published),
         tuple([delivery.posted for delivery in batch if delivery.posted]),
         _turns(run, results) if results else (),
+        link,
+        b"",
+        chain.seal_reason(stored_at, ended=run.ended, claimed=claimed),
+        tuple(audit),
     )
 
 

@@ -207,5 +207,5 @@ async def test_durability_7_a_file_of_version_5_is_upgraded(tmp_path: Path) -> N
         await journal.close()
     db = sqlite3.connect(path)
     assert db.execute("SELECT count(checksum), count(*) FROM steps").fetchone() == (2, len(before) + 2)
-    assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("7",)
+    assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("8",)
     db.close()

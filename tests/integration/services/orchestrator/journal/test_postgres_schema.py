@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from archon.errors import FailedPrecondition, Internal
 from archon_services.orchestrator.journal import Outcome, SameRequest
-from archon_services.orchestrator.journal.postgres import PostgresJournal, owners, statements
+from archon_services.orchestrator.journal.postgres import PostgresJournal, chains, owners, statements
 from archon_services.orchestrator.journal.postgres.commit import _APPEND, _CREATE, _KNOWN, _LAST_STEP
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA, metadata
 from archon_services.postgres.compile import compile_statement
@@ -152,6 +152,8 @@ INSERT INTO archon_journal.records SELECT 'r' || n % 500, n, 'role', 'r' FROM ge
 INSERT INTO archon_journal.requests SELECT 'default', 'q' || n, 'h', 'r' || n, 0 FROM generate_series(1, 20000) AS n;
 INSERT INTO archon_journal.outbox (run_id, epoch, scope, role, task_id, seq)
 SELECT 'r' || n, 1, 's', 'role', 't', 1 FROM generate_series(1, 20000) AS n;
+INSERT INTO archon_journal.audit (chain, number, tenant, time, identity, action, run_id, data, digest, link)
+SELECT 'c' || n % 10, n, 'default', n, 'alice', 'run.submit', 'r' || n, '{}', '', '' FROM generate_series(1, 20000) AS n;
 ANALYZE;
 """
 
@@ -203,9 +205,18 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (statements.COMPACT, ("r7", b"summary")),
         (statements.FORGET_REQUESTS, (1.0,)),
         (statements.DELETE, (500.0, 1.0)),
-        (_APPEND, tuple([] for _ in range(23))),
-        (_CREATE, tuple([] for _ in range(28))),
+        (_APPEND, tuple([] for _ in range(33))),
+        (_CREATE, tuple([] for _ in range(38))),
         (_LAST_STEP, (["r7"],)),
+        (chains.LAST_LINK, ("r7",)),
+        (chains.RECORDED, ("r7", 0, 500, 1_000_000)),
+        (chains.UNLINKED, ("owner", 500)),
+        (chains.HEADS, (50,)),
+        (chains.LINK, ("owner", [1], [1], [b""], [b""], [b""])),
+        (chains.ENTRIES, ("default", 0, 1.0, 2.0, "", "", "", 100)),
+        (chains.LINKS, ("owner", 1, 100)),
+        (chains.ANCHORS, (100.0,)),
+        (chains.TRIM, ("c1", 100)),
         (_KNOWN, ([1], ["default"], ["q7"], ["r7"])),
     ):
         plan_text = await plan(text, *values)

@@ -23,6 +23,7 @@ from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.sqlite import SqliteJournal, schema
 from archon_services.orchestrator.runs.states.load import load_run
+from archon_services.orchestrator.runs.turn.chain import RunChain
 from archon_services.orchestrator.runs.turn.step import build_step
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import migrate
@@ -264,6 +265,7 @@ async def _append(journal: Journal, run_id: str, epoch: int, state: RunState, de
         new=None,
         state_before=before,
         publishes=False,
+        chain=RunChain(run_id),
     )
     assert await store(journal, step) is Outcome.DONE
     return state

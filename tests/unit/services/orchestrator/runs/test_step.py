@@ -14,6 +14,7 @@ from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import RecordRow, Step
 from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.runs.turn.chain import RunChain
 from archon_services.orchestrator.runs.turn.step import build_step
 
 CALLS = (agent_pb2.CallRecord(target="a"), agent_pb2.CallRecord(target="b"))
@@ -34,6 +35,7 @@ def step_of(batch: Sequence[Delivery], events: Sequence[ev.Event], state_before:
         new=None,
         state_before=state_before,
         publishes=False,
+        chain=RunChain("r"),
     )
 
 

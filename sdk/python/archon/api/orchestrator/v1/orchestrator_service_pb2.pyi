@@ -423,6 +423,114 @@ class ListRunRecordsResponse(_message.Message):
 Global___ListRunRecordsResponse: _TypeAlias = ListRunRecordsResponse  # noqa: Y015
 
 @_typing.final
+class ListRunStepsRequest(_message.Message):
+    """Request message for ListRunSteps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run whose steps to list."""
+    page_size: _builtins.int
+    """Maximum number of steps to return, up to 1,000; 0 means 100. A page ends early before it exceeds 3 MiB."""
+    page_token: _builtins.str
+    """Token from the previous page; empty for the first page."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunStepsRequest: _TypeAlias = ListRunStepsRequest  # noqa: Y015
+
+@_typing.final
+class ListRunStepsResponse(_message.Message):
+    """Response message for ListRunSteps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    LAST_SEQ_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token for the next page; empty on the last page."""
+    last_seq: _builtins.int
+    """The last event of the run."""
+    ended: _builtins.bool
+    """True if the run has ended."""
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunStep]:
+        """The steps of this page, in order."""
+
+    def __init__(
+        self,
+        *,
+        steps: _abc.Iterable[Global___RunStep] | None = ...,
+        next_page_token: _builtins.str = ...,
+        last_seq: _builtins.int = ...,
+        ended: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "last_seq", b"last_seq", "next_page_token", b"next_page_token", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunStepsResponse: _TypeAlias = ListRunStepsResponse  # noqa: Y015
+
+@_typing.final
+class RunStep(_message.Message):
+    """A step of a run: the events that one decision stored, in one transaction."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASE_FIELD_NUMBER: _builtins.int
+    LAST_SEQ_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    LINK_FIELD_NUMBER: _builtins.int
+    SEAL_FIELD_NUMBER: _builtins.int
+    base: _builtins.int
+    """The last event before the step."""
+    last_seq: _builtins.int
+    """The last event of the step."""
+    data: _builtins.bytes
+    """The events of the step, framed as a WatchRunResponse."""
+    inputs: _builtins.bytes
+    """The inputs that caused the events, as the journal encodes them."""
+    link: _builtins.bytes
+    """SHA-256 over the link of the step before, the run id, and all fields above; empty in a step of an earlier version."""
+    seal: _builtins.bytes
+    """Signature over the link, with its time and the id of the key; empty if the step is not sealed."""
+    def __init__(
+        self,
+        *,
+        base: _builtins.int = ...,
+        last_seq: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+        inputs: _builtins.bytes = ...,
+        link: _builtins.bytes = ...,
+        seal: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "data", b"data", "inputs", b"inputs", "last_seq", b"last_seq", "link", b"link", "seal", b"seal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunStep: _TypeAlias = RunStep  # noqa: Y015
+
+@_typing.final
 class CancelRunRequest(_message.Message):
     """Request message for CancelRun."""
 

@@ -60,6 +60,11 @@ class OrchestratorServiceStub(object):
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunRecordsRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunRecordsResponse.FromString,
                 _registered_method=True)
+        self.ListRunSteps = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/ListRunSteps',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunStepsRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunStepsResponse.FromString,
+                _registered_method=True)
         self.CancelRun = channel.unary_unary(
                 '/archon.api.orchestrator.v1.OrchestratorService/CancelRun',
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CancelRunRequest.SerializeToString,
@@ -168,6 +173,16 @@ class OrchestratorServiceServicer(object):
     def ListRunRecords(self, request, context):
         """Lists the recorded model and tool calls of a run, in order.
         Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRunSteps(self, request, context):
+        """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
+        The steps are not checked: a verifier names the first one that was changed.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the steps),
+        INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -305,6 +320,11 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.ListRunRecords,
                     request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunRecordsRequest.FromString,
                     response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunRecordsResponse.SerializeToString,
+            ),
+            'ListRunSteps': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRunSteps,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunStepsRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunStepsResponse.SerializeToString,
             ),
             'CancelRun': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelRun,
@@ -498,6 +518,33 @@ class OrchestratorService(object):
             '/archon.api.orchestrator.v1.OrchestratorService/ListRunRecords',
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunRecordsRequest.SerializeToString,
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunRecordsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRunSteps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/ListRunSteps',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunStepsRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListRunStepsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -65,6 +65,12 @@ class OrchestratorServiceStub:
     """Lists the recorded model and tool calls of a run, in order.
     Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
+    ListRunSteps: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunStepsRequest, _orchestrator_service_pb2.ListRunStepsResponse]
+    """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
+    The steps are not checked: a verifier names the first one that was changed.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the steps),
+    INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CancelRunRequest, _orchestrator_service_pb2.CancelRunResponse]
     """Requests the cancellation of a run. The request is durable before the response; the run has ended when its last
     event says so. A run that has ended is left unchanged, which is not an error.
@@ -163,6 +169,12 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     ListRunRecords: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]  # type: ignore[assignment]
     """Lists the recorded model and tool calls of a run, in order.
     Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
+    ListRunSteps: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunStepsRequest, _orchestrator_service_pb2.ListRunStepsResponse]  # type: ignore[assignment]
+    """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
+    The steps are not checked: a verifier names the first one that was changed.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the steps),
+    INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     CancelRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CancelRunRequest, _orchestrator_service_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Requests the cancellation of a run. The request is durable before the response; the run has ended when its last
@@ -289,6 +301,18 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_service_pb2.ListRunRecordsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListRunRecordsResponse]]:
         """Lists the recorded model and tool calls of a run, in order.
         Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListRunSteps(
+        self,
+        request: _orchestrator_service_pb2.ListRunStepsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.ListRunStepsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListRunStepsResponse]]:
+        """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
+        The steps are not checked: a verifier names the first one that was changed.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the steps),
+        INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

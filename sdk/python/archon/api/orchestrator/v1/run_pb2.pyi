@@ -107,6 +107,8 @@ class Run(_message.Message):
     PLAN_FIELD_NUMBER: _builtins.int
     CLOSED_QUESTIONS_FIELD_NUMBER: _builtins.int
     RATINGS_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run's id, created by the server."""
     tenant: _builtins.str
@@ -129,6 +131,10 @@ class Run(_message.Message):
     """
     trace_id: _builtins.str
     """Output only. Id of the run's trace, 32 hexadecimal digits (W3C Trace Context); empty if it belongs to none."""
+    identity: _builtins.str
+    """Output only. The identity on whose behalf the run was submitted; empty if the mesh knows no identities."""
+    actor: _builtins.str
+    """Output only. The identity of the caller that submitted the run, if that is another one."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
@@ -207,10 +213,12 @@ class Run(_message.Message):
         plan: _plan_pb2.Plan | None = ...,
         closed_questions: _abc.Iterable[Global___Question] | None = ...,
         ratings: _abc.Iterable[Global___Rating] | None = ...,
+        identity: _builtins.str = ...,
+        actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "plan", b"plan", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "ratings", b"ratings", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "identity", b"identity", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "ratings", b"ratings", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -755,6 +763,8 @@ class Submitted(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     CLOCK_ORIGIN_FIELD_NUMBER: _builtins.int
     CHECK_ALIGNMENT_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
     WITHOUT_PLANNER_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
@@ -776,6 +786,10 @@ class Submitted(_message.Message):
     """
     check_alignment: _builtins.bool
     """True if the planner is asked, while its plan is executed, whether the plan still leads to the goal."""
+    identity: _builtins.str
+    """The identity on whose behalf the run was submitted; empty if the mesh knows no identities."""
+    actor: _builtins.str
+    """The identity of the caller that submitted the run, if that is another one."""
     without_planner: _builtins.bool
     """True: the plan came with the submit, and no role makes another one."""
     @_builtins.property
@@ -878,11 +892,13 @@ class Submitted(_message.Message):
         rules: _abc.Iterable[Global___InterceptionRule] | None = ...,
         clock_origin: Global___ClockOrigin | None = ...,
         check_alignment: _builtins.bool = ...,
+        identity: _builtins.str = ...,
+        actor: _builtins.str = ...,
         without_planner: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "clock_origin", b"clock_origin", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "check_alignment", b"check_alignment", "clock_origin", b"clock_origin", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants", "without_planner", b"without_planner"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "all_ancestors", b"all_ancestors", "budget", b"budget", "check_alignment", b"check_alignment", "clock_origin", b"clock_origin", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "identity", b"identity", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "plan_targets", b"plan_targets", "request_id", b"request_id", "roles", b"roles", "rules", b"rules", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants", "without_planner", b"without_planner"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
