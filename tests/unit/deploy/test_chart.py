@@ -64,7 +64,7 @@ def test_values_change_what_they_name_and_production_keeps_its_rules() -> None:
     documents = rendered(
         'image={"registry":"registry.example.com/team/","tag":"1.2.3"}',
         'images={"etcd":"mirror.example.com/etcd:v3.6.16"}',
-        f'roles={{"planner":null,"designer":{{"replicas":5}},"reviewer":{{"image":"own/reviewer:7","resources":{resources}}}}}',
+        f'roles={{"designer":{{"replicas":5}},"reviewer":{{"image":"own/reviewer:7","resources":{resources}}}}}',
         'replicas={"orchestrator":3}',
         f'resources={{"orchestrator":{resources}}}',
         'config={"model":"openai/gpt-5"}',
@@ -88,11 +88,16 @@ def test_values_change_what_they_name_and_production_keeps_its_rules() -> None:
     assert reviewer["containers"][0]["image"] == "own/reviewer:7"
     assert reviewer["volumes"][0]["secret"]["secretName"] == "archon-reviewer-tls"
     assert "spiffe://archon/ns/default/agent/reviewer" in str(found["Certificate", "archon-reviewer"]["spec"])
-    assert ("Deployment", "archon-planner") not in found
     [configuration] = [each for (kind, _), each in found.items() if kind == "ConfigMap" and "model" in each["data"]]
     assert configuration["data"]["model"] == "openai/gpt-5"
     assert configuration["data"]["registry"] == "archon-registry:7101"
     assert configuration["metadata"]["name"] in str(reviewer), "pods are replaced when the configuration changes"
+
+
+def test_a_role_that_is_null_is_left_out() -> None:
+    names = {name for _, name in by_name(rendered('roles={"planner":null}'))}
+    assert "archon-planner" not in names
+    assert "archon-designer" in names
 
 
 def test_an_unknown_profile_is_refused() -> None:
