@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import redirect_stdout, suppress
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from typing import Annotated, Final
 
@@ -132,6 +131,8 @@ class Shell(StrEnum):
 def _print_version(requested: bool) -> None:
     if not requested:
         return
+    from importlib.metadata import PackageNotFoundError, version  # 30 ms
+
     try:
         print(f"archon {version('archon-mesh')}")
     except PackageNotFoundError:
