@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from archon.types.message_type import MessageType
     from archon.types.part import Part
     from archon.types.plan import Plan, PlanStep
+    from archon.types.quota_use import QuotaCount, QuotaUse
     from archon.types.question_terms import QuestionTerms
     from archon.types.resolution import Resolution, Vote
     from archon.types.run import Run
@@ -65,6 +66,8 @@ __all__ = [
     "Part",
     "Plan",
     "PlanStep",
+    "QuotaCount",
+    "QuotaUse",
     "QuestionTerms",
     "Resolution",
     "Run",
@@ -103,6 +106,8 @@ _MODULES: Final = {
     "Part": "archon.types.part",
     "Plan": "archon.types.plan",
     "PlanStep": "archon.types.plan",
+    "QuotaCount": "archon.types.quota_use",
+    "QuotaUse": "archon.types.quota_use",
     "QuestionTerms": "archon.types.question_terms",
     "Resolution": "archon.types.resolution",
     "Run": "archon.types.run",

@@ -1,0 +1,32 @@
+"""Reads from the events of a run what its attempts have spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from archon_mesh.engine import events as ev
+from archon_mesh.engine.types import NOTHING, Amount
+
+
+def spent_by(events: Sequence[ev.Event]) -> Amount:
+    """Returns the sum that the attempts have spent that end with these events of one step, each counted once.
+
+    The spending of an attempt that waits for approval counts when it ends; the result that is approved names it again.
+    Attempts that were lost have told nothing. Results that were taken over from another run (attempt 0) cost nothing.
+    """
+    total = NOTHING
+    approved: set[str] = set()
+    for event in events:
+        kind = type(event)
+        if kind is ev.InputGiven:
+            if event.input_id.startswith(f"{event.task_id}/approval-"):  # type: ignore[union-attr]
+                approved.add(event.task_id)  # type: ignore[union-attr]
+        elif kind is ev.ApprovalRequested or kind is ev.Retried:
+            total += event.spent  # type: ignore[union-attr]
+        elif kind is ev.InputRequested:
+            if not event.sequence:  # type: ignore[union-attr]
+                total += event.spent  # type: ignore[union-attr]
+        elif kind is ev.ResultReceived:
+            if event.attempt and event.task_id not in approved:  # type: ignore[union-attr]
+                total += event.spent  # type: ignore[union-attr]
+    return total
