@@ -482,7 +482,6 @@ class Client:
                 break
         return metrics
 
-
     async def quotas(self, *, limit: int = 1000) -> list[QuotaUse]:
         """The use of the quotas of the caller's tenant, then of its identity, or of all identities of the tenant if the
         caller is an auditor or an admin; empty if the mesh has no quotas."""

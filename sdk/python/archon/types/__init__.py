@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from archon.types.message_type import MessageType
     from archon.types.part import Part
     from archon.types.plan import Plan, PlanStep
-    from archon.types.quota_use import QuotaCount, QuotaUse
     from archon.types.question_terms import QuestionTerms
+    from archon.types.quota_use import QuotaCount, QuotaUse
     from archon.types.resolution import Resolution, Vote
     from archon.types.run import Run
     from archon.types.run_answer import RunAnswer
@@ -66,9 +66,9 @@ __all__ = [
     "Part",
     "Plan",
     "PlanStep",
+    "QuestionTerms",
     "QuotaCount",
     "QuotaUse",
-    "QuestionTerms",
     "Resolution",
     "Run",
     "RunAnswer",

@@ -5,6 +5,8 @@
       "*": {runs: 100}
     identities:
       ann: {tokens_per_day: 20000000}
+
+`*` stands for every other tenant, or identity. A key that is absent is no bound.
 """
 
 from __future__ import annotations
@@ -81,9 +83,7 @@ class QuotasFile(Part):
     """A file of quotas."""
 
     tenants: dict[str, TenantPart] = Field(default_factory=dict, max_length=MAX_ENTRIES, description="by tenant")
-    identities: dict[str, IdentityPart] = Field(
-        default_factory=dict, max_length=MAX_ENTRIES, description="by identity"
-    )
+    identities: dict[str, IdentityPart] = Field(default_factory=dict, max_length=MAX_ENTRIES, description="by identity")
 
 
 _KEYS: Final = (*QuotasFile.model_fields, *TenantPart.model_fields)

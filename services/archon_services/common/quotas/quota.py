@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 EVERY_OTHER: Final = "*"
@@ -49,13 +48,3 @@ class Quotas:
     def of_identity(self, identity: str) -> Quota:
         """Returns the quotas that an identity has in each tenant, without a bound if the file has none."""
         return self.identities.get(identity) or self.identities.get(EVERY_OTHER) or _NO_BOUND
-
-
-def load_quotas(path: str) -> Quotas | None:
-    """Returns the quotas in a file, None without a path. Raises NotFound, and InvalidArgument with file, line and
-    key."""
-    if not path:
-        return None
-    from archon_services.common.quotas.file import read_quotas  # with pydantic and YAML, which only this needs
-
-    return read_quotas(Path(path))

@@ -17,16 +17,13 @@ def spent_by(events: Sequence[ev.Event]) -> Amount:
     total = NOTHING
     approved: set[str] = set()
     for event in events:
-        kind = type(event)
-        if kind is ev.InputGiven:
-            if event.input_id.startswith(f"{event.task_id}/approval-"):  # type: ignore[union-attr]
-                approved.add(event.task_id)  # type: ignore[union-attr]
-        elif kind is ev.ApprovalRequested or kind is ev.Retried:
-            total += event.spent  # type: ignore[union-attr]
-        elif kind is ev.InputRequested:
-            if not event.sequence:  # type: ignore[union-attr]
-                total += event.spent  # type: ignore[union-attr]
-        elif kind is ev.ResultReceived:
-            if event.attempt and event.task_id not in approved:  # type: ignore[union-attr]
-                total += event.spent  # type: ignore[union-attr]
+        match event:
+            case ev.InputGiven() if event.input_id.startswith(f"{event.task_id}/approval-"):
+                approved.add(event.task_id)
+            case ev.ApprovalRequested() | ev.Retried():
+                total += event.spent
+            case ev.InputRequested() if not event.sequence:
+                total += event.spent
+            case ev.ResultReceived() if event.attempt and event.task_id not in approved:
+                total += event.spent
     return total

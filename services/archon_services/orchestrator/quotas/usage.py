@@ -27,8 +27,16 @@ RETRY_DELAY: Final = 1.0
 PAUSED_AGE: Final = 0.2
 """Seconds until the paused runs are counted again."""
 
-DAILY: Final = ("runs_per_day", "bytes_per_day", "tokens_per_day", "usd_per_day")
-"""The quotas of a day."""
+
+_WORDS: Final = {
+    "runs": ("", "runs under way"),
+    "streams": ("", "streams open"),
+    "runs_per_day": ("begun ", "runs of the day"),
+    "bytes_per_day": ("used ", "bytes of the journal of the day"),
+    "tokens_per_day": ("used ", "tokens of the day"),
+    "usd_per_day": ("used ", "US dollars of the day"),
+}
+"""The words before and after the numbers of a quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,19 +261,12 @@ def _holders(submission: Submission) -> tuple[Holder, Holder]:
 
 
 def _exceeded(holder: Holder, quota: str, used: float, limit: float, retry_delay: float) -> QuotaExceeded:
-    what = {
-        "runs": "runs under way",
-        "streams": "streams open",
-        "runs_per_day": "runs today",
-        "bytes_per_day": "bytes of the journal today",
-        "tokens_per_day": "tokens today",
-        "usd_per_day": "US dollars today",
-    }[quota]
+    before, after = _WORDS[quota]
     metadata = {"quota": quota, "limit": f"{limit:.15g}", "used": f"{used:.15g}", "tenant": holder.tenant}
     if holder.identity:
         metadata["identity"] = holder.identity
     return QuotaExceeded(
-        f"{holder.text} has used {used:,.15g} of {limit:,.15g} {what} (quota {quota})",
+        f"{holder.text} has {before}{used:,.15g} of {limit:,.15g} {after} (quota {quota})",
         metadata=metadata,
         retry_delay=retry_delay,
     )

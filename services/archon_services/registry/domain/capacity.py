@@ -36,7 +36,7 @@ class Capacity:
 
     def check(self, state: State, registration: Registration, client: str) -> None:
         """Checks that one more instance may be registered from `client`, a host; an empty host has no bound. One that
-        is registered already is never refused. Raises ResourceExhausted with the name of the setting, and QuotaExceeded.
+        is registered already is never refused. Raises ResourceExhausted with the name of the setting, or QuotaExceeded.
 
         The counts are taken from `state`. Over etcd it is the state which the transaction compares, so that replicas of
         the registry do not exceed a bound together; only instances registered by an earlier version of the registry

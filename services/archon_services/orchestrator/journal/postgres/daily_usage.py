@@ -28,9 +28,7 @@ DELETE FROM archon_journal.daily_usage
 WHERE day < $1 OR owner NOT IN (SELECT owner FROM archon_journal.owners) RETURNING {_COLUMNS}
 """
 LOCK_USAGE: Final = "SELECT pg_advisory_xact_lock(hashtext('archon_journal.daily_usage'))"
-PUT_USAGE: Final = (
-    f"INSERT INTO archon_journal.daily_usage ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
-)
+PUT_USAGE: Final = f"INSERT INTO archon_journal.daily_usage ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
 
 
 class PostgresDailyUsage(PostgresOwners):
