@@ -31,7 +31,7 @@ class RegistrySettings(ServiceSettings):
 
     quotas: str = Field(
         default="",
-        description="a YAML file with the quotas of tenants and identities, as of the orchestrator; empty: none",
+        description="a YAML file with the quotas of tenants and identities, and the weights of tenants; empty: none",
     )
     audit_key: str = Field(
         default="",
