@@ -21,9 +21,10 @@ LISTED: Final = 10_000
 
 
 def quotas(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
-    """Show what your tenant and you have used of your quotas: used/limit. Days begin at midnight in UTC.
+    """Show the quotas of your tenant and of yourself, with their use: used/limit. Days begin at midnight in UTC.
 
-    Auditors and admins see all identities of the tenant. Runs and streams are those of one replica of the orchestrator.
+    Auditors and admins see all identities of the tenant. Runs and streams are counted by the replica of the
+    orchestrator that answers.
     """
     from archon_services.cli.render.output import print_json, print_table, strip_controls
 

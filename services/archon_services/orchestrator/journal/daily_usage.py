@@ -1,4 +1,4 @@
-"""Stored counts of what tenants and identities have used on a day."""
+"""Stored counts of the runs, bytes, tokens and costs of tenants and identities on a day."""
 
 from __future__ import annotations
 

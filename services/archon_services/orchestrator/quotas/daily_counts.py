@@ -1,4 +1,4 @@
-"""The counts of each tenant and identity on a day: those of this process, and the sums of other replicas."""
+"""The counts of each tenant and identity on a day: by this process, and by other replicas."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _NONE: Final = Counts()
 
 
 class DailyCounts:
-    """`now` returns wall seconds by the journal's clock. No method waits: the upkeep stores the counts, and reads those
-    of other replicas."""
+    """`now` returns wall seconds by the journal's clock. No method waits: the upkeep stores the counts, and reads the
+    counts of other replicas."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -78,7 +78,7 @@ class DailyCounts:
         return DAY - self._now() % DAY
 
     def add(self, tenant: str, identity: str, counts: Counts) -> None:
-        """Adds counts to those of today."""
+        """Adds counts to today's."""
         day = self.today
         own = self._of_day(self._own, day)
         subject = Subject(tenant, identity)

@@ -1,4 +1,4 @@
-"""Reads from the events of a run what its attempts have spent."""
+"""Reads the spending of attempts from the events of a run."""
 
 from __future__ import annotations
 

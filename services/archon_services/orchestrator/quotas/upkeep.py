@@ -1,4 +1,4 @@
-"""Stores the daily counts of this process in the journal's database, and reads those of other replicas."""
+"""Stores the daily counts of this process in the journal's database, and reads the counts of other replicas."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from archon_services.orchestrator.quotas.daily_counts import KEPT_DAYS, DailyCou
 _log = logging.getLogger(__name__)
 
 SAVE_INTERVAL: Final = 5.0
-"""Seconds between two times that changed counts are stored, and those of other replicas are read: a process that is
-killed loses the counts of that time, and replicas together exceed a quota by what they use in it."""
+"""Seconds between two times that changed counts are stored, and the counts of other replicas are read: a process that
+is killed loses the counts of that time, and replicas together exceed a quota by their use in it."""
 
 CLOSE_TIMEOUT: Final = 5.0
 """Seconds for the last write, when the process stops."""

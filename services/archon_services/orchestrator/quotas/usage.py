@@ -1,5 +1,5 @@
-"""The use of quotas: counts the runs, streams and daily amounts of tenants and identities, and refuses what is above a
-limit. Exists only if there is a file of quotas."""
+"""The use of quotas: counts the runs, streams and daily amounts of tenants and identities, and refuses runs and streams
+above a limit. Exists only if there is a file of quotas."""
 
 from __future__ import annotations
 
