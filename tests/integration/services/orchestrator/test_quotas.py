@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -17,9 +18,11 @@ from archon.client import Client, RunHandle
 from archon.errors import QuotaExceeded, RequestIdReused
 from archon.principal import Kind, Principal
 from archon.types import QuotaUse, Usage
+from archon_services.cli.commands.quotas import quotas
 from archon_services.common import machine
 from archon_services.common.quotas import DAY
 from archon_services.testing.in_process import InProcessMesh
+from tests.fixtures.mesh import Mesh
 from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
 
@@ -157,6 +160,17 @@ async def test_runs_of_a_day_survive_a_restart_and_end_with_it(quoted: Quoted, m
     assert (await quoted.refused("two-a-day")).metadata["used"] == "2", "a clock that is set back gives no second quota"
 
 
+async def test_runs_that_a_new_process_takes_over_count(quoted: Quoted) -> None:
+    quoted.gate.clear()
+    run = await quoted.submit("one-run")
+    await quoted.mesh.orchestrator.kill()
+    await quoted.mesh.orchestrator.start()
+    assert (await quoted.refused("one-run")).metadata["used"] == "1"
+    quoted.gate.set()
+    await run.result(20)
+    await quoted.submit("one-run", wait=10)
+
+
 async def test_amounts_of_a_day_refuse_the_run_after_them(quoted: Quoted) -> None:
     for identity, quota, used in (("tokens", "tokens_per_day", "100"), ("dollars", "usd_per_day", "0.5")):
         await (await quoted.submit(identity)).result(10)
@@ -218,3 +232,27 @@ async def test_callers_see_their_tenant_and_what_they_may(quoted: Quoted) -> Non
     rest = await stub.GetQuotas(pb.GetQuotasRequest(page_size=1000, page_token=page.next_page_token))
     assert [use.identity for use in (*page.uses, *rest.uses)] == ["", "bob", "service:of-tests", "tokens"]
     assert 0 < page.day_remaining.ToSeconds() <= DAY
+
+
+async def test_the_command_prints_used_and_limit(quoted: Quoted, capsys: pytest.CaptureFixture[str]) -> None:
+    await (await quoted.submit("tokens")).result(10)
+    address = quoted.mesh.orchestrator.address
+    await asyncio.to_thread(quotas, as_json=False, orchestrator=address)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:4] for line in lines] == [
+        ["tenant", "identity", "runs", "streams"],
+        ["default", "(all)", "0/-", "0/-"],
+        ["default", "service:of-tests", "0/-", "0/-"],
+        ["default", "tokens", "0/-", "0/-"],
+    ]
+    assert (lines[1][4], lines[1][5], lines[3][-2], lines[3][-1]) == ("1/100", "1/8", "100/100", "0.5/-")
+    await asyncio.to_thread(quotas, as_json=True, orchestrator=address)
+    document = json.loads(capsys.readouterr().out)
+    assert document[0]["weight"] == 2.0
+    assert document[2]["quotas"]["tokens_per_day"] == {"used": 100.0, "limit": 100.0}
+
+
+async def test_a_mesh_without_quotas_says_so(own_mesh: Mesh, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await own_mesh.client.quotas() == []
+    await asyncio.to_thread(quotas, as_json=False, orchestrator=own_mesh.orchestrator.address)
+    assert capsys.readouterr().out == "This mesh has no quotas.\n"

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import QuotaExceeded
+from archon.telemetry.metrics import QUOTA_USE, Metric, Recorder, Source
 from archon_mesh.core.people import QuestionTerms
 from archon_mesh.engine import RunState
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import Amount, Failure, Submission, TaskState
 from archon_services.common.quotas import DAY, Quota, Quotas
-from archon_services.orchestrator.journal import NewRun, Step
+from archon_services.orchestrator import gauges
+from archon_services.orchestrator.journal import MemoryJournal, NewRun, Step
+from archon_services.orchestrator.ports import Transport
 from archon_services.orchestrator.quotas import Holder, QuotaUsage
 from archon_services.orchestrator.quotas.spending import spent_by
 from archon_services.orchestrator.quotas.usage import PAUSED_AGE
+from archon_services.orchestrator.runs import manager
+from archon_services.orchestrator.runs.clock.clocks import JournalClock
+from archon_services.orchestrator.runs.manager import Runs
 
 NOON = 20_000 * DAY + DAY / 2
 
@@ -187,3 +195,26 @@ def test_the_spending_of_each_attempt_counts_once() -> None:
     assert spent_by([ev.InputRequested("t", 1, "r", "q", None, spent)]) == spent
     assert spent_by([ev.InputRequested("t", 1, "r", "q", None, spent, sequence=3)]) == Amount(), "the attempt goes on"
     assert spent_by([result(spent, attempt=0)]) == Amount(), "taken over from another run"
+
+
+async def test_the_scheduler_and_the_gauge_have_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = MemoryJournal()
+    quotas = Quotas({"acme": Quota(runs=4, weight=2.5)})
+    runs = Runs(owner="me", clock=JournalClock(journal), journal=journal, new_id=lambda: "r", quotas=quotas)
+    weights: list[float] = []
+
+    def created(journal: object, commits: object, weight: Callable[[str], float], seal: object) -> object:
+        weights.extend(map(weight, ("acme", "blue")))
+        return None
+
+    monkeypatch.setattr(manager, "Scheduler", created)
+    runs.start(cast(Transport, None))
+    assert weights == [2.5, 1.0]
+    assert runs.quotas is not None
+    runs.quotas.begin_run(submission("a", "ann"))
+    recorder = Recorder(MeterProvider().get_meter("quotas"))
+    parts = dict[Metric, Source]()
+    monkeypatch.setattr(recorder, "observe", lambda metric, source: parts.setdefault(metric, source))
+    absent = cast(Any, None)
+    gauges.observe(recorder, runs=runs, pool=absent, watch=absent, ownership=absent, outbox=None, clock=absent)
+    assert list(parts[QUOTA_USE]()) == [(("acme", "runs"), 0.25)]
