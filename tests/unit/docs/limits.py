@@ -274,6 +274,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
                 "test_runs_of_a_day_survive_a_restart_and_end_with_it",
                 "test_amounts_of_a_day_refuse_the_run_after_them",
                 "test_streams_are_refused_until_one_ends",
+                "test_a_quota_of_the_other_mesh_refuses_its_task",
             ],
         ),
         Limit(
