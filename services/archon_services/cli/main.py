@@ -37,6 +37,7 @@ from archon_services.cli.commands import (
     plan,
     policy,
     prompts,
+    quotas,
     rate,
     rerun,
     respond,
@@ -107,6 +108,7 @@ app.command()(rerun.rerun)
 app.command()(trace.trace)
 app.command()(verify.verify)
 app.add_typer(audit.audit, name="audit")
+app.command()(quotas.quotas)
 app.command()(prompts.prompts)
 app.add_typer(workflow.workflow, name="workflow")
 app.add_typer(context.context, name="context")

@@ -61,6 +61,8 @@ ROLE: Final = "archon.role"
 STATE: Final = "archon.state"
 REASON: Final = "archon.reason"
 OUTCOME: Final = "archon.outcome"
+TENANT: Final = "archon.tenant"
+QUOTA: Final = "archon.quota"
 TOKEN_TYPE: Final = "gen_ai.token.type"
 
 # Buckets --------------------------------------------------------------------------------------------------------
@@ -264,6 +266,13 @@ LEASE: Final = Metric(
     Kind.GAUGE,
     "s",
     "Time left of this replica's lease, if its journal is shared",
+)
+QUOTA_USE: Final = Metric(
+    "archon.quota.use",
+    Kind.GAUGE,
+    "1",
+    "Part of each quota of a tenant that is used, as this replica knows it: from 1 on, new runs or streams are refused",
+    (TENANT, QUOTA),
 )
 FRAMES_REFUSED: Final = Metric(
     "archon.frames.refused", Kind.COUNTER, "{frame}", "Frames of agents that were refused, by the reason", (REASON,)
