@@ -265,6 +265,12 @@ LEASE: Final = Metric(
     "s",
     "Time left of this replica's lease, if its journal is shared",
 )
+NEWER_RUNS: Final = Metric(
+    "archon.runs.newer",
+    Kind.GAUGE,
+    "{run}",
+    "Runs without an owner that a newer release wrote, which this replica cannot take over; 1,000 at most",
+)
 FRAMES_REFUSED: Final = Metric(
     "archon.frames.refused", Kind.COUNTER, "{frame}", "Frames of agents that were refused, by the reason", (REASON,)
 )
