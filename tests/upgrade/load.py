@@ -1,5 +1,6 @@
 """A client of any release: submits runs at a steady rate, watches each from its first event to its last, and writes a line
-of JSON for all that it learns, until it is told by SIGTERM to submit no more and its runs have ended.
+of JSON for all that it learns, until it is told by SIGTERM to submit no more and its runs have ended. Of each five runs, the
+second asks a person, whom this client is as well, and the fourth is cancelled.
 
 UPGRADE_ORCHESTRATORS are the addresses (host:port, separated by commas), which it uses in turn.
 """
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,7 @@ from archon.errors import ArchonError
 NAME: Final = os.environ["UPGRADE_LOAD"]
 INTERVAL: Final = float(os.environ["UPGRADE_INTERVAL"])
 ROLES: Final = os.environ["UPGRADE_ROLES"].split(",")
+KINDS: Final = ("plain", "ask", "plain", "cancel", "plain")
 GIVES_UP_AFTER: Final = 120.0
 
 
@@ -36,7 +39,8 @@ class Load:
     async def submit_until(self, stopped: asyncio.Event) -> None:
         """Submits a run each INTERVAL; after `stopped`, waits for the end of all."""
         for number in itertools.count():
-            task = asyncio.create_task(self._run(f"{NAME}-{number}"))
+            kind = KINDS[number % len(KINDS)]
+            task = asyncio.create_task(self._run(f"{kind}-{NAME}-{number}"))
             self._runs.add(task)
             task.add_done_callback(self._runs.discard)
             try:
@@ -51,8 +55,8 @@ class Load:
             async with asyncio.timeout(GIVES_UP_AFTER):
                 run_id = await self._submit(name)
                 self._write(submitted=name, run_id=run_id)
-                await self._watch(run_id)
-                run = await self._get(run_id)
+                await self._watch(run_id, cancels=name.startswith("cancel"))
+                run = await self._call(run_id, lambda client: client.get(run_id))
                 message = getattr(run, "proto", run)  # earlier releases return the message itself
                 self._write(ended=name, run_id=run_id, state=int(message.state), answer=answer_text(run))
         except Exception as error:  # noqa: BLE001 - the test reads it
@@ -69,8 +73,9 @@ class Load:
             else:
                 return str(handle.run_id)
 
-    async def _watch(self, run_id: str) -> None:
-        """Watches to the end, at one replica after the other: after an error, from the last event on."""
+    async def _watch(self, run_id: str, *, cancels: bool) -> None:
+        """Watches to the end, at one replica after the other: after an error, from the last event on. Answers the run's
+        question, or cancels it once a task was dispatched."""
         last = 0
         while True:
             try:
@@ -79,15 +84,23 @@ class Load:
                         if event.seq:
                             last = event.seq
                             self._write(event=run_id, seq=last)
+                        message = getattr(event, "proto", event)  # earlier releases yield the message itself
+                        arm = message.WhichOneof("event")
+                        if arm == "input_requested":
+                            question = message.input_requested.input_id
+                            await self._call(run_id, lambda client, asked=question: client.respond(run_id, asked, "!"))
+                        elif arm == "dispatched" and cancels:
+                            await self._call(run_id, lambda client: client.cancel(run_id, "no longer needed"))
                 return
             except ArchonError as error:
                 self._write(resumed=run_id, after=last, error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(0.2)
 
-    async def _get(self, run_id: str) -> Any:
+    async def _call(self, run_id: str, call: Callable[[Client], Awaitable[Any]]) -> Any:
+        """Calls one replica after the other until one replies."""
         while True:
             try:
-                return await next(self._clients).get(run_id)
+                return await call(next(self._clients))
             except ArchonError as error:
                 self._write(retried=run_id, error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(0.2)

@@ -27,13 +27,15 @@ DELAY: Final = 0.3
 INTERVAL: Final = 0.25
 """Seconds between two submits of a load."""
 
-COMPLETED: Final = 3
+COMPLETED, CANCELED = 3, 5
 PROGRESS_WITHIN: Final = 60.0
 
 
-def right_answer(goal: str) -> str:
-    """Returns the answer of a run with this goal."""
-    return f"implementer(designer(requirements({goal})))"
+def right_end(goal: str) -> tuple[int, str]:
+    """Returns the state in which a run with this goal ends, and its answer."""
+    if goal.startswith("cancel"):
+        return CANCELED, ""
+    return COMPLETED, f"implementer(designer(requirements({goal}{'!' if goal.startswith('ask') else ''})))"
 
 
 class Load:
@@ -53,7 +55,7 @@ class Load:
         assert self.lines("failed") == []
         submitted = {line["submitted"]: line["run_id"] for line in self.lines("submitted")}
         ended = {line["ended"]: (line["run_id"], line["state"], line["answer"]) for line in self.lines("ended")}
-        assert ended == {name: (run_id, COMPLETED, right_answer(name)) for name, run_id in submitted.items()}
+        assert ended == {name: (run_id, *right_end(name)) for name, run_id in submitted.items()}
         seen: dict[str, list[int]] = defaultdict(list)
         for line in self.lines("event"):
             seen[line["event"]].append(line["seq"])
