@@ -23,7 +23,7 @@ SCHEMA: Final = "services/archon_services/orchestrator/journal/postgres/schema.p
 EVENT_REVISION: Final = "services/archon_services/orchestrator/convert/event_revision.py"
 
 NEXT_REVISION: Final = "9999"
-_MIGRATION: Final = '''
+_MIGRATION: Final = """
 from alembic import op
 
 revision = "{revision}"
@@ -36,7 +36,7 @@ compatible_from = "{before}"
 def upgrade() -> None:
     op.execute("ALTER TABLE archon_journal.runs ADD COLUMN note text")
     op.execute("CREATE TABLE archon_journal.notes (note text NOT NULL)")
-'''
+"""
 
 
 @dataclass(frozen=True)

@@ -34,4 +34,6 @@ def test_durability_7_events_of_another_form_have_a_new_revision(tmp_path: Path)
     before, now = forms(previous(tmp_path)), forms(present())
     added = set(now["fields"]) - set(before["fields"])
     assert not set(before["fields"]) - set(now["fields"]), "what is stored keeps its number and its type"
-    assert now["revision"] == before["revision"] + bool(added), f"REVISION in convert/event_revision.py: {sorted(added)}"
+    assert now["revision"] == before["revision"] + bool(added), (
+        f"REVISION in convert/event_revision.py: {sorted(added)}"
+    )

@@ -25,7 +25,7 @@ from tests.fixtures.waiting import until
 
 __all__ = ["empty_postgres_dsn"]
 
-NEXT: Final = '''
+NEXT: Final = """
 from alembic import op
 
 revision = "{revision}"
@@ -37,7 +37,7 @@ compatible_from = "{compatible_from}"
 
 def upgrade() -> None:
     op.execute("ALTER TABLE archon_journal.steps ADD COLUMN note text")
-'''
+"""
 
 
 @pytest.fixture
