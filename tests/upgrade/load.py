@@ -1,6 +1,6 @@
 """A client of any release: submits runs at a steady rate, watches each from its first event to its last, and writes a line
-of JSON for all that it learns, until it is told by SIGTERM to submit no more and its runs have ended. Of each five runs, the
-second asks a person, whom this client is as well, and the fourth is cancelled.
+of JSON for all that it learns, until, after SIGTERM, its runs have ended. Of each five runs, the second asks a person,
+whom this client is as well, and the fourth is cancelled.
 
 UPGRADE_ORCHESTRATORS are the addresses (host:port, separated by commas), which it uses in turn.
 """
@@ -26,6 +26,8 @@ INTERVAL: Final = float(os.environ["UPGRADE_INTERVAL"])
 ROLES: Final = os.environ["UPGRADE_ROLES"].split(",")
 KINDS: Final = ("plain", "ask", "plain", "cancel", "plain")
 GIVES_UP_AFTER: Final = 120.0
+PAUSE: Final = 0.2
+"""Seconds before the next replica is asked."""
 
 
 class Load:
@@ -69,7 +71,7 @@ class Load:
                 handle = await next(self._clients).submit(name, roles=ROLES, request_id=name)
             except ArchonError as error:
                 self._write(retried=name, error=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(PAUSE)
             else:
                 return str(handle.run_id)
 
@@ -84,17 +86,21 @@ class Load:
                         if event.seq:
                             last = event.seq
                             self._write(event=run_id, seq=last)
-                        message = getattr(event, "proto", event)  # earlier releases yield the message itself
-                        arm = message.WhichOneof("event")
-                        if arm == "input_requested":
-                            question = message.input_requested.input_id
-                            await self._call(run_id, lambda client, asked=question: client.respond(run_id, asked, "!"))
-                        elif arm == "dispatched" and cancels:
-                            await self._call(run_id, lambda client: client.cancel(run_id, "no longer needed"))
+                        await self._act(run_id, event, cancels=cancels)
                 return
             except ArchonError as error:
                 self._write(resumed=run_id, after=last, error=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(PAUSE)
+
+    async def _act(self, run_id: str, event: Any, *, cancels: bool) -> None:
+        """Answers the question of an event, or cancels the run at its first dispatch."""
+        message = getattr(event, "proto", event)  # earlier releases yield the message itself
+        arm = message.WhichOneof("event")
+        if arm == "input_requested":
+            input_id = message.input_requested.input_id
+            await self._call(run_id, lambda client: client.respond(run_id, input_id, "!"))
+        elif arm == "dispatched" and cancels:
+            await self._call(run_id, lambda client: client.cancel(run_id, "no longer needed"))
 
     async def _call(self, run_id: str, call: Callable[[Client], Awaitable[Any]]) -> Any:
         """Calls one replica after the other until one replies."""
@@ -103,7 +109,7 @@ class Load:
                 return await call(next(self._clients))
             except ArchonError as error:
                 self._write(retried=run_id, error=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(PAUSE)
 
     def _write(self, **line: object) -> None:
         self._out.write(json.dumps(line) + "\n")

@@ -15,6 +15,7 @@ from tests.upgrade.release import Release
 
 STARTED_WITHIN: Final = 60.0
 STOPPED_WITHIN: Final = 60.0
+POLL_INTERVAL: Final = 0.02
 
 
 class ReleaseProcess:
@@ -58,10 +59,10 @@ class ReleaseProcess:
         async with asyncio.timeout(STARTED_WITHIN):
             while not ready.exists():
                 assert self._process.poll() is None, f"{self.name} of {release.name}: {self.log.read_text()[-3000:]}"
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(POLL_INTERVAL)
 
     async def stop(self) -> None:
-        """Sends SIGTERM and waits for the end. Raises AssertionError if it exits with an error."""
+        """Sends SIGTERM and waits for the end. Idempotent. Raises AssertionError if it exits with an error."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         code = await asyncio.to_thread(self._process.wait, STOPPED_WITHIN)

@@ -8,6 +8,6 @@ REVISION: Final = 2
 """The newest revision of events that this code can fold, and the one that it writes.
 
 A run has the revision of the newest replica that has driven it: a replica of an earlier release leaves it alone. A
-release whose events differ from those of the release before, by a kind or by a field that decisions read, has the next
-number; `tests/upgrade/test_event_forms.py` compares them.
+release that adds to the events of the previous release, a kind or a field, has the next number;
+`tests/upgrade/test_event_forms.py` compares the two.
 """

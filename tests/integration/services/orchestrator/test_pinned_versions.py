@@ -76,6 +76,7 @@ async def test_a_pinned_task_waits_for_its_version_up_to_the_timeout(own_mesh: M
         await waits_for(own_mesh, run.run_id, "an instance of last 1.0 with room (none is registered)")
     await own_mesh.advance(61.0)
     ended = await runs[0].result(30)
-    assert (ended.state, ended.failure.reason) == (TaskState.FAILED, "RUN_TIMEOUT")
+    assert ended.state is TaskState.FAILED
+    assert ended.failure is not None and ended.failure.reason == "RUN_TIMEOUT"
     await join(own_mesh, "last", "1.0", after="first")
     assert answer_text(await runs[1].result(30)) == "last 1.0"
