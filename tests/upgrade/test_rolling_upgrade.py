@@ -100,7 +100,7 @@ async def test_a_mesh_under_load_is_upgraded_from_its_clients_on(
     async with rolling_mesh(home, etcd.address, empty_postgres_dsn, old) as mesh:
         load = await mesh.start_load("new-client", new)
         await mesh.progress(load)
-        for role in reversed(ROLES):
+        for role in reversed(list(ROLES)):
             await mesh.upgrade_agent(role, new)
             await mesh.progress(load)
         for orchestrator in (mesh.first, mesh.second):

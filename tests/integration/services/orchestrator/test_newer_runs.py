@@ -10,8 +10,9 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.clock import monotonic
 from archon.errors import Unavailable
 from archon_services.orchestrator.convert.event_revision import REVISION
-from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.journal import MemoryJournal, OwnerRow
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
+from archon_services.orchestrator.ownership.mailbox import Mailbox
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -43,7 +44,7 @@ async def runs(journal: CountingJournal) -> AsyncIterator[Runs]:
 
 @pytest.fixture
 def journal() -> CountingJournal:
-    return CountingJournal()
+    return CountingJournal(shared=True)
 
 
 async def write(journal: MemoryJournal, *, ended: bool) -> None:
@@ -92,3 +93,17 @@ async def test_durability_7_a_newer_run_is_not_compacted(
     await write(journal, ended=True)
     assert await Retention(journal, SystemClock(5_000.0), compact_after=1.0).sweep() == (0, 0)
     assert "cannot be loaded" not in caplog.text
+
+
+@pytest.mark.parametrize("newer", [False, True])
+async def test_durability_13_a_command_of_a_newer_form_is_left_for_a_newer_replica(
+    journal: CountingJournal, runs: Runs, newer: bool
+) -> None:
+    await commit(
+        journal, step_of(RUN_ID, 0, [run_pb2.RunEvent().SerializeToString()], new=new_run(RUN_ID, owner="own"))
+    )
+    await journal.enter(OwnerRow("own", "", REVISION, 0))
+    await journal.enter(OwnerRow("other", "", REVISION + newer, 0))
+    row_id = await journal.post(RUN_ID, b'{"v":99}')
+    assert await Mailbox(journal, runs, OwnershipLimits()).waiting() == []
+    assert await journal.is_posted(row_id) == newer
