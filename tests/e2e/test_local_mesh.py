@@ -33,6 +33,7 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
             *("supervisor", "etcd", "registry", "memory", "orchestrator"),
             *("requirements-1", "designer-1", "designer-2", "implementer-1", "coordinator-1", "planner-1"),
         }
+        assert_no_core_files(mesh)
         killed = mesh.kill("designer-1")
         assert mesh.wait("designer-1", not_pid=killed).restarts == 1
         before = mesh.orchestrator
@@ -46,6 +47,14 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
         mesh.freeze("implementer-1")
     assert not any(map(_alive, pids.values()))
     assert not home.exists()
+
+
+def assert_no_core_files(mesh: LocalMesh) -> None:
+    """Asserts that a crash of a process that holds keys writes no core file."""
+    for name, pid in mesh.pids.items():
+        if name not in ("supervisor", "etcd"):
+            [limit] = [line for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "core file" in line]
+            assert limit.split()[4] == "0", name
 
 
 def assert_private(home: Path) -> None:

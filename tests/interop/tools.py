@@ -23,6 +23,7 @@ PACKAGES: Final = {
     "grpcurl": "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4",
     "protoc-gen-go": "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11",
     "protoc-gen-go-grpc": "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1",
+    "helm": "helm.sh/helm/v3/cmd/helm@v3.19.2",
     "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
     "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
     "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",

@@ -220,9 +220,11 @@ def validate_steps(book: Book, dice: Dice) -> None:
 
 
 def _expected(event: ev.ResultReceived | ev.TaskEnded, step: Any, before: ev.Event) -> None:
-    """V26: what nothing builds on: a result that is not what the step's plan expects, but by a person's decision."""
+    """V26: what nothing builds on: a result that is not what the step's plan expects, but by a person's decision, which
+    may be one about the task whose result a fork keeps: that one is checked in its own run."""
     decided = isinstance(before, ev.InputGiven) and before.task_id == event.task_id
-    is_result = isinstance(event, ev.ResultReceived) and event.state is TaskState.COMPLETED and not decided
+    is_own = isinstance(event, ev.ResultReceived) and event.attempt > 0
+    is_result = is_own and event.state is TaskState.COMPLETED and not decided
     if is_result and step is not None and step.expected_output == EXPECTED:
         text = text_of(cast(agent_pb2.TaskResult, cast(ev.ResultReceived, event).payload).output)
         must("V26", text.startswith("{"), f"{event.task_id} completed with {text}")

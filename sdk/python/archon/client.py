@@ -34,6 +34,7 @@ from archon.submission import Goal, RunOptions, content, submit_request
 from archon.types.budget import Budget
 from archon.types.instance_metrics import InstanceMetrics
 from archon.types.plan import Plan
+from archon.types.quota_use import QuotaUse
 from archon.types.run import Run
 from archon.types.run_answer import RunAnswer
 from archon.types.run_event import RunEvent
@@ -484,6 +485,20 @@ class Client:
             if not token:
                 break
         return metrics
+
+    async def quotas(self, *, limit: int = 1000) -> list[QuotaUse]:
+        """The use of the quotas of the caller's tenant, then of its identity, or of all identities of the tenant if the
+        caller is an auditor or an admin; empty if the mesh has no quotas."""
+        uses: list[QuotaUse] = []
+        token = ""
+        while len(uses) < limit:
+            request = pb.GetQuotasRequest(page_size=min(1000, limit - len(uses)), page_token=token)
+            page = await self._stub.GetQuotas(request, timeout=CALL_TIMEOUT)
+            uses += map(QuotaUse, page.uses)
+            token = page.next_page_token
+            if not token:
+                break
+        return uses
 
 
 async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> Run:

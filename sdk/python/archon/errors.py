@@ -23,6 +23,8 @@ ArchonError
   |   + BudgetExhausted
   |   + IterationLimit
   |   + TooManyDelegations
+  |   + TooManyMessages
+  |   + QuotaExceeded
   + FailedPrecondition            FAILED_PRECONDITION
   |   + GraphCycle                                      (ValueError)
   |   + SessionNotOpen
@@ -300,6 +302,14 @@ class TooManyMessages(ResourceExhausted):
     """The run has reached its maximum number, or its maximum size, of messages."""
 
     default_reason = "TOO_MANY_MESSAGES"
+
+
+class QuotaExceeded(ResourceExhausted):
+    """A quota of the tenant or the identity is used up; `retry_delay` says when to try again, for a quota of the day
+    after midnight in UTC. `metadata["quota"]` is its name, `metadata["limit"]` and `metadata["used"]` are its numbers,
+    `metadata["tenant"]` and `metadata["identity"]` are whose it is."""
+
+    default_reason = "QUOTA_EXCEEDED"
 
 
 class FailedPrecondition(ArchonError):

@@ -180,6 +180,7 @@ _REASONS: Final = {
     ),
     "input.budget": (
         "BUDGET_EXHAUSTED",
+        "QUOTA_EXCEEDED",
         "TOO_MANY_DELEGATIONS",
         "TOO_MANY_EVENTS",
         "TOO_MANY_MESSAGES",

@@ -166,6 +166,19 @@ def from_status(status: status_pb2.Status) -> errors.ArchonError:
     )
 
 
+_NOT_CONNECTED: Final = "failed to connect to all addresses"
+_OF_TLS: Final = (
+    ("CERTIFICATE_VERIFY_FAILED", "; its certificate is of another authority or member, or has expired"),
+    ("WRONG_VERSION_NUMBER", "; it speaks no TLS: is the address right, and was the mesh started with TLS?"),
+    (
+        "Socket closed",
+        "; it may speak TLS alone (ARCHON_TLS names the folder of a certificate), or have refused a certificate that "
+        "has expired or is of another authority (`archon certs show`)",
+    ),
+)
+"""Hints beside the texts of gRPC about connections that fail for the sake of TLS."""
+
+
 def from_rpc_error(raised: grpc.aio.AioRpcError) -> errors.ArchonError:
     """The error that the server raised, or the class of the code if the server is not part of Archon, or gRPC itself
     refused the message."""
@@ -178,6 +191,8 @@ def from_rpc_error(raised: grpc.aio.AioRpcError) -> errors.ArchonError:
     text = raised.details() or raised.code().name
     if raised.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(text):
         return errors.MessageTooLarge(text)
+    if raised.code() is grpc.StatusCode.UNAVAILABLE and _NOT_CONNECTED in text:
+        text += next((hint for sign, hint in _OF_TLS if sign in text), "")
     return error_class(raised.code().name, "")(text)
 
 

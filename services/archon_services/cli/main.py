@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import redirect_stdout, suppress
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from typing import Annotated, Final
 
@@ -38,6 +37,7 @@ from archon_services.cli.commands import (
     plan,
     policy,
     prompts,
+    quotas,
     rate,
     rerun,
     respond,
@@ -108,6 +108,7 @@ app.command()(rerun.rerun)
 app.command()(trace.trace)
 app.command()(verify.verify)
 app.add_typer(audit.audit, name="audit")
+app.command()(quotas.quotas)
 app.command()(prompts.prompts)
 app.add_typer(workflow.workflow, name="workflow")
 app.add_typer(context.context, name="context")
@@ -132,6 +133,8 @@ class Shell(StrEnum):
 def _print_version(requested: bool) -> None:
     if not requested:
         return
+    from importlib.metadata import PackageNotFoundError, version  # 30 ms
+
     try:
         print(f"archon {version('archon-mesh')}")
     except PackageNotFoundError:

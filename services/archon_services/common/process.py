@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -73,11 +74,20 @@ def run(
             stopping.cancel()
         return 0
 
+    _leave_no_core_file()
     try:
         return run_loop(main())
     finally:
         stop_exports()
         logs.close()
+
+
+def _leave_no_core_file() -> None:
+    """Has a crash in native code write no core file: it would have the keys that this process holds in memory."""
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _tune_gc() -> None:

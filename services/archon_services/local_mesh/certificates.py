@@ -6,15 +6,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from archon.errors import FailedPrecondition
 from archon.principal import Principal
 from archon.security.certificates import CertificateFolder
 from archon.security.spiffe import SpiffeId
-from archon_services.local_mesh.authority import Authority
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.tokens import user
+
+if TYPE_CHECKING:
+    from archon_services.local_mesh.authority import Authority
 
 DAYS: Final = 7.0
 """Days for which a certificate is valid; it is renewed long before."""
@@ -32,6 +34,8 @@ class CertificateIssuer:
     def issue(self, processes: Iterable[tuple[str, Principal]]) -> None:
         """Writes the certificates of the user and of these processes, as far as they need new ones. Raises
         FailedPrecondition if the authority cannot be used."""
+        from archon_services.local_mesh.authority import Authority  # 30 ms, of meshes with TLS alone
+
         folder = self._home.tls / "authority"
         if not (folder / "ca.key").exists():
             Authority.create(self._home.mesh_id(), now=self._now()).store(folder)

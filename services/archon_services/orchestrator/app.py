@@ -15,6 +15,7 @@ from archon.history import AuditKey
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
 from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
+from archon_services.common.quotas import load_quotas
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
@@ -28,6 +29,7 @@ from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import SystemClock
+from archon_services.orchestrator.quotas import DailyCountsUpkeep
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
@@ -54,7 +56,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
     At the end of the block it gives up its runs, so that others can claim them at once. If the block ends with an
     error it gives up nothing, like a process that was killed: its lease has to expire.
     """
-    rules = load_mesh_rules(settings.rules)
+    rules, quotas = load_mesh_rules(settings.rules), load_quotas(settings.quotas)
     gives_up = True
     key = AuditKey.read(Path(settings.audit_key)) if settings.audit_key else None
     async with AsyncExitStack() as stack:
@@ -82,6 +84,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             ),
             spans=spans,
             key=key,
+            quotas=quotas,
         )
         linker = AuditLinker(journal, lambda: runs.owner, clock.now, key=key, keep=settings.audit_keep)
         runs.on_audit = linker.wake
@@ -130,6 +133,9 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             runs.track_records, journal, lambda: runs.owner, lambda: pool.weigh(runs.track_records)
         )
         stack.push_async_callback(upkeep.close)  # while the incarnation is still live
+        counts = DailyCountsUpkeep(runs.quotas.daily, journal, lambda: runs.owner) if runs.quotas is not None else None
+        if counts is not None:
+            stack.push_async_callback(counts.close)
         stack.push_async_callback(linker.close)
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
@@ -139,6 +145,8 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             runs.expired(earlier.owner)
         runs.claimed()
         await upkeep.start()
+        if counts is not None:
+            await counts.start()
         linker.start()
         address = await server.start()
         ownership.address = settings.advertised(address)

@@ -56,6 +56,9 @@ def observe(
         publisher = outbox
         sources[metrics.OUTBOX_ROWS] = lambda: [((), publisher.pending)]
         sources[metrics.OUTBOX_AGE] = lambda: [((), publisher.age(clock.now()))]
+    if runs.quotas is not None:
+        usage = runs.quotas
+        sources[metrics.QUOTA_USE] = lambda: [((tenant, quota), part) for tenant, quota, part in usage.shares()]
     stack = ExitStack()
     for metric, source in sources.items():
         stack.callback(recorder.observe(metric, source))

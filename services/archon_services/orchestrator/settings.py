@@ -74,6 +74,10 @@ class OrchestratorSettings(ServiceSettings):
         default="",
         description="a YAML file with the rules by which people are asked for approval; empty: no rules",
     )
+    quotas: str = Field(
+        default="",
+        description="a YAML file with the quotas of tenants and identities, and the weights of tenants; empty: none",
+    )
     webhook_url: str = Field(
         default="", description="URL that is notified of each question to a person; https, or http on this machine"
     )

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from archon_services.common.quotas import load_quotas
 from archon_services.common.settings import ServiceSettings
 from archon_services.registry.domain.capacity import MAX_INSTANCES, MAX_PER_CLIENT, MAX_PER_ROLE, Capacity
 
@@ -28,6 +29,10 @@ class RegistrySettings(ServiceSettings):
         default=MAX_PER_CLIENT, ge=1, description="instances that one host, an IP address, may register"
     )
 
+    quotas: str = Field(
+        default="",
+        description="a YAML file with the quotas of tenants and identities, and the weights of tenants; empty: none",
+    )
     audit_key: str = Field(
         default="",
         description="file with the private key (Ed25519, PEM, mode 0600) that seals the audit log; empty: it has "
@@ -38,5 +43,7 @@ class RegistrySettings(ServiceSettings):
     )
 
     def capacity(self) -> Capacity:
-        """Returns the bounds on the number of instances."""
-        return Capacity(self.max_instances, self.max_instances_per_role, self.max_instances_per_client)
+        """Returns the bounds on the number of instances. Raises NotFound and InvalidArgument if the file of quotas
+        cannot be read."""
+        quotas = load_quotas(self.quotas)
+        return Capacity(self.max_instances, self.max_instances_per_role, self.max_instances_per_client, quotas)

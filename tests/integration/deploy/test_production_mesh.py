@@ -23,8 +23,11 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from archon.audit_client import AuditClient
 from archon.client import Client
 from archon.errors import ArchonError, PermissionDenied
+from archon.history import AuditKey, PublicKeys, verify_run
+from archon.private_files import private_file
 from archon.types import TaskState
 from archon_services.local_mesh.authority import Authority
 from tests.fixtures.ports import free_ports
@@ -71,6 +74,11 @@ class Production:
         self._documents = render("overlays/production")
         self._values = config(self._documents)
         self._certificates = certificates
+        self.key = AuditKey.generate()
+        """The key in the Secret archon-audit."""
+
+        private_file(folder / "audit-key.pem")
+        (folder / "audit-key.pem").write_bytes(self.key.pem)
         free = iter(free_ports(40))
         names = [*sorted(OURS), "archon-orchestrator", "archon-designer"]
         self.ports = {(name, names[:at].count(name)): (next(free), next(free)) for at, name in enumerate(names)}
@@ -103,6 +111,8 @@ class Production:
         port, health = self.ports[name, number]
         home = self.home(name, number)
         home.mkdir()
+        if "ARCHON_AUDIT_KEY" in values:
+            values["ARCHON_AUDIT_KEY"] = str(self._folder / "audit-key.pem")
         return {
             **values,
             "ARCHON_HOST": HOST,
@@ -181,6 +191,11 @@ async def test_a_production_mesh_executes_a_run(
             async with Client(mesh.address("archon-orchestrator", 0)) as client:
                 assert [event async for event in client.watch(first.run_id)], "a replica forwards what it does not own"
                 assert (await client.get(first.run_id)).state == TaskState.COMPLETED
+            async with AuditClient(mesh.address("archon-orchestrator", 0)) as auditor:
+                history = await auditor.history(first.run_id)
+            public = PublicKeys.parse(mesh.key.public_pem)
+            report = verify_run(history.run_id, history.steps, public, last_seq=history.last_seq, ended=history.ended)
+            assert (report.complete, report.fault) == (True, ""), "any replica has what another one has sealed"
 
             monkeypatch.setenv("ARCHON_TLS", str(person(authority, "viewer", tmp_path)))
             async with Client(mesh.address("archon-orchestrator")) as client:

@@ -14,7 +14,7 @@ from tests.unit.deploy.manifests import Manifest
 
 AGENTS: Final = frozenset(f"archon-{role}" for role in DEFAULT_ROLES)
 OURS: Final = AGENTS | {"archon-registry", "archon-memory", "archon-orchestrator"}
-SECRETS: Final = frozenset({"archon-model", "archon-postgresql"})
+SECRETS: Final = frozenset({"archon-audit", "archon-model", "archon-postgresql"})
 """Secrets that operators of a mesh create."""
 
 OPERATORS_SECRETS: Final = frozenset({"archon-postgresql-app", "archon-postgresql-ca"})

@@ -109,7 +109,7 @@ def test_images_of_others_name_their_registry_and_tag() -> None:
     replaced = {image["name"]: image for image in images}
     used = {
         image
-        for path in (ROOT / "deploy").rglob("*.yaml")
+        for path in (ROOT / "deploy" / "kustomize").rglob("*.yaml")
         for image in re.findall(r"^\s*(?:- )?image: *(\S+)", path.read_text(), flags=re.MULTILINE)
     }
     others = {image for image in used if image not in {f"archon-{name}" for name in targets()}}

@@ -26,6 +26,7 @@ OF_BASE = (
     ("observability",),
     ("network-policies",),
     ("disruption-budgets",),
+    ("audit",),
     ("weaviate",),
     ("autoscaling",),
     ("tls",),

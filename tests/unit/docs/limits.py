@@ -254,6 +254,37 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_the_number_of_tallies_is_bounded", "test_the_oldest_rows_are_deleted_above_the_bound"],
         ),
         Limit(
+            "Identities whose use of quotas is counted by itself on a day; days that are kept; largest count",
+            "{archon_services.orchestrator.quotas.daily_counts:MAX_IDENTITIES}; "
+            "{archon_services.orchestrator.quotas.daily_counts:KEPT_DAYS}; "
+            "{archon_services.orchestrator.quotas.daily_counts:MAX_COUNT}",
+            "Further ones count for their tenants alone; the oldest day is deleted; the count stays there.",
+            [
+                "test_days_and_identities_are_bounded",
+                "test_a_restart_goes_on_with_the_counts_of_the_day",
+                "test_counts_stay_within_the_columns_of_a_database",
+            ],
+        ),
+        Limit(
+            "Runs, streams, and runs, bytes, tokens and dollars of a day, of a tenant and of an identity",
+            "as the file of quotas says: setting `quotas`",
+            "`RESOURCE_EXHAUSTED` / `QUOTA_EXCEEDED` with a delay.",
+            [
+                "test_runs_under_way_are_refused_by_each_way_to_begin_one",
+                "test_runs_of_a_day_survive_a_restart_and_end_with_it",
+                "test_amounts_of_a_day_refuse_the_run_after_them",
+                "test_streams_are_refused_until_one_ends",
+                "test_a_quota_of_the_other_mesh_refuses_its_task",
+            ],
+        ),
+        Limit(
+            "Tenants, and identities, in a file of quotas; characters of an identity; largest limit",
+            "{archon_services.common.quotas.file:MAX_ENTRIES}; {archon_services.common.quotas.file:MAX_NAME}; "
+            "{archon_services.common.quotas.file:MAX_LIMIT}",
+            "The service does not start: `INVALID_ARGUMENT` with file, line and key.",
+            ["test_a_mistake_names_file_line_and_key"],
+        ),
+        Limit(
             "An entry of the audit log; entries that a journal in memory keeps; the registry; entries that are linked at once",
             "{archon.history.audit:MAX_ENTRY|bytes}; "
             "{archon_services.orchestrator.journal.memory.chains:MAX_ENTRIES}; "
@@ -691,6 +722,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
                 "test_instances_per_role_and_client_are_bounded",
                 "test_a_registered_instance_renews_and_changes_at_the_bound",
             ],
+        ),
+        Limit(
+            "Instances of a tenant",
+            "as the file of quotas says: setting `quotas`",
+            "`RESOURCE_EXHAUSTED` / `QUOTA_EXCEEDED` with a delay; a registered instance renews.",
+            ["test_instances_of_a_tenant_are_bounded"],
         ),
         Limit(
             "Instances that one client, a host, registers",

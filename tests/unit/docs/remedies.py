@@ -52,6 +52,7 @@ REASONS: Final = {
     "POISONED": "Read the agent's log (`archon logs`): the task ends its process; correct that, then run `archon rerun`.",
     "PROTOCOL_MISMATCH": "Install the same version of Archon on both sides.",
     "QUARANTINED": "Report it with the orchestrator's log; the journal of the run is kept.",
+    "QUOTA_EXCEEDED": "`archon quotas` shows the use: wait for the delay of the error, or raise the quota in the file of quotas.",
     "QUESTION_TIMED_OUT": "Run `archon rerun` and answer in time (`archon inbox`), or give the rule more time.",
     "REJECTED": "Read the role's message: it refuses this task, whatever the instance.",
     "REQUEST_ID_REUSED": "Use a new request id for another request.",

@@ -38,11 +38,13 @@ _SIBLING: Final = 33
 
 
 class SealReason(IntEnum):
-    """Why a chain was sealed: it has ended, another owner goes on with it, or enough has been added to it."""
+    """Why a chain was sealed: it has ended, another owner goes on with it, enough has been added to it, or its run was
+    ended without a look at the steps before, which could not be read."""
 
     END = 1
     CLAIM = 2
     LENGTH = 3
+    QUARANTINE = 4
 
 
 class Place(NamedTuple):

@@ -33,6 +33,9 @@ class RunReport:
     seal: Seal | None = None
     """The last seal."""
 
+    quarantined: bool = False
+    """Whether the last step was stored without a look at the steps before: its seal does not cover them."""
+
     fault: str = ""
     """The first broken link, as a clause; empty if there is none."""
 
@@ -49,7 +52,7 @@ class RunReport:
     @property
     def proven(self) -> bool:
         """Whether it is intact, and sealed as far as any step goes or up to its end."""
-        return self.intact and self.sealed_events > 0 and not self.unlinked
+        return self.intact and self.sealed_events > 0 and not self.unlinked and not self.quarantined
 
 
 def verify_run(
@@ -69,7 +72,8 @@ def verify_run(
         if not fault and step.seal:
             seal, fault = _check_seal(run_id, step, keys)
             if not fault and seal is not None:
-                report = replace(report, seal=seal, sealed_events=step.last_seq)
+                is_apart = seal.reason is SealReason.QUARANTINE
+                report = replace(report, seal=seal, sealed_events=step.last_seq, quarantined=is_apart)
         if fault:
             return replace(report, fault=fault)
         report = replace(
@@ -84,7 +88,7 @@ def verify_run(
 def _check_step(report: RunReport, run_id: str, step: RecordedStep, previous: bytes) -> tuple[str, bytes]:
     """Returns the fault of a step, empty if it is intact, and its link."""
     end = report.events
-    if report.seal is not None and report.seal.reason is SealReason.END:
+    if report.seal is not None and report.seal.reason in (SealReason.END, SealReason.QUARANTINE):
         return f"a step was added after its end, event {end}", b""
     if step.base > end:
         return f"the step after event {end} is missing: the next one begins after event {step.base}", b""
@@ -94,11 +98,19 @@ def _check_step(report: RunReport, run_id: str, step: RecordedStep, previous: by
         if previous:
             return f"the step after event {end} has no link", b""
         return "", b""
-    before = previous or anchor_of(run_id, step.base)
+    before = anchor_of(run_id, step.base) if _begins_anew(step) else previous or anchor_of(run_id, step.base)
     expected = link_of(before, run_id, step.base, step.last_seq, step.data, step.inputs)
     if len(step.link) != LINK_BYTES or step.link != expected:
         return f"the step after event {end} was changed: its link does not match", b""
     return "", step.link
+
+
+def _begins_anew(step: RecordedStep) -> bool:
+    """Whether the seal of a step says that its link follows none: only the holder of the key can say so."""
+    try:
+        return bool(step.seal) and Seal.decode(step.seal).reason is SealReason.QUARANTINE
+    except DataLoss:
+        return False
 
 
 def _check_seal(run_id: str, step: RecordedStep, keys: PublicKeys | None) -> tuple[Seal | None, str]:
@@ -123,6 +135,6 @@ def _check_end(report: RunReport, last_seq: int, *, ended: bool) -> str:
     if report.events < last_seq:
         return f"the step after event {report.events} is missing: the run has {last_seq} events"
     sealed = report.seal is not None
-    if ended and sealed and not report.complete:
+    if ended and sealed and not report.complete and not report.quarantined:
         return f"its end has no seal: the last one is on event {report.sealed_events}"
     return ""

@@ -38,6 +38,7 @@ _SERVICE_NAMES: Final = {
         "RateRun": _OPERATORS,
         "ListInstanceMetrics": _READERS,
         "Converse": _OPERATORS,
+        "GetQuotas": _READERS,
     },
     "audit.v1.AuditService": {
         "ListEntries": _AUDITORS,

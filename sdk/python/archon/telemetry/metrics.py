@@ -61,6 +61,8 @@ ROLE: Final = "archon.role"
 STATE: Final = "archon.state"
 REASON: Final = "archon.reason"
 OUTCOME: Final = "archon.outcome"
+TENANT: Final = "archon.tenant"
+QUOTA: Final = "archon.quota"
 TOKEN_TYPE: Final = "gen_ai.token.type"
 
 # Buckets --------------------------------------------------------------------------------------------------------
@@ -270,6 +272,13 @@ NEWER_RUNS: Final = Metric(
     Kind.GAUGE,
     "{run}",
     "Runs without an owner that a newer release wrote, which this replica cannot take over; 1,000 at most",
+)
+QUOTA_USE: Final = Metric(
+    "archon.quota.use",
+    Kind.GAUGE,
+    "1",
+    "Part of each quota of a tenant that is used, as this replica knows it: from 1 on, new runs or streams are refused",
+    (TENANT, QUOTA),
 )
 FRAMES_REFUSED: Final = Metric(
     "archon.frames.refused", Kind.COUNTER, "{frame}", "Frames of agents that were refused, by the reason", (REASON,)

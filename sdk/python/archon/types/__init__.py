@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from archon.types.part import Part
     from archon.types.plan import Plan, PlanStep
     from archon.types.question_terms import QuestionTerms
+    from archon.types.quota_use import QuotaCount, QuotaUse
     from archon.types.resolution import Resolution, Vote
     from archon.types.run import Run
     from archon.types.run_answer import RunAnswer
@@ -66,6 +67,8 @@ __all__ = [
     "Plan",
     "PlanStep",
     "QuestionTerms",
+    "QuotaCount",
+    "QuotaUse",
     "Resolution",
     "Run",
     "RunAnswer",
@@ -103,6 +106,8 @@ _MODULES: Final = {
     "Part": "archon.types.part",
     "Plan": "archon.types.plan",
     "PlanStep": "archon.types.plan",
+    "QuotaCount": "archon.types.quota_use",
+    "QuotaUse": "archon.types.quota_use",
     "QuestionTerms": "archon.types.question_terms",
     "Resolution": "archon.types.resolution",
     "Run": "archon.types.run",

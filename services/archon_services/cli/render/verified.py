@@ -23,6 +23,8 @@ def run_sentence(report: RunReport, *, has_keys: bool) -> str:
     sealed = f"sealed by key {report.seal.key_id} at {_time(report.seal)}"
     if report.unlinked:
         return f"{run}: {size}, {sealed}: intact after the first {report.unlinked}, which have no links"
+    if report.quarantined:
+        return f"{run}: {size}, {sealed}: the run was quarantined, and its seal does not cover the steps before"
     if not report.complete:
         return f"{run}: {size}, {sealed} up to event {report.sealed_events}: intact, and the run goes on"
     return f"{run}: {size}, {sealed}: intact"

@@ -18,6 +18,7 @@ from archon.errors import (
     FieldViolation,
     InvalidArgument,
     OutOfRange,
+    QuotaExceeded,
     RunExpired,
     Unavailable,
     UnknownRun,
@@ -33,6 +34,7 @@ from archon_services.orchestrator.api.given_plan import given_plan, has_planner
 from archon_services.orchestrator.api.plan_preview import PlanPreview
 from archon_services.orchestrator.api.plans import RunPlans
 from archon_services.orchestrator.api.questions import OpenQuestions
+from archon_services.orchestrator.api.quotas import QuotaReports
 from archon_services.orchestrator.api.ratings import RunRatings
 from archon_services.orchestrator.api.rules import applicable_rules
 from archon_services.orchestrator.api.strategy_choice import choose_strategy
@@ -81,6 +83,7 @@ class Commands:
         self.plans = RunPlans(runs, self.control, self.watch, now)
         self.questions = OpenQuestions(runs, journal)
         self.ratings = RunRatings(journal, runs.track_records, now, self._audit)
+        self.quotas = QuotaReports(runs.quotas, roles)
         self._preview = PlanPreview(lambda: roles.selection.instances, now)
         self._forks = RunForks(runs, journal, self._audit, rules)
         self._rules = rules
@@ -137,21 +140,33 @@ class Commands:
         try:
             submission = await self._submission(request)
         except ArchonError:
-            # A request that was accepted before stays accepted, whichever instances live by now.
-            accepted = await self._journal.request(_tenant(), request.request_id) if request.request_id else None
-            if accepted is None:
+            if (same := await self._accepted(request.request_id, payload)) is None:
                 raise
-            new = NewRun("", _tenant(), request.request_id, payload, "", "")
-            return same_request(accepted[0], new, accepted[1]).run_id, False
+            return same, False
         kept = Kept(plan=given_plan(submission, request.plan_json)) if request.plan_json else NOTHING_KEPT
         if attach is not None:
             attach(submission.run_id)
         bound = self._bound(wait) if wait > 0 else 0.0
         audit = self._audit.row("run.submit", run_id=submission.run_id, details=_facts(submission))
-        run_id, created = await self._runs.submit(submission, payload, bound, kept=kept, audit=audit)
+        try:
+            run_id, created = await self._runs.submit(submission, payload, bound, kept=kept, audit=audit)
+        except QuotaExceeded:
+            if (same := await self._accepted(request.request_id, payload)) is None:
+                raise
+            return same, False
         if created and bound and self._journal.shared and self._runs.held(run_id) is None:
             await self.wait(run_id, wait)  # another replica has taken it over
         return run_id, created
+
+    async def _accepted(self, request_id: str, payload: bytes) -> str | None:
+        """Returns the run that the same request created before, None if there is none: a request that was accepted
+        before stays accepted, whichever instances live by now, and whatever quotas are used up. Raises
+        RequestIdReused."""
+        accepted = await self._journal.request(_tenant(), request_id) if request_id else None
+        if accepted is None:
+            return None
+        new = NewRun("", _tenant(), request_id, payload, "", "")
+        return same_request(accepted[0], new, accepted[1]).run_id
 
     async def plan(self, request: pb.SubmitRunRequest) -> pb.PlanRunResponse:
         """Returns the tasks that a submit would create, and the plan that its planner makes, without creating a run.

@@ -48,9 +48,10 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[Any]:
         relayed = RELAYED in (context.invocation_metadata() or ())
-        async with aclosing(self._commands.watch(request, relayed=relayed)) as batches:
-            async for batch in batches:
-                yield batch
+        with self._commands.quotas.stream(relayed=relayed):
+            async with aclosing(self._commands.watch(request, relayed=relayed)) as batches:
+                async for batch in batches:
+                    yield batch
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> pb.ListRunsResponse:
         filters = (request.session_id, tuple(request.states))
@@ -111,9 +112,10 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.CancelRunResponse(run=trimmed(await self._commands.run(request.run_id)))
 
     async def Converse(self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any) -> AsyncIterator[Any]:
-        async with ConverseStream(self._commands, self._hub, request_iterator) as stream:
-            while response := await stream.next():
-                yield response
+        with self._commands.quotas.stream():
+            async with ConverseStream(self._commands, self._hub, request_iterator) as stream:
+                while response := await stream.next():
+                    yield response
 
     async def Respond(self, request: pb.RespondRequest, context: Any) -> pb.RespondResponse:
         await self._commands.control.respond(await self._commands.row(request.run_id), request)
@@ -157,3 +159,6 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         self, request: pb.ListInstanceMetricsRequest, context: Any
     ) -> pb.ListInstanceMetricsResponse:
         return self._commands.ratings.list_metrics(request)
+
+    async def GetQuotas(self, request: pb.GetQuotasRequest, context: Any) -> pb.GetQuotasResponse:
+        return self._commands.quotas.page(request)

@@ -2,6 +2,7 @@
 
 from archon_services.common.audit_entry import AuditFilter, AuditRow
 from archon_services.orchestrator.journal.chains import LinkedRow
+from archon_services.orchestrator.journal.daily_usage import DailyUsageRow
 from archon_services.orchestrator.journal.memory import MemoryJournal
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.port import Journal
@@ -25,6 +26,7 @@ __all__ = [
     "AuditRow",
     "CommandRow",
     "Conversation",
+    "DailyUsageRow",
     "Journal",
     "LinkedRow",
     "MemoryJournal",

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from archon_services.orchestrator.journal.chains import ChainStore
+from archon_services.orchestrator.journal.daily_usage import DailyUsageStore
 from archon_services.orchestrator.journal.owners import Owners
 from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.rows import EndedRun, OutboxRow, RunRow, Step, StepResult, StoredStep
@@ -18,7 +19,7 @@ from archon_services.orchestrator.journal.session_history import Conversation
 from archon_services.orchestrator.journal.track_records import TrackRecordStore
 
 
-class Journal(Owners, TrackRecordStore, ChainStore, Protocol):
+class Journal(Owners, TrackRecordStore, DailyUsageStore, ChainStore, Protocol):
     """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store cannot be
     reached. Those that read one run raise DataLoss, with its `run_id` in the metadata, if its stored data is damaged;
     those that read many runs read the others all the same."""

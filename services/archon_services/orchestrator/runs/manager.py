@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.budget import limits
 from archon_mesh.engine.decide.human_input import asking_task
 from archon_mesh.engine.types import Submission
+from archon_services.common.quotas import Quotas
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.convert.event_revision import REVISION
@@ -31,10 +32,12 @@ from archon_services.orchestrator.observability.commits import CommitMeasurement
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.observability.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Delivery, Receipt, SystemClock, Transport
+from archon_services.orchestrator.quotas import QuotaUsage
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.quarantine import quarantine
+from archon_services.orchestrator.runs.ready_runs import equal_weight
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.states.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
@@ -86,6 +89,7 @@ class Runs:
         limits: RunLimits | None = None,
         spans: RunSpanExporter | None = None,
         key: AuditKey | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self.owner = owner
         self.watchers = WatchHub(journal)
@@ -105,6 +109,9 @@ class Runs:
         self._clock = clock
         self._journal = journal
         self.limits = limits or RunLimits()
+        self.quotas = QuotaUsage(quotas, clock.now, clock.monotonic, self._paused_runs) if quotas is not None else None
+        """The use of quotas; None if there are none."""
+
         self._errors = ErrorBudget(self.limits.failures, clock.monotonic)
         self._memory = MemoryRoom(monotonic=clock.monotonic)
         self._paused, self._paused_at = 0, -PAUSED_COUNT_AGE
@@ -133,7 +140,8 @@ class Runs:
         """Accepts runs from here on. Turns of the scheduler run in the context of this call."""
         self._transport = transport
         commits = CommitMeasurement(self._recorder) if self._recorder is not None else None
-        scheduler = Scheduler(self._journal, commits, seal=StepSealer(self._key).seal)
+        weight = self.quotas.weight if self.quotas is not None else equal_weight
+        scheduler = Scheduler(self._journal, commits, weight, StepSealer(self._key).seal)
         self._drive = Drive(
             self._journal,
             transport,
@@ -190,6 +198,8 @@ class Runs:
         if state.epoch > row.epoch or row.owner != self.owner or self._closing:
             self._awaited.discard(run_id)
             return
+        if self.quotas is not None and state.submission is not None:
+            self.quotas.take_run(state.submission)
         claim = inp.Claim(self.owner, row.epoch, self._clock.origin_of(clock))
         first = [Delivery(claim), *(_delivery(command) for command in commands)]
         self._drivers[run_id] = driver = RunDriver(
@@ -242,8 +252,8 @@ class Runs:
         same request, False). With `wait` it returns when the run has ended, at the latest after so many seconds. `kept`
         are the parts of its run that a fork keeps.
 
-        Raises ResourceExhausted if too many runs are under way, the error budget is exhausted or memory is short, and
-        the errors of the journal.
+        Raises ResourceExhausted if too many runs are under way, the error budget is exhausted or memory is short,
+        QuotaExceeded if its tenant or identity may have no further run, and the errors of the journal.
         """
         if self._closing:
             raise Unavailable("the orchestrator is stopping", retry_delay=1.0)
@@ -251,6 +261,8 @@ class Runs:
             raise ResourceExhausted(f"{self.limits.runs} runs are under way", retry_delay=1.0)
         self._errors.check()
         self._memory.check("the orchestrator")
+        if self.quotas is not None:
+            self.quotas.begin_run(submission)
         run_id = submission.run_id
         session_id = submission.session_id
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, session_id, self.owner, REVISION)
@@ -305,6 +317,9 @@ class Runs:
             self._paused = sum(driver.state.clock_stopped_since > 0 for driver in self._drivers.values())
         return self._paused
 
+    def _paused_runs(self) -> Iterator[str]:
+        return (run_id for run_id, driver in self._drivers.items() if driver.state.clock_stopped_since > 0)
+
     def _running(self) -> Drive:
         assert self._drive is not None, "not started"
         return self._drive
@@ -332,6 +347,8 @@ class Runs:
             self._spans.stored(step, events)
         if (driver := self._drivers.get(step.run_id)) is not None:
             self.track_records.note(events, driver.state)
+            if self.quotas is not None:
+                self.quotas.stored(step, events, driver.state)
             if self._counter is not None:
                 self._counter.stored(events, driver.state)
         if step.audit:
@@ -348,6 +365,8 @@ class Runs:
         run_id = driver.run_id
         if self._drivers.get(run_id) is driver:  # and not one that has taken the run over since
             del self._drivers[run_id]
+            if self.quotas is not None:
+                self.quotas.end_run(run_id)
             if self._transport is not None and not driver.completed and not driver.creation.same_as:
                 self._transport.release_run(run_id, over=driver.ended)
         if self._spans is not None:

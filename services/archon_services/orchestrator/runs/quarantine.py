@@ -8,7 +8,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.errors import ArchonError, DataLoss
+from archon.errors import ArchonError
 from archon.history import AuditKey, SealReason
 from archon.wire import timestamp
 from archon_mesh.engine import events as ev
@@ -50,7 +50,7 @@ async def _store_end(journal: Journal, row: RunRow, now: float, key: AuditKey | 
     response = pb.WatchRunResponse()
     write_event(response.events.add(), ended, run_id=row.run_id, seq=seq, time=timestamp(now), epoch=row.epoch)
     data, inputs = response.SerializeToString(), encode_inputs([inp.Tick()], now)
-    link = RunChain(row.run_id, await _last_link(journal, row.run_id)).next(row.last_seq, seq, data, inputs)
+    link = RunChain(row.run_id).next(row.last_seq, seq, data, inputs)  # the steps before may be unreadable
     step = Step(
         run_id=row.run_id,
         epoch=row.epoch,
@@ -63,7 +63,7 @@ async def _store_end(journal: Journal, row: RunRow, now: float, key: AuditKey | 
         state=int(common_pb2.TASK_STATE_FAILED),
         ended=True,
         link=link,
-        seal_reason=SealReason.END,
+        seal_reason=SealReason.QUARANTINE,
     )
     StepSealer(key).seal([step])
     outcome = await _commit(journal, step)
@@ -73,14 +73,6 @@ async def _store_end(journal: Journal, row: RunRow, now: float, key: AuditKey | 
         await asyncio.sleep(pause)
         outcome = await _commit(journal, step)
     return outcome
-
-
-async def _last_link(journal: Journal, run_id: str) -> bytes:
-    """Returns the link of the last step; empty if it cannot be read: the chain is broken there then."""
-    try:
-        return (await journal.last_link(run_id))[1]
-    except DataLoss:
-        return b""
 
 
 async def _commit(journal: Journal, step: Step) -> object:

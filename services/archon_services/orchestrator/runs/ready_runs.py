@@ -15,6 +15,11 @@ LATELY: Final = 1.0
 """Seconds within which turns had runs of another tenant, so that its next run is expected."""
 
 
+def equal_weight(tenant: str) -> float:
+    """Returns the same weight for each tenant."""
+    return 1.0
+
+
 class TenantRun(Protocol):
     """A run, as its tenant's turn sees it."""
 
@@ -30,7 +35,7 @@ class ReadyRuns(Generic[R]):
     `weight` returns the weight of a tenant, above 0: of several tenants with waiting runs, one with the weight 2 has
     twice as many in a turn as one with the weight 1."""
 
-    def __init__(self, weight: Callable[[str], float] = lambda tenant: 1.0) -> None:
+    def __init__(self, weight: Callable[[str], float] = equal_weight) -> None:
         self._weight = weight
         self._queues: dict[str, deque[R]] = {}
         self._count = 0

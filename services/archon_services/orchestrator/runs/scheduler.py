@@ -23,7 +23,7 @@ from typing import Final, Protocol
 
 from archon_services.orchestrator.journal import Journal, Step, StepResult
 from archon_services.orchestrator.observability.commits import CommitMeasurement
-from archon_services.orchestrator.runs.ready_runs import ReadyRuns
+from archon_services.orchestrator.runs.ready_runs import ReadyRuns, equal_weight
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Scheduler:
         self,
         journal: Journal,
         commits: CommitMeasurement | None = None,
-        weight: Callable[[str], float] = lambda tenant: 1.0,
+        weight: Callable[[str], float] = equal_weight,
         seal: Callable[[Sequence[Step]], None] = lambda steps: None,
     ) -> None:
         """`commits` measures the commits; None: nothing does. `weight` returns the weight of a tenant. `seal` seals the

@@ -1,4 +1,4 @@
-"""How many instances the registry takes: in all, of one role, and from one client.
+"""How many instances the registry takes: in all, of one role, from one client, and of one tenant.
 
 A client is the host from which instances are registered, so that no single machine can fill the registry. An instance
 counts until its lease expires or it is deregistered.
@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from archon.api.registry.v1.registry_pb2 import Registration
-from archon.errors import ResourceExhausted
+from archon.errors import QuotaExceeded, ResourceExhausted
+from archon.principal import DEFAULT_TENANT
+from archon_services.common.quotas import Quotas
+from archon_services.common.tenants import tenant_of
 from archon_services.registry.domain.roles import key_of
 from archon_services.registry.domain.state import State
 
@@ -24,15 +27,16 @@ RETRY_DELAY: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Bounds on the number of instances: in all, of a role, and of a client."""
+    """Bounds on the number of instances: in all, of a role, of a client, and of a tenant if `quotas` has one."""
 
     instances: int = MAX_INSTANCES
     per_role: int = MAX_PER_ROLE
     per_client: int = MAX_PER_CLIENT
+    quotas: Quotas | None = None
 
     def check(self, state: State, registration: Registration, client: str) -> None:
         """Checks that one more instance may be registered from `client`, a host; an empty host has no bound. One that
-        is registered already is never refused. Raises ResourceExhausted with the name of the setting.
+        is registered already is never refused. Raises ResourceExhausted with the name of the setting, or QuotaExceeded.
 
         The counts are taken from `state`. Over etcd it is the state which the transaction compares, so that replicas of
         the registry do not exceed a bound together; only instances registered by an earlier version of the registry
@@ -57,3 +61,19 @@ class Capacity:
                     metadata={"limit": str(limit), "setting": setting, "role": registration.role, "client": client},
                     retry_delay=RETRY_DELAY,
                 )
+        if self.quotas is not None:
+            _check_quota(self.quotas, state, registration)
+
+
+def _check_quota(quotas: Quotas, state: State, registration: Registration) -> None:
+    tenant = registration.tenant or DEFAULT_TENANT
+    limit = quotas.of_tenant(tenant).instances
+    if limit is None:
+        return
+    used = sum(role.instances for key, role in state.roles.items() if tenant_of(key) == tenant)
+    if used >= limit:
+        raise QuotaExceeded(
+            f"the tenant {tenant} has {used:,} instances and may have {limit:,} (quota instances)",
+            metadata={"quota": "instances", "limit": str(limit), "used": str(used), "tenant": tenant},
+            retry_delay=RETRY_DELAY,
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from archon.security.credentials import credentials_for
 from archon.testing import FakeAgent, FakeOrchestrator
 from archon.types import Failure, Run, TaskState
 from archon_services.testing.local_service import LocalService
+from tests.fixtures.mesh import Mesh
 from tests.fixtures.ports import free_ports
 from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually, until
@@ -72,6 +74,35 @@ async def test_a_chain_of_too_many_meshes_is_refused(two_meshes: TwoMeshes) -> N
         handle = await two_meshes.near.client.submit("x", roles=[role], metadata=metadata, wait=10)
         assert handle.run.state is state
     assert failure_of(handle.run).reason == "DELEGATION_TOO_DEEP"
+
+
+async def test_a_quota_of_the_other_mesh_refuses_its_task(tmp_path: Path) -> None:
+    """The task is tried again later, since the error has a delay."""
+    async with AsyncExitStack() as stack:
+        near, far = Mesh(tmp_path / "near"), Mesh(tmp_path / "far")
+        for mesh in (near, far):
+            mesh.home.mkdir()
+            stack.push_async_callback(mesh.stop)
+        quotas = tmp_path / "quotas.yaml"
+        quotas.write_text("tenants: {default: {runs_per_day: 1}}")
+        await near.start()
+        await far.start(ARCHON_QUOTAS=str(quotas))
+        meshes = TwoMeshes(near, far, stack)
+        role, worker = unique("research"), unique("far")
+        await meshes.agent(far, worker, echo)
+        await meshes.gateway(role, worker)
+        first = await near.client.submit("x", roles=[role], wait=10)
+        assert first.run.state is TaskState.COMPLETED
+        handle = await near.client.submit("x", roles=[role])
+
+        async with aclosing(handle.events()) as events:
+            async for event in events:
+                if event.type == "retry":
+                    failure = Failure.from_proto(event.proto.retry.failure)
+                    break
+        assert (failure.reason, failure.metadata["quota"]) == ("QUOTA_EXCEEDED", "runs_per_day")
+        assert len(await far.client.list_runs()) == 1
+        await handle.cancel()
 
 
 async def test_a_mesh_that_never_answers_fails_the_task_typed(two_meshes: TwoMeshes) -> None:

@@ -266,6 +266,7 @@ CHANGES: Final[dict[str, Request]] = {
 """Calls that are refused to blue, because the thing does not exist for it, or belongs to another."""
 
 OWN: Final[dict[str, Request]] = {
+    "orchestrator.v1.OrchestratorService/GetQuotas": lambda w: orchestrator.GetQuotasRequest(),
     "audit.v1.AuditService/ListLinks": lambda w: audit.ListLinksRequest(),
     "registry.v1.RegistryService/KeepAlive": lambda w: registry.KeepAliveRequest(instance_ids=[w.instance_id]),
     "registry.v1.RegistryService/DeregisterInstance": lambda w: registry.DeregisterInstanceRequest(

@@ -130,6 +130,7 @@ async def test_every_rpc_is_open_to_the_kinds_of_its_row_alone(encrypted: Encryp
         "orchestrator": (encrypted.mesh.orchestrator.address, "orchestrator.service"),
         "registry": (encrypted.mesh.registry.address, "registry.service"),
         "memory": (encrypted.mesh.memory.address, "memory.service"),
+        "audit": (encrypted.mesh.orchestrator.address, "orchestrator.service"),
         "agent": (encrypted.agent.address, "worker.agent"),
         "tool": (encrypted.agent.address, "worker.agent"),
     }
@@ -183,6 +184,26 @@ async def test_strangers_are_refused(encrypted: Encrypted, fault: str, tmp_path:
         assert f"is of the mesh another, this is {MESH}" in str(error)
     else:
         assert isinstance(error, Unavailable)
+        assert "ARCHON_TLS names the folder of a certificate" in str(error)
+        assert "`archon certs show`" in str(error)
+
+
+async def test_the_error_of_a_client_says_which_side_has_no_tls_or_another_authority(
+    encrypted: Encrypted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = encrypted.certificate(Kind.ADMIN, authority=Authority.create(MESH, now=now()))
+    async with Client(encrypted.mesh.orchestrator.address, certificate=foreign) as client:
+        with pytest.raises(Unavailable, match="its certificate is of another authority or member, or has expired"):
+            await client.list_runs()
+    monkeypatch.delenv("ARCHON_TLS")
+    (tmp_path / "open").mkdir()
+    own = encrypted.certificate(Kind.ADMIN)
+    async with (
+        InProcessMesh(tmp_path / "open") as mesh,
+        Client(mesh.orchestrator.address, certificate=own) as client,
+    ):
+        with pytest.raises(Unavailable, match="it speaks no TLS: is the address right"):
+            await client.list_runs()
 
 
 async def test_a_member_at_the_address_of_another_is_not_called(encrypted: Encrypted) -> None:

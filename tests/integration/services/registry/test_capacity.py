@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon.channel import connect
-from archon.errors import ResourceExhausted
+from archon.errors import QuotaExceeded, ResourceExhausted
 from archon_services.registry import registry_app
 from archon_services.testing import EtcdProcess
 from tests.fixtures.registry import settings
@@ -72,6 +73,23 @@ async def test_the_place_of_an_ended_instance_is_free(stub: Any, eventually: Eve
     await eventually(expired, 60)
     registered = await stub.RegisterInstance(request("d", "r"))
     assert registered.registration.instance_id == "d"
+
+
+async def test_instances_of_a_tenant_are_bounded(registry_store: str, prefix: str, tmp_path: Path) -> None:
+    file = tmp_path / "quotas.yaml"
+    file.write_text("tenants: {default: {instances: 2}}")
+    bounded = settings(etcd=registry_store, prefix=prefix, quotas=str(file))
+    async with registry_app(bounded) as address, connect(address) as channel:
+        stub = registry_service_pb2_grpc.RegistryServiceStub(channel)
+        await stub.RegisterInstance(request("a", "r"))
+        await stub.RegisterInstance(request("b", "s"))
+        with pytest.raises(QuotaExceeded) as caught:
+            await stub.RegisterInstance(request("c", "t"))
+        assert caught.value.metadata == {"quota": "instances", "limit": "2", "used": "2", "tenant": "default"}
+        assert caught.value.retry_delay
+        await stub.RegisterInstance(request("a", "r"))
+        await stub.DeregisterInstance(pb.DeregisterInstanceRequest(instance_id="b", token=TOKEN))
+        await stub.RegisterInstance(request("c", "t"))
 
 
 async def test_a_restarted_registry_knows_who_registered(etcd: EtcdProcess, prefix: str) -> None:

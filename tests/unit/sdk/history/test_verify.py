@@ -197,6 +197,16 @@ def test_steps_of_an_earlier_version_prove_nothing() -> None:
     assert verified(stripped).fault == "the step after event 3 was changed: its link does not match"
 
 
+def test_a_quarantined_run_proves_its_end_alone() -> None:
+    steps = history(key=None)
+    link = link_of(anchor_of("r", 6), "r", 6, 10, steps[3].data, steps[3].inputs)
+    end = replace(steps[3], link=link, seal=KEY.seal(chain_of_run("r"), 10, link, 100.0, SealReason.QUARANTINE))
+    report = verified([*steps[:3], end])
+    assert (report.fault, report.quarantined, report.proven) == ("", True, False)
+    forged = replace(end, seal=OTHER.seal(chain_of_run("r"), 10, link, 100.0, SealReason.QUARANTINE))
+    assert "which is not among the public keys" in verified([*steps[:3], forged]).fault
+
+
 def test_a_seal_of_an_earlier_key_verifies_after_a_rotation() -> None:
     rotated = PublicKeys.parse(OTHER.public_pem + KEY.public_pem)
     assert list(rotated.names()) == [OTHER.key_id, KEY.key_id]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from archon.errors import AlreadyExists, ArchonError, RequestIdReused
 from archon.history import RecordedStep
 from archon_services.orchestrator.journal.memory.chains import MemoryChains
+from archon_services.orchestrator.journal.memory.daily_usage import MemoryDailyUsage
 from archon_services.orchestrator.journal.memory.track_records import MemoryTrackRecords
 from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.rows import (
@@ -42,7 +43,7 @@ class _Steps:
     batch_id: str = ""
 
 
-class MemoryJournal(MemoryTrackRecords, MemoryChains):
+class MemoryJournal(MemoryTrackRecords, MemoryDailyUsage, MemoryChains):
     """Keeps every promise of the port, except to outlive the process."""
 
     durability = "none"

@@ -14,6 +14,7 @@ from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.postgres import statements as sql
 from archon_services.orchestrator.journal.postgres.chains import PostgresChains
 from archon_services.orchestrator.journal.postgres.commit import send_steps
+from archon_services.orchestrator.journal.postgres.daily_usage import PostgresDailyUsage
 from archon_services.orchestrator.journal.postgres.owners import COMMANDS
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.postgres.track_records import PostgresTrackRecords
@@ -50,7 +51,7 @@ MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
 Result = Outcome | SameRequest
 
 
-class PostgresJournal(PostgresTrackRecords, PostgresChains):
+class PostgresJournal(PostgresTrackRecords, PostgresDailyUsage, PostgresChains):
     """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
     pool, one connection listens: eight connections at most, five if the database has no more. Every call ends within
     about 20 seconds, and every error is an ArchonError.

@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0007", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0008", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -152,6 +152,19 @@ ratings: Final = Table(
     Column("stars", Integer, nullable=False),
     _text("comment"),
     Column("time", Double, nullable=False),
+)
+
+daily_usage: Final = Table(
+    "daily_usage",
+    metadata,
+    _number("day", key=True),
+    _text("owner", key=True),
+    _text("tenant", key=True),
+    _text("identity", key=True),
+    _number("runs"),
+    _number("bytes"),
+    _number("tokens"),
+    _number("micro_usd"),
 )
 
 audit: Final = Table(

@@ -32,6 +32,7 @@ from archon_services.orchestrator.journal.session_history import (
 )
 from archon_services.orchestrator.journal.sqlite.chains import SqliteChains
 from archon_services.orchestrator.journal.sqlite.commit import commit_steps
+from archon_services.orchestrator.journal.sqlite.daily_usage import SqliteDailyUsage
 from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
 from archon_services.orchestrator.journal.sqlite.last_commit import LastCommit
 from archon_services.orchestrator.journal.sqlite.schema import (
@@ -92,7 +93,7 @@ WHERE ?2 IN ('', scope) AND scope NOT IN (SELECT value FROM json_each(?3)) ORDER
 """
 
 
-class SqliteJournal(SqliteTrackRecords, SqliteChains):
+class SqliteJournal(SqliteTrackRecords, SqliteDailyUsage, SqliteChains):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
     the last commits, but never half of one)."""
 

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from archon.errors import FailedPrecondition, Internal
 from archon_services.orchestrator.journal import Outcome, SameRequest
-from archon_services.orchestrator.journal.postgres import PostgresJournal, chains, owners, statements
+from archon_services.orchestrator.journal.postgres import PostgresJournal, chains, daily_usage, owners, statements
 from archon_services.orchestrator.journal.postgres.commit import _APPEND, _CREATE, _KNOWN, _LAST_STEP
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA, metadata
 from archon_services.postgres.compile import compile_statement
@@ -154,6 +154,8 @@ INSERT INTO archon_journal.outbox (run_id, epoch, scope, role, task_id, seq)
 SELECT 'r' || n, 1, 's', 'role', 't', 1 FROM generate_series(1, 20000) AS n;
 INSERT INTO archon_journal.audit (chain, number, tenant, time, identity, action, run_id, data, digest, link)
 SELECT 'c' || n % 10, n, 'default', n, 'alice', 'run.submit', 'r' || n, '{}', '', '' FROM generate_series(1, 20000) AS n;
+INSERT INTO archon_journal.daily_usage
+SELECT n % 9, 'o' || n % 3, 'default', 'p' || n, 1, 1, 1, 1 FROM generate_series(1, 20000) AS n;
 ANALYZE;
 """
 
@@ -218,6 +220,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (chains.LINKS, ("owner", 1, 100)),
         (chains.ANCHORS, (100.0,)),
         (chains.TRIM, ("c1", 100)),
+        (daily_usage.USAGE, (20_000, "owner")),
         (_KNOWN, ([1], ["default"], ["q7"], ["r7"])),
     ):
         plan_text = await plan(text, *values)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from archon.api.registry.v1.registry_pb2 import Registration
-from archon.errors import ResourceExhausted
+from archon.errors import QuotaExceeded, ResourceExhausted
+from archon_services.common.quotas import Quota, Quotas
 from archon_services.registry.domain.capacity import Capacity
 from archon_services.registry.domain.edges import plan_registration
 from archon_services.registry.domain.state import State
@@ -78,3 +79,18 @@ def test_counts_of_a_state_that_is_read_are_those_kept() -> None:
     kept = with_instances(("a", "r", "h1"), ("b", "r", "h2"), ("c", "s", "h1"))
     read = State(kept.revision, kept.instances, kept.edges, kept.pins, kept.hosts)
     assert (read.clients, read.roles) == (kept.clients, kept.roles)
+
+
+def test_the_quota_of_a_tenant_counts_its_own_instances() -> None:
+    quotas = Quotas({"acme": Quota(instances=1)})
+    state = with_instances(("a", "r", "h1"), ("b", "s", "h2"))
+    capacity = Capacity(quotas=quotas)
+    first, second = instance("c"), instance("d")
+    first.tenant = second.tenant = "acme"
+    capacity.check(state, first, "h3")
+    state = state.with_update(plan_registration(state, first, "h3")[0], state.revision + 1)
+    with pytest.raises(QuotaExceeded) as caught:
+        capacity.check(state, second, "h3")
+    assert caught.value.metadata["used"] == "1"
+    capacity.check(state, first, "h3")
+    capacity.check(state, instance("e"), "h3")

@@ -180,6 +180,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The token was revoked."""
     ERROR_REASON_CERTIFICATE_REFUSED: _ErrorReason.ValueType  # 71
     """The certificate of the connection has expired, or names no member of this mesh."""
+    ERROR_REASON_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 72
+    """A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
+    metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -340,6 +344,10 @@ ERROR_REASON_TOKEN_REVOKED: ErrorReason.ValueType  # 70
 """The token was revoked."""
 ERROR_REASON_CERTIFICATE_REFUSED: ErrorReason.ValueType  # 71
 """The certificate of the connection has expired, or names no member of this mesh."""
+ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 72
+"""A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
+metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -1213,3 +1213,133 @@ class ConverseReply(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_reply) -> _WhichOneofReturnType_reply | None: ...
 
 Global___ConverseReply: _TypeAlias = ConverseReply  # noqa: Y015
+
+@_typing.final
+class GetQuotasRequest(_message.Message):
+    """Request message for GetQuotas."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Maximum number of tenants and identities to return, up to 1,000; 0 means 100."""
+    page_token: _builtins.str
+    """Token from the previous page; empty for the first page."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetQuotasRequest: _TypeAlias = GetQuotasRequest  # noqa: Y015
+
+@_typing.final
+class GetQuotasResponse(_message.Message):
+    """Response message for GetQuotas."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    DAY_REMAINING_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token for the next page; empty on the last page."""
+    @_builtins.property
+    def uses(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaUse]:
+        """The tenant, then identities by name."""
+
+    @_builtins.property
+    def day_remaining(self) -> _duration_pb2.Duration:
+        """Time until the counts of the day begin anew, at midnight in UTC."""
+
+    def __init__(
+        self,
+        *,
+        uses: _abc.Iterable[Global___QuotaUse] | None = ...,
+        next_page_token: _builtins.str = ...,
+        day_remaining: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["day_remaining", b"day_remaining"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["day_remaining", b"day_remaining", "next_page_token", b"next_page_token", "uses", b"uses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetQuotasResponse: _TypeAlias = GetQuotasResponse  # noqa: Y015
+
+@_typing.final
+class QuotaUse(_message.Message):
+    """The quotas of a tenant, or of an identity in it, and their use."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """The tenant."""
+    identity: _builtins.str
+    """The identity; empty for the tenant as a whole."""
+    weight: _builtins.float
+    """Weight of the tenant in the scheduler; 0 for an identity."""
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaCount]:
+        """The quotas, each with its use."""
+
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        identity: _builtins.str = ...,
+        weight: _builtins.float = ...,
+        counts: _abc.Iterable[Global___QuotaCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "identity", b"identity", "tenant", b"tenant", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaUse: _TypeAlias = QuotaUse  # noqa: Y015
+
+@_typing.final
+class QuotaCount(_message.Message):
+    """The use of one quota."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTA_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    quota: _builtins.str
+    """Name of the quota, as in the file: runs, streams, instances, runs_per_day, bytes_per_day, tokens_per_day or
+    usd_per_day.
+    """
+    used: _builtins.float
+    """The number used. runs and streams are those of the replica that answers."""
+    limit: _builtins.float
+    """The limit; absent if there is none."""
+    def __init__(
+        self,
+        *,
+        quota: _builtins.str = ...,
+        used: _builtins.float = ...,
+        limit: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "limit", b"limit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "limit", b"limit", "quota", b"quota", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+
+Global___QuotaCount: _TypeAlias = QuotaCount  # noqa: Y015

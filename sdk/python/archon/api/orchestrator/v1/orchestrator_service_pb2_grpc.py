@@ -120,6 +120,11 @@ class OrchestratorServiceStub(object):
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ConverseRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ConverseResponse.FromString,
                 _registered_method=True)
+        self.GetQuotas = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/GetQuotas',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasResponse.FromString,
+                _registered_method=True)
 
 
 class OrchestratorServiceServicer(object):
@@ -134,8 +139,9 @@ class OrchestratorServiceServicer(object):
         no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
         than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
         ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
-        MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
-        is not served), UNAVAILABLE.
+        QUOTA_EXCEEDED (a quota of the caller's tenant or identity is used up), RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the
+        run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy is not served),
+        UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,7 +152,8 @@ class OrchestratorServiceServicer(object):
         they occur. Sends an empty batch every 15 s and ends with OK after the last event.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
         OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
-        (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
+        (too many watchers, or watchers that do not take what they are sent), RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (too many
+        streams of the caller's tenant or identity), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -260,7 +267,7 @@ class OrchestratorServiceServicer(object):
         """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
         and executes the others anew. Idempotent by request_id.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
-        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
+        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -287,7 +294,18 @@ class OrchestratorServiceServicer(object):
         """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
         about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
         followed runs (RESOURCE_EXHAUSTED).
-        Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
+        Ends with UNIMPLEMENTED if the orchestrator does not serve it, RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (as WatchRun),
+        UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetQuotas(self, request, context):
+        """Returns the quotas of the caller's tenant with their use: of the tenant, then of the caller's identity, or of all
+        identities that have used anything today if the caller is an auditor, an admin or a service. Without a file of
+        quotas the list is empty. Called by readers.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -380,6 +398,11 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.Converse,
                     request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ConverseRequest.FromString,
                     response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ConverseResponse.SerializeToString,
+            ),
+            'GetQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetQuotas,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -842,6 +865,33 @@ class OrchestratorService(object):
             '/archon.api.orchestrator.v1.OrchestratorService/Converse',
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ConverseRequest.SerializeToString,
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ConverseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/GetQuotas',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

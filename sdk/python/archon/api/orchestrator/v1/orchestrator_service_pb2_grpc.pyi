@@ -41,15 +41,17 @@ class OrchestratorServiceStub:
     no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
     than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
     ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
-    MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
-    is not served), UNAVAILABLE.
+    QUOTA_EXCEEDED (a quota of the caller's tenant or identity is used up), RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the
+    run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy is not served),
+    UNAVAILABLE.
     """
     WatchRun: _grpc.UnaryStreamMultiCallable[_orchestrator_service_pb2.WatchRunRequest, _orchestrator_service_pb2.WatchRunResponse]
     """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
     they occur. Sends an empty batch every 15 s and ends with OK after the last event.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
     OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
-    (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
+    (too many watchers, or watchers that do not take what they are sent), RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (too many
+    streams of the caller's tenant or identity), UNAVAILABLE.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]
     """Returns the current state of a run.
@@ -115,7 +117,7 @@ class OrchestratorServiceStub:
     """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
     and executes the others anew. Idempotent by request_id.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
-    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
+    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
     """
     RateRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]
     """Stores a person's rating of a run that has ended, in place of an earlier one by the same identity.
@@ -130,7 +132,14 @@ class OrchestratorServiceStub:
     """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
     about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
     followed runs (RESOURCE_EXHAUSTED).
-    Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
+    Ends with UNIMPLEMENTED if the orchestrator does not serve it, RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (as WatchRun),
+    UNAVAILABLE.
+    """
+    GetQuotas: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetQuotasRequest, _orchestrator_service_pb2.GetQuotasResponse]
+    """Returns the quotas of the caller's tenant with their use: of the tenant, then of the caller's identity, or of all
+    identities that have used anything today if the caller is an auditor, an admin or a service. Without a file of
+    quotas the list is empty. Called by readers.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
 
 @_typing.type_check_only
@@ -146,15 +155,17 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
     than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
     ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
-    MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
-    is not served), UNAVAILABLE.
+    QUOTA_EXCEEDED (a quota of the caller's tenant or identity is used up), RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the
+    run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy is not served),
+    UNAVAILABLE.
     """
     WatchRun: _aio.UnaryStreamMultiCallable[_orchestrator_service_pb2.WatchRunRequest, _orchestrator_service_pb2.WatchRunResponse]  # type: ignore[assignment]
     """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
     they occur. Sends an empty batch every 15 s and ends with OK after the last event.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
     OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
-    (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
+    (too many watchers, or watchers that do not take what they are sent), RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (too many
+    streams of the caller's tenant or identity), UNAVAILABLE.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns the current state of a run.
@@ -220,7 +231,7 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
     and executes the others anew. Idempotent by request_id.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
-    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
+    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
     """
     RateRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]  # type: ignore[assignment]
     """Stores a person's rating of a run that has ended, in place of an earlier one by the same identity.
@@ -235,7 +246,14 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
     about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
     followed runs (RESOURCE_EXHAUSTED).
-    Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
+    Ends with UNIMPLEMENTED if the orchestrator does not serve it, RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (as WatchRun),
+    UNAVAILABLE.
+    """
+    GetQuotas: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetQuotasRequest, _orchestrator_service_pb2.GetQuotasResponse]  # type: ignore[assignment]
+    """Returns the quotas of the caller's tenant with their use: of the tenant, then of the caller's identity, or of all
+    identities that have used anything today if the caller is an auditor, an admin or a service. Without a file of
+    quotas the list is empty. Called by readers.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
 
 class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -254,8 +272,9 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
         than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
         ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
-        MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
-        is not served), UNAVAILABLE.
+        QUOTA_EXCEEDED (a quota of the caller's tenant or identity is used up), RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the
+        run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy is not served),
+        UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -268,7 +287,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         they occur. Sends an empty batch every 15 s and ends with OK after the last event.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
         OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
-        (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
+        (too many watchers, or watchers that do not take what they are sent), RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (too many
+        streams of the caller's tenant or identity), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -406,7 +426,7 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
         and executes the others anew. Idempotent by request_id.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
-        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
+        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
         """
 
     @_abc_1.abstractmethod
@@ -439,7 +459,20 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
         about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
         followed runs (RESOURCE_EXHAUSTED).
-        Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
+        Ends with UNIMPLEMENTED if the orchestrator does not serve it, RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (as WatchRun),
+        UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def GetQuotas(
+        self,
+        request: _orchestrator_service_pb2.GetQuotasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.GetQuotasResponse, _abc.Awaitable[_orchestrator_service_pb2.GetQuotasResponse]]:
+        """Returns the quotas of the caller's tenant with their use: of the tenant, then of the caller's identity, or of all
+        identities that have used anything today if the caller is an auditor, an admin or a service. Without a file of
+        quotas the list is empty. Called by readers.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
 
 def add_OrchestratorServiceServicer_to_server(servicer: OrchestratorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

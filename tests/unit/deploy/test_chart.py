@@ -1,0 +1,107 @@
+"""The Helm chart: it renders what the overlays build, and its values change what they name."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from deploy.helm import make_chart
+from tests.fixtures.require import require
+from tests.unit.deploy.kustomize_output import KUSTOMIZE, build, check
+from tests.unit.deploy.rules import IN_PRODUCTION, faults
+
+Documents = list[Any]
+
+KUBERNETES: Final = ("--kube-version", "1.34.0")
+"""A program that was built without a release knows an old version alone."""
+
+
+def rendered(*values: str, namespace: str = "archon", chart: Path = make_chart.CHART) -> Documents:
+    """Returns the manifests of the chart with values as `--set` takes them. Fails the test if Helm fails."""
+    settings = [word for value in values for word in ("--set-json", value)]
+    command = [str(require("helm")), "template", "archon", str(chart), "--namespace", namespace, *KUBERNETES, *settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def by_name(documents: Documents) -> dict[tuple[str, str], Any]:
+    found = {(each["kind"], each["metadata"]["name"]): each for each in documents}
+    assert len(found) == len(documents)
+    return found
+
+
+@pytest.mark.parametrize("profile", make_chart.PROFILES)
+def test_the_chart_renders_what_the_overlay_builds(profile: str) -> None:
+    documents = build(KUSTOMIZE / "overlays" / profile)
+    expected = by_name([each for each in documents if each["kind"] != "Namespace"])
+    assert by_name(rendered(f'profile="{profile}"')) == expected
+
+
+def test_the_chart_is_made_of_the_overlays_of_today(tmp_path: Path) -> None:
+    require("kustomize")
+    make_chart.write(tmp_path)
+    for folder, other in ((make_chart.CHART, tmp_path), (tmp_path, make_chart.CHART)):
+        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+            name = file.relative_to(folder)
+            assert (other / name).exists(), f"{name}: run `make chart`"
+            assert (other / name).read_text() == file.read_text(), f"{name}: run `make chart`"
+
+
+def test_another_namespace_is_in_every_manifest() -> None:
+    documents = rendered(namespace="mesh-of-a")
+    assert {each["metadata"]["namespace"] for each in documents} == {"mesh-of-a"}
+    for document in documents:
+        check(document)
+
+
+def test_values_change_what_they_name_and_production_keeps_its_rules() -> None:
+    resources = '{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"memory":"2Gi"}}'
+    documents = rendered(
+        'image={"registry":"registry.example.com/team/","tag":"1.2.3"}',
+        'images={"etcd":"mirror.example.com/etcd:v3.6.16"}',
+        f'roles={{"designer":{{"replicas":5}},"reviewer":{{"image":"own/reviewer:7","resources":{resources}}}}}',
+        'replicas={"orchestrator":3}',
+        f'resources={{"orchestrator":{resources}}}',
+        'config={"model":"openai/gpt-5"}',
+        'storage={"sizes":{"data":"20Gi","backups":"30Gi"},"class":"fast"}',
+    )
+    for document in documents:
+        check(document)
+    namespace = [each for each in build(KUSTOMIZE / "overlays" / "production") if each["kind"] == "Namespace"]
+    assert faults([*namespace, *documents], IN_PRODUCTION) == []
+    found = by_name(documents)
+    orchestrator = found["Deployment", "archon-orchestrator"]["spec"]
+    assert orchestrator["replicas"] == 3
+    [container] = orchestrator["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example.com/team/archon-orchestrator:1.2.3"
+    assert container["resources"]["limits"] == {"memory": "2Gi"}
+    etcd = found["StatefulSet", "archon-etcd"]["spec"]
+    assert etcd["template"]["spec"]["containers"][0]["image"] == "mirror.example.com/etcd:v3.6.16"
+    assert etcd["volumeClaimTemplates"][0]["spec"]["storageClassName"] == "fast"
+    assert found["Deployment", "archon-designer"]["spec"]["replicas"] == 5
+    reviewer = found["Deployment", "archon-reviewer"]["spec"]["template"]["spec"]
+    assert reviewer["containers"][0]["image"] == "own/reviewer:7"
+    assert reviewer["volumes"][0]["secret"]["secretName"] == "archon-reviewer-tls"
+    assert "spiffe://archon/ns/default/agent/reviewer" in str(found["Certificate", "archon-reviewer"]["spec"])
+    [configuration] = [each for (kind, _), each in found.items() if kind == "ConfigMap" and "model" in each["data"]]
+    assert configuration["data"]["model"] == "openai/gpt-5"
+    assert configuration["data"]["registry"] == "archon-registry:7101"
+    assert configuration["metadata"]["name"] in str(reviewer), "pods are replaced when the configuration changes"
+
+
+def test_a_role_that_is_null_is_left_out() -> None:
+    names = {name for _, name in by_name(rendered('roles={"planner":null}'))}
+    assert "archon-planner" not in names
+    assert "archon-designer" in names
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    command = [str(require("helm")), "template", "archon", str(make_chart.CHART), *KUBERNETES, "--set", "profile=prod"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "profile must be production or dev" in done.stderr
