@@ -61,7 +61,7 @@ async def test_file_of_another_format_or_newer_version_is_unchanged(
         async with SqliteStore(path):
             pass
         with sqlite3.connect(path) as db:
-            db.execute("UPDATE meta SET value = ? WHERE key = 'version'", (version,))
+            db.execute("UPDATE meta SET value = ? WHERE key IN ('version', 'compatible_from')", (version,))
         db.close()
     before = path.read_bytes()
     for _ in range(2):
