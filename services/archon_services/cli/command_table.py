@@ -104,8 +104,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
     }
 )
-"""For each command, in the order of `archon --help`: its module and attribute below `commands`, and its line of help, which
-is the first sentence of its docstring."""
+"""The commands in the order of `archon --help`: the module and the attribute below `commands`, and the line of help, which
+is the first sentence of the docstring."""
 
 
 def load_command(name: str) -> Any:
