@@ -1,4 +1,4 @@
-"""The commands of `archon` by name, of which a process imports those it calls."""
+"""The commands of `archon` by name. A process imports only the one that is called."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
     }
 )
-"""The commands in the order of `archon --help`: the module and the attribute below `commands`, and the line of help, which
-is the first sentence of the docstring."""
+"""The commands in the order of `archon --help`: the module and the attribute below `commands`, and the line of help,
+which is the first sentence of the docstring."""
 
 
 def load_command(name: str) -> Any:

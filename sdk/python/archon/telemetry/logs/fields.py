@@ -34,7 +34,7 @@ _OF_LINE: Final = frozenset({"time", "level", "message", "logger", "service", "i
 """Fields that a record cannot replace."""
 
 _OF_LOGGING: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"asctime"}
-"""Attributes that logging itself gives to a record; the other ones are those of `extra`."""
+"""Attributes that logging itself gives to a record; it adds the keys of `extra`."""
 
 _OF_CALL: Final = ("trace_id", "span_id", "run_id", "task_id", "attempt", "role", "identity", "actor")
 """Fields of the call being served, which a record may replace."""
