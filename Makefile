@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -82,7 +82,7 @@ test: $(VENV)/.compiled ## set up and pass the tests of each change: quick, and 
 test-slow: $(VENV)/.compiled ## tests that search, flood, kill, or need programs in other languages (`make interop`)
 	@$(PYTEST) -m slow --hypothesis-profile=search tests
 
-test-all: test test-slow ## both; then `make failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
+test-all: test test-slow ## both; then `make test-upgrade`, `failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
 
 test-failed: $(VENV)/.test ## the tests that failed last, one after the other
 	@$(RUN) -m pytest -q --last-failed --last-failed-no-failures none tests
@@ -138,6 +138,9 @@ failures: tools ## every row of the failure table over real processes, and its p
 chaos: ROUNDS := 200
 chaos: tools ## the real processes under load, struck at random, then what they left is checked (make chaos ROUNDS=200 SEED=1)
 	@$(RUN) -m tests.chaos.run --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+test-upgrade: $(VENV)/.test ## a mesh of the previous release is upgraded process by process under load, to this one, a next one and back (2 minutes)
+	@ARCHON_UPGRADE=1 $(RUN) -m pytest -q -n0 tests/upgrade
 
 # Other languages -----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from archon.history import AuditKey
 from archon.principal import Kind
+from archon.private_files import private_file
 from tests.bench.security import Security
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +168,16 @@ class Processes:
         path = f"{self.journal_file(journal)}{suffix}" if in_file else journal
         sync = journal if in_file else "full"
         settings = {"ARCHON_REGISTRY": registry, "ARCHON_MEMORY": "", "ARCHON_LOG_LEVEL": "warning", **environment}
+        settings["ARCHON_AUDIT_KEY"] = str(self._audit_key())  # as `archon up` does
         return self.start("archon_services.orchestrator", ARCHON_JOURNAL=path, ARCHON_JOURNAL_SYNC=sync, **settings)
+
+    def _audit_key(self) -> Path:
+        """Returns the file of the key that seals the histories of runs."""
+        path = self._home / "audit-key.pem"
+        if not path.exists():
+            private_file(path)
+            path.write_bytes(AuditKey.generate().pem)
+        return path
 
     def journal_file(self, journal: str) -> Path:
         """Returns the file of an orchestrator whose journal is `normal` or `full`."""

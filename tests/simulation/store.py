@@ -96,6 +96,10 @@ class View:
     def listen(self, on_command: Any) -> None:
         """Does nothing: replicas poll for commands."""
 
+    async def newer_runs(self, revision: int, limit: int) -> list[str]:
+        """Is without faults: nothing is decided by it, and recorded seeds stay as they are."""
+        return await self._store.newer_runs(revision, limit)
+
     async def _reach(self) -> None:
         until = max(self.gone_until, self._store.gone_until)
         if self._loop.now >= until:

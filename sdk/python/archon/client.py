@@ -177,6 +177,7 @@ class Client:
         roles: Sequence[str] = (),
         capabilities: Sequence[str] = (),
         versions: Mapping[str, str] | None = None,
+        pin_versions: bool = False,
         strategy: str = "",
         planner: str = "",
         check_alignment: bool = False,
@@ -196,7 +197,9 @@ class Client:
         while others have not begun, whether the plan still leads to the goal; one that does not is made anew.
         With a `plan`, as `edit_plan` takes it, the run begins with that; without `planner` no role makes another one,
         and the run fails if the plan cannot be completed.
-        `budget` limits the run's usage. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
+        `budget` limits the run's usage. `versions` requires versions of the roles' instances (`1.2` or `1.*`);
+        with `pin_versions`, all tasks of a role go to the version that its newest instance has as the run is submitted,
+        and wait for an instance of it: agents may be upgraded while the run goes on.
         `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
         end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
         submit one.
@@ -209,6 +212,7 @@ class Client:
             roles=roles,
             capabilities=capabilities,
             versions=versions,
+            pin_versions=pin_versions,
             strategy=strategy,
             planner=planner,
             check_alignment=check_alignment,

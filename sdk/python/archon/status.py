@@ -176,7 +176,7 @@ _OF_TLS: Final = (
         "has expired or is of another authority (`archon certs show`)",
     ),
 )
-"""What to do about gRPC's texts of connections that fail for the sake of TLS."""
+"""Hints beside the texts of gRPC about connections that fail for the sake of TLS."""
 
 
 def from_rpc_error(raised: grpc.aio.AioRpcError) -> errors.ArchonError:

@@ -26,6 +26,7 @@ class RunOptions(TypedDict, total=False):
     roles: Sequence[str]
     capabilities: Sequence[str]
     versions: Mapping[str, str] | None
+    pin_versions: bool
     strategy: str
     planner: str
     check_alignment: bool
@@ -48,6 +49,7 @@ def submit_request(
     roles: Sequence[str] = (),
     capabilities: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
+    pin_versions: bool = False,
     strategy: str = "",
     planner: str = "",
     check_alignment: bool = False,
@@ -67,6 +69,7 @@ def submit_request(
         roles=roles,
         capabilities=capabilities,
         versions=versions,
+        pin_versions=pin_versions,
         strategy=_strategy(strategy),
         planner=planner,
         check_alignment=check_alignment,

@@ -48,6 +48,7 @@ def observe(
         metrics.ROLE_SLOTS: lambda: _slots(pool),
         metrics.TASKS_WAITING: lambda: [((role,), number) for role, number in pool.waiting_tasks().items()],
         metrics.WATCH_LAG: lambda: [((), watch.lag)],
+        metrics.NEWER_RUNS: lambda: [((), ownership.takeover.newer_runs)],
         metrics.OWNER: lambda: [((), float(ownership.may_send()))],
         metrics.LEASE: lease,
     }

@@ -8,6 +8,7 @@ from typing import Final
 
 from archon.background import BackgroundLoop
 from archon.errors import DataLoss, ResourceExhausted, Unavailable
+from archon_services.orchestrator.convert.event_revision import REVISION
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
@@ -49,7 +50,7 @@ class Retention:
         unreadable: set[str] = set()
         while True:
             limit = PAGE + len(unreadable)
-            due = await self._journal.compactable(now - self._compact_after, limit)
+            due = await self._journal.compactable(now - self._compact_after, limit, revision=REVISION)
             for run_id in due:
                 if run_id in unreadable:
                     continue

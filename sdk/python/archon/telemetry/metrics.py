@@ -267,6 +267,12 @@ LEASE: Final = Metric(
     "s",
     "Time left of this replica's lease, if its journal is shared",
 )
+NEWER_RUNS: Final = Metric(
+    "archon.runs.newer",
+    Kind.GAUGE,
+    "{run}",
+    "Runs without an owner that a newer release wrote, which this replica cannot take over; 1,000 at most",
+)
 QUOTA_USE: Final = Metric(
     "archon.quota.use",
     Kind.GAUGE,

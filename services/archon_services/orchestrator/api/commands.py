@@ -48,6 +48,7 @@ from archon_services.orchestrator.convert.run_view import Standing, row_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.observability.context import begin_trace, write_submitter
+from archon_services.orchestrator.roles.pinning import pinned
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.manager import Runs
@@ -195,6 +196,8 @@ class Commands:
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
         strategy = strategy_of(request)
         chosen = await self._choose(request, strategy)
+        if request.pin_versions:
+            chosen = pinned(chosen, self._roles.selection.instances.values())
         goal = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
         run_id = self._runs.new_id()
         begin_trace(goal, run_id, request.trace if request.HasField("trace") else None)

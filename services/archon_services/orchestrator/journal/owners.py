@@ -77,8 +77,13 @@ class Owners(Protocol):
         ...
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
-        """Claims up to `limit` runs that no live incarnation owns and whose revision is at most `revision`, oldest
-        first. Skips runs that another replica is claiming at the moment."""
+        """Claims up to `limit` runs that no live incarnation owns and whose revision is at most `revision`, which is
+        theirs from then on, oldest first. Skips runs that another replica is claiming at the moment."""
+        ...
+
+    async def newer_runs(self, revision: int, limit: int) -> list[str]:
+        """Returns up to `limit` runs that have not ended, that no live incarnation owns, and whose revision is above
+        `revision`."""
         ...
 
     async def open_runs(self, owner: str = "") -> list[str]:

@@ -109,8 +109,9 @@ class Journal(Owners, TrackRecordStore, DailyUsageStore, ChainStore, Protocol):
         """Returns the runs that ended last, the newest first."""
         ...
 
-    async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
-        """Returns runs that ended before (wall seconds), are not compacted and have nothing in the outbox."""
+    async def compactable(self, ended_before: float, limit: int = 100, *, revision: int = 1) -> list[str]:
+        """Returns runs that ended before (wall seconds), are not compacted and have nothing in the outbox. Leaves out
+        those whose revision is above `revision`."""
         ...
 
     async def compact(self, run_id: str, summary: bytes) -> None:

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from archon.errors import ArchonError
+from archon_services.orchestrator.convert.event_revision import REVISION
 from archon_services.orchestrator.journal import CommandRow, Journal, OwnerRow, RunRow
 
 _log = logging.getLogger(__name__)
 
 LEASE: Final = 3.0
 """The default lease in seconds."""
-
-REVISION: Final = 1
-"""The newest revision of the event format that this code can fold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import logging
 
 from archon.errors import ArchonError, DataLoss
 from archon_services.orchestrator.convert.command import decode_command
+from archon_services.orchestrator.convert.event_revision import REVISION
 from archon_services.orchestrator.journal import CommandRow, Journal
 from archon_services.orchestrator.ownership.lease import HeldRuns, OwnershipLimits
 
@@ -46,12 +47,18 @@ class Mailbox:
 
     async def waiting(self) -> list[CommandRow]:
         """Returns the commands for runs of this process. Drops those that cannot be decoded: no replica could execute
-        them, and they would keep the others waiting. Raises the errors of the journal."""
+        them, and they would keep the others waiting. While a replica of a newer release is alive they are left for it:
+        it takes the run over once this process is upgraded. Raises the errors of the journal."""
         commands: list[CommandRow] = []
+        is_newest: bool | None = None
         for command in await self._journal.posted(self._runs.owner):
             try:
                 decode_command(command.data, command.run_id)
             except DataLoss as error:
+                if is_newest is None:
+                    is_newest = all(row.revision <= REVISION for row in await self._journal.live_owners())
+                if not is_newest:
+                    continue
                 _log.error("a command is dropped: %s", error)
                 await self._journal.drop([command.row_id])
             else:

@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from archon.errors import ArchonError
+from archon_services.orchestrator.convert.event_revision import REVISION
 from archon_services.orchestrator.journal import Journal, OwnerRow, RunRow
-from archon_services.orchestrator.ownership.lease import REVISION, HeldRuns, OwnershipLimits
+from archon_services.orchestrator.ownership.lease import HeldRuns, OwnershipLimits
 from archon_services.orchestrator.ownership.mailbox import Mailbox
 
 _log = logging.getLogger(__name__)
 
 BATCH: Final = 100
 """The most runs of one claim."""
+
+MAX_COUNTED: Final = 1_000
+"""The most runs of a newer release that are counted."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,9 @@ class Takeover:
     ) -> None:
         self.patient_until = 0.0
         """No replica is expired before this time (monotonic seconds)."""
+        self.newer_runs = 0
+        """Runs without an owner that a newer release has written, at most MAX_COUNTED: this process cannot fold their
+        events, and leaves them to a replica that can."""
         self._journal = journal
         self._runs = runs
         self._mailbox = mailbox
@@ -57,6 +64,7 @@ class Takeover:
         self._read_at = 0.0
         """When the owners were last read (monotonic seconds)."""
         self._observations: dict[str, _Observation] = {}
+        self._has_warned = False
 
     def address_of(self, owner: str) -> str:
         """The address (host:port) of another incarnation; empty if it is not known to be alive."""
@@ -144,6 +152,7 @@ class Takeover:
             await asyncio.sleep(self._limits.reclaim_interval)
             try:
                 await self.claim()
+                await self._count_newer_runs()
                 owner = self._runs.owner
                 for run_id in await self._journal.open_runs(owner):
                     if self._runs.holds(run_id) or owner != self._runs.owner:
@@ -152,3 +161,17 @@ class Takeover:
                     await self._take_over([row] if row is not None else [])
             except ArchonError as error:
                 _log.warning("the journal cannot be searched for own runs: %s", error)
+
+    async def _count_newer_runs(self) -> None:
+        run_ids = await self._journal.newer_runs(REVISION, MAX_COUNTED)
+        self.newer_runs = len(run_ids)
+        if run_ids and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "%d runs, run %s among them, were written by a newer release of Archon (event revision above %d); they "
+                "wait for a replica of that release",
+                len(run_ids),
+                run_ids[0],
+                REVISION,
+                extra={"run_id": run_ids[0]},
+            )

@@ -26,6 +26,7 @@ from archon_mesh.engine.types import Submission
 from archon_services.common.quotas import Quotas
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
+from archon_services.orchestrator.convert.event_revision import REVISION
 from archon_services.orchestrator.journal import AuditRow, CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.observability.commits import CommitMeasurement
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
@@ -263,7 +264,8 @@ class Runs:
         if self.quotas is not None:
             self.quotas.begin_run(submission)
         run_id = submission.run_id
-        new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
+        session_id = submission.session_id
+        new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, session_id, self.owner, REVISION)
         clock = SystemClock(self._clock.now())
         origin = self._clock.origin_of(clock)
         first = [
@@ -494,7 +496,16 @@ class Runs:
         """Returns the durable state of a run. Raises UnknownRun."""
         if (held := self.held(run_id)) is not None:
             return held
-        state = await load_run(self._journal, run_id)
+        try:
+            state = await load_run(self._journal, run_id)
+        except DataLoss as error:
+            if (row := await self._journal.run(run_id)) is not None and row.revision > REVISION:
+                raise Unavailable(
+                    f"run {run_id} was written by a newer release of Archon: ask a replica of that release",
+                    retry_delay=1.0,
+                    metadata={"run_id": run_id},
+                ) from error
+            raise
         if state.submission is None:
             raise UnknownRun(f"there is no run {run_id!r}", metadata={"run_id": run_id})
         return state

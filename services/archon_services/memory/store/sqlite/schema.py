@@ -6,6 +6,9 @@ from typing import Final
 
 VERSION: Final = 4
 
+COMPATIBLE_FROM: Final = 4
+"""The earliest version whose release works with these tables, as in the journal."""
+
 # items: a row for each policy and task under which a role has published. It stays after its item is deleted (content
 # NULL), because it carries the version.
 # publications: published events of runs, with the version of each.

@@ -18,12 +18,13 @@ from typing_extensions import override
 from archon.errors import FailedPrecondition, Unavailable
 from archon.failure_kinds import STORAGE
 from archon.private_files import private_file, private_folder
+from archon_services.common.sqlite_version import open_version, store_compatible_from
 from archon_services.common.sqlite_writer import SqliteWriter
 from archon_services.common.unusable_file import unusable
 from archon_services.memory.domain.items import Publish, PublishOutcome, StoredItem
 from archon_services.memory.store.sql_store import ItemFeed, SqlStore, system_clock, with_timeout
 from archon_services.memory.store.sqlite import publish_statements as sql
-from archon_services.memory.store.sqlite.schema import TABLES, UPGRADE, VERSION
+from archon_services.memory.store.sqlite.schema import COMPATIBLE_FROM, TABLES, UPGRADE, VERSION
 from archon_services.memory.store.sqlite.working_store import SqliteWorkingStore
 
 T = TypeVar("T")
@@ -86,12 +87,11 @@ class SqliteStore(SqlStore):
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute(f"PRAGMA synchronous = {self._sync.upper()}")
         self._db.executescript(TABLES)
-        self._db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
-        (version,) = self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
-        if int(version) > VERSION:
-            raise FailedPrecondition(f"{self._path} was written by a newer version of Archon")
-        if int(version) < VERSION:
+        version = open_version(self._db, self._path, VERSION)
+        if version < VERSION:
             self._db.executescript(UPGRADE)
+        if version <= VERSION:
+            store_compatible_from(self._db, COMPATIBLE_FROM)
         # Never inline: watchers rely on results in the order of the commits.
         self._writer = SqliteWriter(self._db, inline=False, store_name="memory store")
 

@@ -264,12 +264,15 @@ class MemoryJournal(MemoryTrackRecords, MemoryDailyUsage, MemoryChains):
         ended = [EndedRun(row.run_id, row.owner, row.ended_at) for row in self._rows.values() if row.ended_at]
         return sorted(ended, key=lambda run: run.ended_at, reverse=True)[:limit]
 
-    async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
+    async def compactable(self, ended_before: float, limit: int = 100, *, revision: int = 1) -> list[str]:
         pending = {row.run_id for row in self._outbox.values()}
         return [
             row.run_id
             for row in self._rows.values()
-            if 0 < row.ended_at < ended_before and not row.compacted and row.run_id not in pending
+            if 0 < row.ended_at < ended_before
+            and not row.compacted
+            and row.run_id not in pending
+            and row.revision <= revision
         ][:limit]
 
     async def compact(self, run_id: str, summary: bytes) -> None:

@@ -76,7 +76,13 @@ class MemoryOwners:
             for row in map(self._rows.__getitem__, self._open)
             if row.owner not in self._living and row.revision <= revision
         ]
+        for run_id in free[:limit]:
+            self._rows[run_id] = replace(self._rows[run_id], revision=revision)
         return [row for run_id in free[:limit] if (row := await self.claim(run_id, owner)) is not None]
+
+    async def newer_runs(self, revision: int, limit: int) -> list[str]:
+        rows = map(self._rows.__getitem__, self._open)
+        return [row.run_id for row in rows if row.owner not in self._living and row.revision > revision][:limit]
 
     async def open_runs(self, owner: str = "") -> list[str]:
         return [run_id for run_id in self._open if owner in ("", self._rows[run_id].owner)]

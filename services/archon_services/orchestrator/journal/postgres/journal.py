@@ -175,8 +175,8 @@ class PostgresJournal(PostgresTrackRecords, PostgresDailyUsage, PostgresChains):
     async def last_ended(self, limit: int) -> list[EndedRun]:
         return [EndedRun(*row) for row in await self._connections.fetch(sql.LAST_ENDED, limit)]
 
-    async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
-        return [row[0] for row in await self._connections.fetch(sql.COMPACTABLE, ended_before, limit)]
+    async def compactable(self, ended_before: float, limit: int = 100, *, revision: int = 1) -> list[str]:
+        return [row[0] for row in await self._connections.fetch(sql.COMPACTABLE, ended_before, limit, revision)]
 
     async def compact(self, run_id: str, summary: bytes) -> None:
         await self._connections.fetch(sql.COMPACT, run_id, summary)

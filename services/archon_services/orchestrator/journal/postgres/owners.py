@@ -12,7 +12,9 @@ from archon_services.orchestrator.journal.rows import RunRow
 from archon_services.postgres.connections import Connections
 
 NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
-ENTER: Final = "INSERT INTO archon_journal.owners VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
+ENTER: Final = (
+    "INSERT INTO archon_journal.owners (owner, address, revision, beat) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
+)
 BEAT: Final = "UPDATE archon_journal.owners SET beat = beat + 1, address = $2 WHERE owner = $1 RETURNING beat"
 LIVING: Final = "SELECT owner, address, revision, beat FROM archon_journal.owners ORDER BY owner"
 EXPIRE: Final = "DELETE FROM archon_journal.owners WHERE owner = $1 AND beat = $2"
@@ -44,8 +46,11 @@ WITH free AS (
   WHERE r.ended_at = 0 AND r.revision <= $2 AND {_UNOWNED}
   ORDER BY r.created_at, r.run_id LIMIT $3 FOR UPDATE OF r SKIP LOCKED
 )
-UPDATE archon_journal.runs AS r {_SET} WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM free))
+UPDATE archon_journal.runs AS r {_SET}, revision = $2 WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM free))
 RETURNING {RUN_COLUMNS}, r.run_id = ANY(ARRAY(SELECT run_id FROM free WHERE released))
+"""
+NEWER_RUNS: Final = f"""
+SELECT r.run_id FROM archon_journal.runs AS r WHERE r.ended_at = 0 AND r.revision > $1 AND {_UNOWNED} LIMIT $2
 """
 OPEN_RUNS: Final = "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 ORDER BY created_at, run_id"
 OPEN_RUNS_OF: Final = (
@@ -107,6 +112,9 @@ class PostgresOwners:
         # Runs that were claimed while the connection died are found through `open_runs`.
         rows = await self._connections.fetch(CLAIM_SOME, owner, revision, limit)
         return sorted((RunRow(*row) for row in rows), key=lambda row: (row.created_at, row.run_id))
+
+    async def newer_runs(self, revision: int, limit: int) -> list[str]:
+        return [row[0] for row in await self._connections.fetch(NEWER_RUNS, revision, limit)]
 
     async def open_runs(self, owner: str = "") -> list[str]:
         query = (OPEN_RUNS_OF, owner) if owner else (OPEN_RUNS,)

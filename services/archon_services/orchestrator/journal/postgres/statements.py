@@ -61,7 +61,7 @@ BOUND_ENDS: Final = "UPDATE archon_journal.runs SET ended_at = $1 WHERE ended_at
 BOUND_TURNS: Final = "UPDATE archon_journal.turns SET time = $1 WHERE time > $1"
 
 COMPACTABLE: Final = """
-SELECT run_id FROM archon_journal.runs AS r WHERE ended_at > 0 AND NOT compacted AND ended_at < $1
+SELECT run_id FROM archon_journal.runs AS r WHERE ended_at > 0 AND NOT compacted AND ended_at < $1 AND revision <= $3
   AND NOT EXISTS (SELECT 1 FROM archon_journal.outbox AS o WHERE o.run_id = r.run_id)
 ORDER BY ended_at LIMIT $2
 """

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, InvalidArgument
 from archon.private_files import private_file, private_folder
+from archon_services.common.sqlite_version import open_version, store_compatible_from
 from archon_services.common.sqlite_writer import Busy, SqliteWriter, to_archon_error
 from archon_services.common.unusable_file import unusable
 from archon_services.orchestrator.journal.checksum import checked_inputs, checked_steps, of_run, read_outbox_row
@@ -34,7 +35,14 @@ from archon_services.orchestrator.journal.sqlite.commit import commit_steps
 from archon_services.orchestrator.journal.sqlite.daily_usage import SqliteDailyUsage
 from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
 from archon_services.orchestrator.journal.sqlite.last_commit import LastCommit
-from archon_services.orchestrator.journal.sqlite.schema import OWN_COLUMNS, RUN_COLUMNS, TABLES, VERSION, upgrade
+from archon_services.orchestrator.journal.sqlite.schema import (
+    COMPATIBLE_FROM,
+    OWN_COLUMNS,
+    RUN_COLUMNS,
+    TABLES,
+    VERSION,
+    upgrade,
+)
 from archon_services.orchestrator.journal.sqlite.track_records import SqliteTrackRecords
 from archon_services.orchestrator.journal.sqlite.wal import WriteAheadLog
 
@@ -135,13 +143,12 @@ class SqliteJournal(SqliteTrackRecords, SqliteDailyUsage, SqliteChains):
         self._connection.execute(
             "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
         )
-        self._connection.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
-        (version,) = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
-        if int(version) > VERSION:
-            raise FailedPrecondition(f"the journal {self._path} was written by a newer version of Archon")
+        version = open_version(self._connection, f"the journal {self._path}", VERSION)
         self._connection.executescript(TABLES)
-        if int(version) < VERSION:
-            await asyncio.to_thread(upgrade, self._connection, int(version))
+        if version < VERSION:
+            await asyncio.to_thread(upgrade, self._connection, version)
+        if version <= VERSION:
+            store_compatible_from(self._connection, COMPATIBLE_FROM)
         check_end(self._path, self._connection)
         self._identity.check_content(self._connection)
         self._reader = self._connect()
@@ -381,12 +388,12 @@ class SqliteJournal(SqliteTrackRecords, SqliteDailyUsage, SqliteChains):
         sql = "SELECT run_id, owner, ended_at FROM runs WHERE ended_at > 0 ORDER BY ended_at DESC LIMIT ?"
         return [EndedRun(*row) for row in await self._read(sql, (limit,))]
 
-    async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
+    async def compactable(self, ended_before: float, limit: int = 100, *, revision: int = 1) -> list[str]:
         sql = (
             "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ? AND compacted = 0 "
-            "AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.run_id = runs.run_id) LIMIT ?"
+            "AND revision <= ? AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.run_id = runs.run_id) LIMIT ?"
         )
-        return [row[0] for row in await self._read(sql, (ended_before, limit))]
+        return [row[0] for row in await self._read(sql, (ended_before, revision, limit))]
 
     async def compact(self, run_id: str, summary: bytes) -> None:
         def work(db: sqlite3.Connection) -> None:

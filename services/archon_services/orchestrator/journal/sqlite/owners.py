@@ -18,9 +18,10 @@ from archon_services.orchestrator.journal.sqlite.schema import LAST_SEQ, OWN_COL
 _UNOWNED = "owner NOT IN (SELECT owner FROM owners)"
 _CLAIM = (
     f"UPDATE runs SET owner = ?, epoch = epoch + 1, claimed_seq = {LAST_SEQ}, "
-    f"stalled = CASE WHEN claimed_seq = {LAST_SEQ} THEN stalled + (owner <> '') ELSE 0 END WHERE ended_at = 0 AND "
+    f"stalled = CASE WHEN claimed_seq = {LAST_SEQ} THEN stalled + (owner <> '') ELSE 0 END"
 )
-_CLAIM_DAMAGED = "UPDATE runs SET owner = ?, epoch = epoch + 1 WHERE ended_at = 0 AND "
+_OPEN = "WHERE ended_at = 0 AND"
+_CLAIM_DAMAGED = "UPDATE runs SET owner = ?, epoch = epoch + 1"
 _RELEASED = "SELECT run_id FROM runs WHERE ended_at = 0 AND owner = ''"
 _FREE = f"SELECT run_id FROM runs WHERE ended_at = 0 AND revision <= ? AND {_UNOWNED} ORDER BY created_at LIMIT ?"
 
@@ -46,7 +47,8 @@ class SqliteOwners:
         def work(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM owners")
             db.execute(
-                "INSERT INTO owners VALUES (?, ?, ?, ?)", (owner.owner, owner.address, owner.revision, owner.beat)
+                "INSERT INTO owners (owner, address, revision, beat) VALUES (?, ?, ?, ?)",
+                (owner.owner, owner.address, owner.revision, owner.beat),
             )
 
         await self._write(work, full=True)
@@ -77,18 +79,27 @@ class SqliteOwners:
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
         mine = f"run_id = ? AND (owner = ? OR {_UNOWNED}) RETURNING"
         try:
-            rows = await self._update(f"{_CLAIM} {mine} {RUN_COLUMNS}", (owner, run_id, owner))
+            rows = await self._update(f"{_CLAIM} {_OPEN} {mine} {RUN_COLUMNS}", (owner, run_id, owner))
         except DataLoss:  # its last step cannot be read; who owns it is known all the same
-            rows = await self._update(f"{_CLAIM_DAMAGED} {mine} {OWN_COLUMNS}", (owner, run_id, owner))
+            rows = await self._update(f"{_CLAIM_DAMAGED} {_OPEN} {mine} {OWN_COLUMNS}", (owner, run_id, owner))
         return rows[0] if rows else None
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
+        free = f"run_id IN ({_FREE})"
         try:
-            rows = await self._update(f"{_CLAIM} run_id IN ({_FREE}) RETURNING {RUN_COLUMNS}", (owner, revision, limit))
+            sql = f"{_CLAIM}, revision = ? {_OPEN} {free} RETURNING {RUN_COLUMNS}"
+            rows = await self._update(sql, (owner, revision, revision, limit))
         except DataLoss:  # in one of them, which is not to keep the others from being claimed
-            free = await self._read(_FREE, (revision, limit))
-            rows = [row for (run_id,) in free if (row := await self.claim(run_id, owner)) is not None]
+            run_ids = await self._read(_FREE, (revision, limit))
+            await self._write(
+                lambda db: db.execute(f"UPDATE runs SET revision = ? WHERE {free}", (revision, revision, limit))
+            )
+            rows = [row for (run_id,) in run_ids if (row := await self.claim(run_id, owner)) is not None]
         return sorted(rows, key=lambda row: row.created_at)
+
+    async def newer_runs(self, revision: int, limit: int) -> list[str]:
+        sql = f"SELECT run_id FROM runs WHERE ended_at = 0 AND revision > ? AND {_UNOWNED} LIMIT ?"
+        return [row[0] for row in await self._read(sql, (revision, limit))]
 
     async def _update(self, sql: str, parameters: Sequence[object]) -> list[RunRow]:
         def work(db: sqlite3.Connection) -> list[RunRow]:

@@ -15,6 +15,10 @@ from archon_services.orchestrator.journal.framing import frame
 
 VERSION: Final = 8
 
+COMPATIBLE_FROM: Final = 8
+"""The earliest version whose release works with these tables, for the way back after an upgrade. It stays as it is if a
+version only adds tables, and columns with a default; a version that takes something away sets it to itself."""
+
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (

@@ -59,7 +59,8 @@ class SqliteTrackRecords(SqliteOwners):
             if earlier is None and count >= MAX_RATINGS:
                 raise too_many_ratings(run_id)
             values = (run_id, rating.identity, rating.stars, rating.comment, rating.time)
-            db.execute("INSERT OR REPLACE INTO ratings VALUES (?, ?, ?, ?, ?)", values)
+            columns = "run_id, identity, stars, comment, time"
+            db.execute(f"INSERT OR REPLACE INTO ratings ({columns}) VALUES (?, ?, ?, ?, ?)", values)
             return RatingRow(*earlier) if earlier is not None else None
 
         replaced: RatingRow | None = await self._write(work, full=True)

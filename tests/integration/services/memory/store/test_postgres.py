@@ -214,7 +214,7 @@ async def test_store_of_each_revision_is_migrated_with_its_data(
 
 async def test_store_of_a_newer_version_is_refused(postgres: PostgresServer, empty_postgres_dsn: str) -> None:
     await migrate(parse_dsn(empty_postgres_dsn), SCHEMA, "test")
-    newer = f"UPDATE {SCHEMA.name}.{VERSION_TABLE} SET version_num = '9999'"
+    newer = f"UPDATE {SCHEMA.name}.{VERSION_TABLE} SET version_num = '9999', compatible_from = '9998'"
     postgres.execute(newer, empty_postgres_dsn.rpartition("/")[2])
     with pytest.raises(FailedPrecondition, match="newer version of Archon"):
         await PostgresStore(empty_postgres_dsn).__aenter__()

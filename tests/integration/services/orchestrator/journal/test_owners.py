@@ -82,6 +82,27 @@ async def test_durability_10_claims_are_limited_by_age_and_revision(journal: Jou
     assert await journal.open_runs() == [f"r{number}" for number in range(5)]
 
 
+async def test_durability_7_a_claimed_run_keeps_the_newer_revision(journal: Journal) -> None:
+    await create(journal, "r")
+    assert await journal.newer_runs(1, 10) == []
+    assert [row.revision for row in await journal.claim_some("new", 10, 2)] == [2]
+    await store(journal, step("r", 1, epoch=2))
+    assert await journal.claim_some("old", 10, 1) == []
+    assert await journal.newer_runs(1, 10) == ["r"]
+    assert await journal.newer_runs(2, 10) == []
+    await journal.enter(owner_row("new", 2))
+    assert await journal.newer_runs(1, 10) == [], "its owner is alive"
+    await journal.leave("new")
+    assert [row.revision for row in await journal.claim_some("newer", 10, 3)] == [3]
+
+
+async def test_durability_7_a_newer_run_is_left_for_its_release_to_compact(journal: Journal) -> None:
+    await store(journal, creation(new_run("old"), time=100.0, ended=True, state=3))
+    await store(journal, creation(new_run("new", revision=2), time=100.0, ended=True, state=3))
+    assert await journal.compactable(200.0, revision=1) == ["old"]
+    assert sorted(await journal.compactable(200.0, revision=2)) == ["new", "old"]
+
+
 async def test_concurrent_claims_get_different_runs(journal: Journal) -> None:
     for number in range(20):
         await create(journal, f"r{number}")

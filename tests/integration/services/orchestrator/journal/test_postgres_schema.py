@@ -103,7 +103,7 @@ async def test_orchestrators_that_start_at_once_migrate_once(empty_postgres_dsn:
 
 async def test_a_journal_that_a_newer_version_wrote_is_refused(empty_postgres_dsn: str, connection: Any) -> None:
     await migrate(parse_dsn(empty_postgres_dsn), SCHEMA, "test")
-    await connection.execute(f"UPDATE {SCHEMA.name}.{VERSION_TABLE} SET version_num = '9999'")
+    await connection.execute(f"UPDATE {SCHEMA.name}.{VERSION_TABLE} SET version_num = '9999', compatible_from = '9998'")
     with pytest.raises(FailedPrecondition, match="newer version of Archon: revision 9999"):
         await PostgresJournal(empty_postgres_dsn).open()
     assert await connection.fetchval(f"SELECT version_num FROM {SCHEMA.name}.{VERSION_TABLE}") == "9999"
@@ -196,6 +196,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (owners.OPEN_RUNS_OF, ("o",)),
         (owners.CLAIM, ("owner", "r7")),
         (owners.CLAIM_SOME, ("owner", 1, 100)),
+        (owners.NEWER_RUNS, (1, 1000)),
         (owners.BEAT, ("owner", "")),
         (owners.EXPIRE, ("owner", 1)),
         (owners.POSTED, ("owner", 1000)),
@@ -203,7 +204,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (owners.DROP, ([1, 2],)),
         (statements.OUTBOX, ("owner", 100, "", ["s"])),
         (statements.PUBLISHED, ([1, 2],)),
-        (statements.COMPACTABLE, (19_500.0, 100)),
+        (statements.COMPACTABLE, (19_500.0, 100, 2)),
         (statements.COMPACT, ("r7", b"summary")),
         (statements.FORGET_REQUESTS, (1.0,)),
         (statements.DELETE, (500.0, 1.0)),

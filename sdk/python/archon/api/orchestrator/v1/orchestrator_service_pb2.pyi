@@ -85,6 +85,7 @@ class SubmitRunRequest(_message.Message):
     PLANNER_FIELD_NUMBER: _builtins.int
     CHECK_ALIGNMENT_FIELD_NUMBER: _builtins.int
     PLAN_JSON_FIELD_NUMBER: _builtins.int
+    PIN_VERSIONS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id, created by the caller, unique per tenant, at most 256 characters. Empty: each call creates a new run."""
     strategy: _run_pb2.Strategy.ValueType
@@ -100,6 +101,11 @@ class SubmitRunRequest(_message.Message):
     plan_json: _builtins.str
     """A plan as one JSON object, as for EditPlan, that the run begins with, with PLAN; at most 1 MiB. Without `planner` no
     role plans: the plan needs one step that no other depends on, and the run fails if it cannot be completed.
+    """
+    pin_versions: _builtins.bool
+    """True: every task of a role goes to instances of one version, the newest with an instance as of the submit (that
+    `versions` admits), also after a retry, and whatever versions are started later. A task waits for an instance of it,
+    up to the run's timeout. A role whose instances have no version is not pinned.
     """
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
@@ -159,10 +165,11 @@ class SubmitRunRequest(_message.Message):
         planner: _builtins.str = ...,
         check_alignment: _builtins.bool = ...,
         plan_json: _builtins.str = ...,
+        pin_versions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "check_alignment", b"check_alignment", "goal", b"goal", "metadata", b"metadata", "plan_json", b"plan_json", "planner", b"planner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "check_alignment", b"check_alignment", "goal", b"goal", "metadata", b"metadata", "pin_versions", b"pin_versions", "plan_json", b"plan_json", "planner", b"planner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

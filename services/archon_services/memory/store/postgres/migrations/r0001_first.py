@@ -8,6 +8,7 @@ revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
+compatible_from = "0001"
 
 # items: a role's row stays after its item is deleted (content NULL), because it carries the version.
 # publications: published events of runs, with the version of each.

@@ -8,6 +8,7 @@ revision = "0002"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
+compatible_from = "0001"
 
 # working_values: a key's row stays after its value is deleted (value_json NULL), because it carries the version.
 # Keys are compared by code point, regardless of the collation of the database.

@@ -8,6 +8,7 @@ revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
+compatible_from = "0004"
 
 
 def upgrade() -> None:

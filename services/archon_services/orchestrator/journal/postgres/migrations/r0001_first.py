@@ -8,6 +8,7 @@ revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
+compatible_from = "0001"
 
 # runs leave room on their pages: an append changes no indexed column, and the new row then stays beside the old one.
 TABLES = """

@@ -8,6 +8,7 @@ revision = "0002"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
+compatible_from = "0001"
 
 CHANGES = """
 ALTER TABLE archon_journal.runs

@@ -8,6 +8,7 @@ revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
+compatible_from = "0004"
 
 # Events whose inputs are missing are kept, with empty inputs.
 # Events are framed as a protobuf field 1, length-delimited: tag, varint, bytes. An event has less than 2^28 bytes.

@@ -8,6 +8,7 @@ revision = "0006"
 down_revision = "0005"
 branch_labels = None
 depends_on = None
+compatible_from = "0004"
 
 CHANGES = """
 CREATE TABLE archon_journal.track_records (

@@ -8,6 +8,7 @@ revision = "0007"
 down_revision = "0006"
 branch_labels = None
 depends_on = None
+compatible_from = "0004"
 
 CHANGES = """
 ALTER TABLE archon_journal.steps ADD COLUMN link bytea;

@@ -8,6 +8,7 @@ revision = "0008"
 down_revision = "0007"
 branch_labels = None
 depends_on = None
+compatible_from = "0004"
 
 CHANGES = """
 CREATE TABLE archon_journal.daily_usage (
