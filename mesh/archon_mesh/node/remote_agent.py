@@ -7,11 +7,9 @@ import hashlib
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client, RunOptions
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
@@ -23,6 +21,10 @@ from archon_mesh.agent.ids import new_id
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.node.task_hooks import TaskAttempt, current_attempt
 from archon_mesh.tools.call_position import get_call_position
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1 import run_pb2
+    from archon.client import Client, RunOptions
 
 MAX_WRITTEN: Final = 100
 """Tool calls of a remote agent that are shown piece by piece at a time."""
@@ -90,6 +92,9 @@ class RemoteAgent:
             raise FailedPrecondition(
                 f"no orchestrator to reach the role {self.name}: pass `orchestrator`, or set ARCHON_ORCHESTRATOR"
             )
+        # With the stubs of the orchestrator it takes 0.8 MB, and most agents have no sub-agent of the mesh.
+        from archon.client import Client, RunOptions
+
         self._client = self._client or Client(target)
         options = RunOptions(roles=[self.name], strategy="agent", timeout=self._timeout)
         answer, has_ended, run_id = "", False, ""
@@ -215,6 +220,8 @@ async def _follow_run(client: Client, message: str, options: RunOptions) -> Asyn
 
     A watch alone would miss the text that is streamed before it starts.
     """
+    from archon.api.orchestrator.v1 import run_pb2
+
     last_seq = 0
     async with client.converse() as conversation:
         run = await conversation.submit(message, **options)

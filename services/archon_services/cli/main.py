@@ -1,4 +1,4 @@
-"""The console script `archon`: registers the commands and reports their errors."""
+"""The console script `archon`: calls a command and reports its error."""
 
 from __future__ import annotations
 
@@ -13,52 +13,7 @@ import typer
 
 from archon import context as call_context
 from archon.process_input import clean_environment, open_standard_streams
-from archon_services.cli.commands import (
-    agents,
-    ask,
-    audit,
-    cancel,
-    certs,
-    chat,
-    context,
-    demo,
-    doctor,
-    down,
-    graph,
-    inbox,
-    login,
-    logout,
-    logs,
-    long_term,
-    mcp,
-    messages,
-    new,
-    pause,
-    plan,
-    policy,
-    prompts,
-    quotas,
-    rate,
-    rerun,
-    respond,
-    restart,
-    resume,
-    run,
-    runs,
-    scale,
-    serve,
-    show,
-    status,
-    token,
-    tools,
-    trace,
-    up,
-    verify,
-    watch,
-    whoami,
-    why,
-    workflow,
-)
+from archon_services.cli.command_table import CommandTable
 from archon_services.cli.contexts import RESOLUTION
 from archon_services.cli.errors import BROKEN_PIPE, EXIT_CODES, flush_output, report_error
 from archon_services.cli.identity import present_tokens_of_contexts
@@ -69,6 +24,7 @@ NAME: Final = "archon"
 
 app = typer.Typer(
     name=NAME,
+    cls=CommandTable,
     help="A mesh of agents, in which each role is a gRPC service.",
     epilog=f"{RESOLUTION}\n\n{EXIT_CODES}",
     invoke_without_command=True,
@@ -76,50 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(up.up)
-app.command()(down.down)
-app.command()(status.status)
-app.command()(logs.logs)
-app.command()(restart.restart)
-app.command()(scale.scale)
-app.command()(run.run)
-app.command()(ask.ask)
-app.add_typer(plan.plan, name="plan")
-app.command()(demo.demo)
-app.command()(serve.serve)
-app.command()(chat.chat)
-app.command()(mcp.mcp)
-app.add_typer(new.new, name="new")
-app.command()(agents.agents)
-app.command()(tools.tools)
-app.command()(graph.graph)
-app.command()(runs.runs)
-app.command()(show.show)
-app.command()(watch.watch)
-app.command()(why.why)
-app.command()(messages.messages)
-app.command()(cancel.cancel)
-app.command()(rate.rate)
-app.command()(inbox.inbox)
-app.command()(respond.respond)
-app.command()(pause.pause)
-app.command()(resume.resume)
-app.command()(rerun.rerun)
-app.command()(trace.trace)
-app.command()(verify.verify)
-app.add_typer(audit.audit, name="audit")
-app.command()(quotas.quotas)
-app.command()(prompts.prompts)
-app.add_typer(workflow.workflow, name="workflow")
-app.add_typer(context.context, name="context")
-app.command()(login.login)
-app.command()(logout.logout)
-app.command()(whoami.whoami)
-app.add_typer(token.token, name="token")
-app.add_typer(policy.policy, name="policy")
-app.add_typer(certs.certs, name="certs")
-app.add_typer(long_term.memory, name="memory")  # the commands of both modules
-app.command()(doctor.doctor)
 
 
 class Shell(StrEnum):

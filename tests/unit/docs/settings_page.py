@@ -18,7 +18,7 @@ from typer.models import OptionInfo
 
 from archon.agent import AgentSettings
 from archon_services.agents.settings import AgentServiceSettings
-from archon_services.cli.main import app
+from archon_services.cli.command_table import COMMANDS, load_command
 from archon_services.common import variables
 from archon_services.common.settings import ServiceSettings
 from archon_services.common.variables import VARIABLES
@@ -172,7 +172,7 @@ def _agent_rows() -> list[Row]:
 def _options() -> list[Row]:
     """Returns the options of all commands that have a variable, with the commands that have the option."""
     commands: dict[Row, list[str]] = {}
-    for command, option, default in _walk(app, "archon"):
+    for command, option, default in _walk(_program(), "archon"):
         kind = f"integer, {option.min:,} to {option.max:,}" if option.min is not None else "text"
         key = (code(str(option.envvar)), kind, code(_shown(default)), (option.help or "").rstrip("."))
         commands.setdefault(key, []).append(command)
@@ -180,6 +180,18 @@ def _options() -> list[Row]:
         (name, kind, default, f"{meaning} ({', '.join(map(code, sorted(names)))})")
         for (name, kind, default, meaning), names in commands.items()
     )
+
+
+def _program() -> typer.Typer:
+    """Returns a program with all commands."""
+    program = typer.Typer()
+    for name in COMMANDS:
+        command = load_command(name)
+        if isinstance(command, typer.Typer):
+            program.add_typer(command, name=name)
+        else:
+            program.command(name)(command)
+    return program
 
 
 def _walk(program: typer.Typer, path: str) -> Iterator[tuple[str, OptionInfo, object]]:

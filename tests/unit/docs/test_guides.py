@@ -41,7 +41,7 @@ def test_a_guide_names_variables_that_exist(name: str) -> None:
 def test_a_guide_names_commands_and_options_that_exist(name: str) -> None:
     group: Any = typer.main.get_command(app)
     used = re.findall(r"(?:`|^|&& )archon ([a-z]+)((?: [^\s`&|]+)*)", page(name), re.M)
-    unknown = {f"{name} {words}": unknown_options(group.commands[name], words) for name, words in used}
+    unknown = {f"{name} {words}": unknown_options(group.get_command(None, name), words) for name, words in used}
     assert {command: options for command, options in unknown.items() if options} == {}
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import typer.main
 
@@ -68,11 +69,11 @@ def test_a_message_that_no_code_prints_is_noticed() -> None:
 
 
 def test_each_command_and_option_exists() -> None:
-    group = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     used = re.findall(r"\barchon ([a-z]+)((?: [^\s`&|]+)*)", "\n".join([*COMMANDS, *re.findall(r"`(.+?)`", PAGE)]))
     assert len(used) > 20
     for name, arguments in used:
-        command = group.commands[name]  # type: ignore[attr-defined]
+        command = group.get_command(None, name)
         options = {option for parameter in command.params for option in parameter.opts}
         assert set(re.findall(r"--[a-z-]+", arguments)) <= options, name
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from errno import ENOEXEC
 from http import HTTPStatus
-from http.client import responses
 from typing import Final
 
 from archon.errors import (
@@ -33,6 +32,7 @@ _NOT_EXECUTABLE: Final = 126
 _NOT_FOUND: Final = 127
 """Exit codes of a shell whose command cannot be started (POSIX, Shell Command Language, 2.8.2)."""
 
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}  # http.client has them, too, and takes 0.2 MB
 _TEMPORARY: Final = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY}
 
 
@@ -74,7 +74,7 @@ class Diagnosis:
         that stay the same if they are asked for again."""
         if not self.status:
             return None
-        message = f"MCP server {server} answers {self.status} {responses.get(self.status, '')}".rstrip()
+        message = f"MCP server {server} answers {self.status} {_PHRASES.get(self.status, '')}".rstrip()
         if words := " ".join(self.words.split())[:MAX_WORDS]:
             message = f"{message}: {words}"
         if self.status == HTTPStatus.UNAUTHORIZED:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption, WatchOption
+from archon_services.cli.render.output import console, is_terminal, print_json, print_table
 from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry
+from archon_services.cli.watching import repeat
 
 if TYPE_CHECKING:
     from archon.registry import Registration
@@ -60,9 +62,7 @@ def agents(
     An instance is `silent` if it does not answer health checks of this machine: its process has died, and its
     registration ends with its lease, or it is reachable only from elsewhere.
     """
-    from archon_services.cli.render.output import console, is_terminal, print_json, print_table
     from archon_services.cli.render.profile_text import profile_text
-    from archon_services.cli.watching import repeat
 
     if metrics:
         mesh = find_orchestrator(orchestrator)
@@ -95,7 +95,6 @@ def _show_metrics(orchestrator: str, *, as_json: bool) -> None:
     from google.protobuf import json_format
 
     from archon_services.cli.render.instance_metrics import HEADERS, NARROW, metrics_row
-    from archon_services.cli.render.output import console, is_terminal, print_json, print_table
 
     metrics = asyncio.run(_metrics(orchestrator))
     if as_json:

@@ -12,8 +12,10 @@ import typer
 
 from archon_services.cli.errors import OK, CliError
 from archon_services.cli.options import MetadataOption, OrchestratorOption, UserOption
+from archon_services.cli.render.output import is_terminal, print_stderr, strip_controls
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import connecting, orchestrator_flag
+from archon_services.cli.text_input import read_goal
 
 if TYPE_CHECKING:
     from archon.strategy_choice import StrategyChoice
@@ -64,7 +66,6 @@ def ask(
     ARCHON_HOME; if none is running, starts a temporary one.
     """
     from archon_services.cli.follow_run import RunRequest
-    from archon_services.cli.text_input import read_goal
 
     text = read_goal(query, file or [], "query", hint='Pass it as an argument, as in: archon ask "..."')
     request = RunRequest(
@@ -145,8 +146,6 @@ def _fitting_workflow(query: Goal) -> tuple[Workflow, dict[str, Any]] | None:
 
 
 def _note(text: str, *, quiet: bool) -> None:
-    from archon_services.cli.render.output import print_stderr
-
     if not quiet:
         print_stderr(text)
 
@@ -159,7 +158,6 @@ def _reason(choice: StrategyChoice) -> str:
 def _print(outcome: RunOutcome) -> None:
     """Prints the answer. Raises CliError if the run ended without success."""
     from archon_services.cli.render.answer import shown_answer
-    from archon_services.cli.render.output import is_terminal, strip_controls
     from archon_services.cli.render.state_names import state_name
 
     run = outcome.run

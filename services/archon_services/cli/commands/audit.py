@@ -7,17 +7,20 @@ import re
 import time
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from archon.history import AuditEntry, AuditLink, ChainReport, PublicKeys, verify_log
+from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import FAILED, USAGE, CliError
 from archon_services.cli.options import JsonOption, KeyOption, OrchestratorOption, RegistryOption
+from archon_services.cli.render.output import print_json, print_table, strip_controls
+from archon_services.cli.render.verified import chain_sentence
 from archon_services.cli.target.audit_keys import public_keys
 from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry
-
-if TYPE_CHECKING:
-    from archon.history import AuditEntry, AuditLink, ChainReport
+from archon_services.cli.wrapping import wrapped
+from archon_services.local_mesh.audit_keys import rotate_audit_key
 
 audit = typer.Typer(invoke_without_command=True)
 
@@ -50,8 +53,6 @@ def list_entries(
     registry: RegistryOption = "",
 ) -> None:
     """List entries, newest first. Needs a token of an auditor or an admin."""
-    from archon_services.cli.render.output import print_json, print_table, strip_controls
-
     entries = asyncio.run(
         _entries(
             _services(orchestrator, registry),
@@ -89,10 +90,6 @@ def verify(
 
     Exit code 0 only if all chains are intact, and sealed as far as they are older than a few seconds.
     """
-    from archon_services.cli.render.output import print_json
-    from archon_services.cli.render.verified import chain_sentence
-    from archon_services.cli.wrapping import wrapped
-
     keys = public_keys(key)
     logs = asyncio.run(_links(_services(orchestrator, registry)))
     reports = [report for links in logs for report in _reports(links, key=keys)]
@@ -113,9 +110,6 @@ def rotate_key() -> None:
 
     Services use the new key from their next start on: `archon restart orchestrator`, `archon restart registry`.
     """
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh.audit_keys import rotate_audit_key
-
     home = find_home()
     if not home.audit_key.exists():
         raise CliError(f"there is no audit key in {home.root}", hint="`archon token init` makes one.")
@@ -124,8 +118,6 @@ def rotate_key() -> None:
 
 
 def _reports(links: list[AuditLink], *, key: object) -> list[ChainReport]:
-    from archon.history import PublicKeys, verify_log
-
     keys = key if isinstance(key, PublicKeys) else None
     chains = {chain: list(group) for chain, group in groupby(links, lambda link: link.chain)}
     return verify_log(chains, keys)

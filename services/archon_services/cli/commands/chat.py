@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon.errors import ArchonError
+from archon_services.cli.chat.lines import Lines
+from archon_services.cli.chat.output import PATIENCE, AnswerOutput
+from archon_services.cli.chat.questions import ChatQuestions
 from archon_services.cli.errors import FAILED, USAGE, CliError
 from archon_services.cli.identity import calling_as
+from archon_services.cli.interrupts import Signals
 from archon_services.cli.options import (
     AgentModelOption,
     IdentityOption,
@@ -19,12 +24,12 @@ from archon_services.cli.options import (
     OrchestratorOption,
     UserOption,
 )
+from archon_services.cli.render.output import print_stderr
 from archon_services.cli.run_metadata import metadata_of
 
 if TYPE_CHECKING:
     from archon_services.cli.chat.file import FileChat
     from archon_services.cli.chat.role import RoleChat
-    from archon_services.cli.interrupts import Signals
 
 
 def chat(
@@ -65,8 +70,6 @@ def _open(
 
 
 async def _chat(opening: AbstractAsyncContextManager[FileChat | RoleChat]) -> int:
-    from archon_services.cli.interrupts import Signals
-
     async with opening as opened:
         with Signals() as signals:
             return await _loop(opened, signals)
@@ -74,12 +77,6 @@ async def _chat(opening: AbstractAsyncContextManager[FileChat | RoleChat]) -> in
 
 async def _loop(opened: FileChat | RoleChat, signals: Signals) -> int:
     """Answers messages until the end of the input; returns the exit code."""
-    from archon.errors import ArchonError
-    from archon_services.cli.chat.lines import Lines
-    from archon_services.cli.chat.output import PATIENCE, AnswerOutput
-    from archon_services.cli.chat.questions import ChatQuestions
-    from archon_services.cli.render.output import print_stderr
-
     code, lines = 0, Lines()
     while (line := await lines.message(signals)) is not None:
         output = AnswerOutput(opened.name)

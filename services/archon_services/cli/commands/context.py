@@ -14,6 +14,7 @@ from archon_services.cli.contexts import Context, Contexts, contexts_file, read_
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.login.stored import remove_login
 from archon_services.cli.options import JsonOption
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.target.mesh import checked_address
 
 context = typer.Typer(no_args_is_help=True)
@@ -43,8 +44,6 @@ def _group() -> None:
 @context.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """List the contexts."""
-    from archon_services.cli.render.output import print_json, print_table
-
     contexts = read_contexts()
     if as_json:
         print_json(asdict(contexts))

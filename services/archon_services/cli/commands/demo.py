@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from archon_services.cli.commands.up import start_detached
+from archon_services.cli.contexts import find_home
 from archon_services.cli.options import OrchestratorOption
+from archon_services.cli.target.mesh import Target, connecting, find_registry, orchestrator_flag, target_or_none
+from archon_services.cli.target.temporary_mesh import running_or_own_mesh
+from archon_services.local_mesh import SERVICES, Home, MeshOptions, live_state
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1 import run_pb2
     from archon.client import Client
     from archon.types import Run
-    from archon_services.cli.target.mesh import Target
     from archon_services.demo.processes import AgentProcesses
-    from archon_services.local_mesh import Home
 
 GOAL: Final = "Orders fail since this afternoon. What do the failed ones have in common?"
 TIMEOUT: Final = 60.0
@@ -44,11 +47,6 @@ def demo(
     The agents need no model and no network: they find by counting why orders of a shop have failed. Uses the mesh in
     ARCHON_HOME, whose orchestrator it kills; if none is running, starts a temporary one.
     """
-    from archon_services.cli.commands.up import start_detached
-    from archon_services.cli.contexts import find_home
-    from archon_services.cli.target.mesh import target_or_none
-    from archon_services.local_mesh import MeshOptions
-
     home = find_home()
     if keep and target_or_none(orchestrator, home) is None:
         start_detached(home, MeshOptions())
@@ -57,10 +55,6 @@ def demo(
 
 
 async def _demo(home: Home, orchestrator: str, *, stays: bool) -> None:
-    from archon_services.cli.target.mesh import find_registry, orchestrator_flag
-    from archon_services.cli.target.temporary_mesh import running_or_own_mesh
-    from archon_services.local_mesh import SERVICES, MeshOptions
-
     began = time.monotonic()
     async with running_or_own_mesh(orchestrator, options=MeshOptions(only=SERVICES)) as (target, signals):
         registry = find_registry("")
@@ -73,7 +67,6 @@ async def _demo(home: Home, orchestrator: str, *, stays: bool) -> None:
 
 async def _play(home: Home, target: Target, registry: str, began: float) -> Run:
     from archon.client import Client, answer_text
-    from archon_services.cli.target.mesh import connecting
     from archon_services.demo.processes import agent_processes
 
     log = home.root / "demo-agents.log"
@@ -99,7 +92,6 @@ async def _play(home: Home, target: Target, registry: str, began: float) -> Run:
 def _membership(home: Home, registry: str) -> dict[str, str]:
     """Returns the variable that makes agents members of the mesh of this machine, if the registry is its own."""
     from archon.mesh_id import VARIABLE
-    from archon_services.local_mesh import live_state
 
     state, mesh_id = live_state(home), home.mesh_id()
     return {VARIABLE: mesh_id} if state is not None and state.registry == registry and mesh_id else {}
@@ -164,7 +156,6 @@ async def _kill_orchestrator(home: Home, target: Target, client: Client, run: Ru
     """Kills the orchestrator of the mesh on this machine. Returns the run as the next process has it, and a report;
     None if the orchestrator is not one of this machine's mesh."""
     from archon.errors import ArchonError
-    from archon_services.local_mesh import live_state
 
     state = live_state(home)
     if state is None or state.address("orchestrator") != target.orchestrator:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon_services.cli.checks.finding import Finding, problem
+from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import FAILED, OK
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption
+from archon_services.cli.render.output import console, counted, is_terminal, print_json, strip_controls
 from archon_services.cli.target.mesh import checked_address
+from archon_services.cli.wrapping import wrapped
+from archon_services.local_mesh import MeshState, live_state
 
 if TYPE_CHECKING:
-    from archon_services.cli.checks.finding import Finding
-    from archon_services.local_mesh import MeshState
-
     Checks = Sequence[tuple[str, Callable[[], list[Finding] | Awaitable[list[Finding]]]]]
 
 EtcdOption = Annotated[
@@ -42,8 +44,6 @@ def doctor(
     Checks Python, packages, etcd, the folder and its disk, ports, the running mesh, the clock, the model and the
     environment. Exits with 1 if there is a problem; warnings alone exit with 0. Changes nothing.
     """
-    from archon_services.cli.render.output import print_json
-
     for address in (registry, orchestrator):
         if address:
             checked_address(address)
@@ -57,8 +57,6 @@ def doctor(
 
 async def _run_checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> list[Finding]:
     """Runs all checks. One that raises becomes a finding, so that the others still run."""
-    from archon_services.cli.checks.finding import problem
-
     findings: list[Finding] = []
     for name, check in _checks(etcd, registry, orchestrator, online=online):
         try:
@@ -83,8 +81,6 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
         versions,
     )
     from archon_services.cli.checks import etcd as etcd_checks
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh import live_state
 
     home = find_home()
     state: MeshState | None = live_state(home)
@@ -116,9 +112,6 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
 def _print(findings: Sequence[Finding]) -> None:
     from rich.text import Text
 
-    from archon_services.cli.render.output import console, is_terminal, strip_controls
-    from archon_services.cli.wrapping import wrapped
-
     out = console() if is_terminal() else None
     styles = {"ok": "green", "warning": "yellow", "problem": "bold red"}
     for finding in findings:
@@ -137,8 +130,6 @@ def _print(findings: Sequence[Finding]) -> None:
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
-    from archon_services.cli.render.output import counted
-
     counts = {level: sum(finding.level == level for finding in findings) for level in ("problem", "warning")}
     texts = [counted(count, level) for level, count in counts.items() if count]
     return f"{' and '.join(texts)}." if texts else "No problems found."

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from archon_services.cli.contexts import find_home
 from archon_services.cli.run_ids import short_length
-
-if TYPE_CHECKING:
-    from archon_services.local_mesh import Home
+from archon_services.local_mesh import Home, live_state, stop_mesh
 
 _PATIENCE: Final = 3.0
 """Seconds to wait for the list of runs: it must not keep a mesh from being stopped."""
@@ -23,9 +22,6 @@ def down() -> None:
     Data and logs are kept, and runs in progress continue at the next `archon up`, unless the journal is in memory
     (ARCHON_JOURNAL=memory).
     """
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh import live_state, stop_mesh
-
     home = find_home()
     state = live_state(home)
     open_runs = asyncio.run(_open_runs(home))
@@ -50,7 +46,6 @@ def open_runs_text(run_ids: list[str], *, durable: bool = True) -> str:
 
 async def _open_runs(home: Home) -> list[str]:
     """The ids of the runs in progress, newest first; none if the orchestrator does not answer in time."""
-    from archon_services.local_mesh import live_state
 
     state = live_state(home)
     address = state.address("orchestrator") if state is not None else ""

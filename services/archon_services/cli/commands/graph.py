@@ -13,7 +13,9 @@ from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonOption, RegistryOption, WatchOption
 from archon_services.cli.render.graph import render_graph
+from archon_services.cli.render.output import save_text
 from archon_services.cli.target.mesh import connecting, find_registry
+from archon_services.cli.watching import repeat
 
 if TYPE_CHECKING:
     from archon.registry import Graph
@@ -32,9 +34,6 @@ def graph(
     registry: RegistryOption = "",
 ) -> None:
     """Show the dependencies between roles: which one uses whose answers."""
-    from archon_services.cli.render.output import save_text
-    from archon_services.cli.watching import repeat
-
     form = form or (Format.JSON if as_json else None) or format_of(output)
     address = find_registry(registry)
 

@@ -12,6 +12,7 @@ import typer
 from archon.wire import to_seconds
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
+from archon_services.cli.render.output import print_json, print_stderr, print_table, strip_controls
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ def inbox(
 
 
 def _show(address: str, *, answer: bool, as_json: bool) -> None:
-    from archon_services.cli.render.output import print_json
-
     questions = sorted(asyncio.run(_list(address)), key=_order)
     if as_json:
         from google.protobuf import json_format
@@ -77,8 +76,6 @@ def _order(question: Question) -> tuple[bool, float]:
 
 
 def _print(questions: list[Question]) -> None:
-    from archon_services.cli.render.output import print_table
-
     now = time.time()
     print_table(_HEADERS, [_row(question, now) for question in questions], right=_RIGHT, folded=_FOLDED)
     print("\n`archon inbox --answer` answers them, `archon respond RUN --question ID` one of them.")
@@ -112,7 +109,6 @@ def _answer_each(orchestrator: str, questions: list[Question]) -> None:
     """Asks the person at the terminal each question. One that was answered meanwhile is passed over."""
     from archon.errors import FailedPrecondition, PermissionDenied, UnknownRun
     from archon_services.cli.ask_terminal import ask_terminal, print_question
-    from archon_services.cli.render.output import print_stderr, strip_controls
     from archon_services.cli.render.questions import pending_question
 
     answered = 0

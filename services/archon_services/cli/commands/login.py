@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from archon.errors import InvalidArgument, Unavailable
+from archon.security.openid.endpoints import discover
 from archon_services.cli.commands.context import checked_issuer
 from archon_services.cli.contexts import read_contexts
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
@@ -53,9 +55,6 @@ def login(
 
 
 async def _sign_in(issuer: str, client_id: str) -> Login:
-    from archon.errors import InvalidArgument, Unavailable
-    from archon.security.openid.endpoints import discover
-
     async def work() -> Login:
         try:
             endpoints = await discover(issuer)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from archon.telemetry.logs.render import plain
+from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import LAST
 from archon_services.cli.render.output import is_terminal, print_stderr
@@ -71,8 +72,6 @@ def logs(
 
     The lines of all processes are merged by time. The lines of a run name it in their field run_id.
     """
-    from archon_services.cli.contexts import find_home
-
     home = find_home()
     files, wanted = _selected(home, name, level)
     logs = [_Log(file) for file in files]

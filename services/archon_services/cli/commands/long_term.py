@@ -16,6 +16,7 @@ from archon_services.cli.commands.memory import MemoryOption
 from archon_services.cli.commands.memory import memory as memory  # with the commands below
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
+from archon_services.cli.render.output import age, local_time, one_line, print_json, print_table, strip_controls
 from archon_services.cli.target.mesh import connecting, find_memory
 from archon_services.cli.text_input import read_text
 
@@ -62,8 +63,6 @@ def search(
     address: MemoryOption = "",
 ) -> None:
     """Search long-term memory by meaning and by words, best first."""
-    from archon_services.cli.render.output import age, one_line, print_json, print_table
-
     text = _text(query, "query", 'archon memory search "Which dishes suit Ana?" --user ana')
     filters = _metadata(user=user, session=session, role=role)
     found = _call(address, lambda client: client.query(text, limit, threshold, filters, with_archived=archived))
@@ -90,8 +89,6 @@ def search(
 @memory.command("show")
 def show(entry_id: EntryArgument, as_json: JsonOption = False, address: MemoryOption = "") -> None:
     """Print a memory with everything that is known of it."""
-    from archon_services.cli.render.output import local_time, print_json, strip_controls
-
     entry = _call(address, lambda client: client.get(entry_id))
     if entry is None:
         raise _unknown(entry_id)
@@ -162,7 +159,6 @@ def forget(
 @memory.command("stats")
 def stats(as_json: JsonOption = False, address: MemoryOption = "") -> None:
     """Print how many memories there are, and the ids of damaged ones."""
-    from archon_services.cli.render.output import print_json
 
     async def read(client: LongTermMemoryClient) -> dict[str, Any]:
         counts = asdict(await client.stats())

@@ -10,6 +10,15 @@ import typer
 
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption
+from archon_services.cli.render.output import (
+    age,
+    counted,
+    one_line,
+    print_json,
+    print_stderr,
+    print_table,
+    strip_controls,
+)
 from archon_services.cli.target.mesh import connecting, find_memory, find_orchestrator
 from archon_services.cli.text_input import read_text
 
@@ -90,8 +99,6 @@ def publish(
 
     Roles that depend on it receive it with the next run of the session. Needs --session or --run.
     """
-    from archon_services.cli.render.output import print_stderr
-
     content = read_text(text, None, "text", hint='archon memory publish designer "Use SQLite." --session s1')
     assert isinstance(content, str)  # there is no file
     scope = asyncio.run(_scope(session, run, orchestrator))
@@ -109,8 +116,6 @@ def clear(
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Delete all items of a session or a run. Needs --session or --run."""
-    from archon_services.cli.render.output import counted
-
     scope = asyncio.run(_scope(session, run, orchestrator))
     print(f"Deleted {counted(asyncio.run(_clear(find_memory(address), scope)), 'item')} of {scope}.")
 
@@ -177,8 +182,6 @@ def _find(items: list[dict[str, Any]], name: str, scope: str) -> dict[str, Any]:
 
 
 def _print_item(item: dict[str, Any], *, as_json: bool) -> None:
-    from archon_services.cli.render.output import print_json, strip_controls
-
     if as_json:
         print_json(item)
     else:
@@ -186,8 +189,6 @@ def _print_item(item: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _print_list(items: list[dict[str, Any]], scope: str, *, as_json: bool) -> None:
-    from archon_services.cli.render.output import age, one_line, print_json, print_table
-
     if as_json:
         print_json(items)
         return

@@ -14,8 +14,10 @@ from typer.core import TyperGroup
 from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.render.output import console, is_terminal, save_text, strip_controls, style_of
 from archon_services.cli.target.mesh import connecting, find_target, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
+from archon_services.cli.text_input import decode_utf8, read_text
 
 if TYPE_CHECKING:
     from archon.api.common.v1.plan_pb2 import Plan
@@ -67,8 +69,6 @@ def make(
 ) -> None:
     """Print the plan for a goal: steps, roles, tools, dependencies, estimates and repairs. Nothing is stored or
     executed."""
-    from archon_services.cli.text_input import read_text
-
     text = read_text(goal, file, "goal", hint='Pass it as an argument, as in: archon plan "..."')
     made = asyncio.run(_make(text, tuple(role or ()), planner, timeout, orchestrator, quiet=as_json))
     if as_json:
@@ -119,8 +119,6 @@ def show(
 ) -> None:
     """Show the plan of a run: the states of its steps, and who uses whose results. `archon plan edit` reads the format
     json."""
-    from archon_services.cli.render.output import save_text
-
     form = form or format_of(output)
     found = asyncio.run(_run_of(find_target(orchestrator), run))
     if form is Format.TEXT and output is None:
@@ -195,8 +193,6 @@ async def _edit(target: Target, name: str, text: str, seq: int, file: Path) -> R
 
 def _read(file: Path) -> tuple[str, int]:
     """Returns the plan in a file, and the event that changed it last; 0 if the file does not say. Raises CliError."""
-    from archon_services.cli.text_input import decode_utf8
-
     try:
         text = decode_utf8(file.read_bytes(), str(file))
     except OSError as error:
@@ -232,7 +228,6 @@ def _rendered(run: Run, form: Format) -> str:
 
 
 def _print_lines(made: Plan, run: Run | None = None) -> None:
-    from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of
     from archon_services.cli.render.plan_text import plan_lines
 
     lines = [(strip_controls(text), state) for text, state in plan_lines(made, run, time.time())]

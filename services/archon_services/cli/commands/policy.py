@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon.errors import FailedPrecondition
+from archon.principal import Kind
+from archon.security.policy_file import own_policy, policy_text
 from archon_services.cli.errors import FAILED, NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
+from archon_services.cli.render.output import print_json, print_table
 
 if TYPE_CHECKING:
     from archon.security.policy import Policy
@@ -26,9 +30,6 @@ def show(
     as_yaml: Annotated[bool, typer.Option("--yaml", help="As a file for ARCHON_POLICY.")] = False,
 ) -> None:
     """List the RPCs, and the kinds of callers that may call each: by the file in ARCHON_POLICY, if it is set."""
-    from archon.security.policy_file import policy_text
-    from archon_services.cli.render.output import print_json, print_table
-
     policy = _policy()
     if as_yaml:
         print(policy_text(policy), end="")
@@ -46,8 +47,6 @@ def test(
     method: Annotated[str, typer.Argument(metavar="RPC", help="An RPC, such as SubmitRun.")],
 ) -> None:
     """Say whether callers of a kind may call an RPC; exit code 1 if they may not."""
-    from archon.principal import Kind
-
     if kind not in set(Kind):
         raise CliError(f"unknown kind {kind!r}: expected one of {', '.join(Kind)}", code=USAGE)
     matching = {name: kinds for name, kinds in _policy().items() if method in _names(name)}
@@ -60,9 +59,6 @@ def test(
 
 
 def _policy() -> Policy:
-    from archon.errors import FailedPrecondition
-    from archon.security.policy_file import own_policy
-
     try:
         return own_policy()
     except FailedPrecondition as error:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.options import JsonOption, OrchestratorOption
+from archon_services.cli.render.output import print_json, print_table, strip_controls
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ def quotas(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -
     Auditors and admins see all identities of the tenant. Runs and streams are counted by the replica of the
     orchestrator that answers.
     """
-    from archon_services.cli.render.output import print_json, print_table, strip_controls
-
     uses = asyncio.run(_quotas(find_orchestrator(orchestrator)))
     if as_json:
         print_json([_values(use) for use in uses])

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from archon_services.cli.commands.run import make_screen, print_outcome
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonEventsOption, OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import orchestrator_flag
+from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
 
 def rerun(
@@ -30,9 +32,7 @@ def rerun(
 
 
 async def _rerun(name: str, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
-    from archon_services.cli.commands.run import make_screen, print_outcome
     from archon_services.cli.follow_run import fork_and_follow
-    from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
     flag = orchestrator_flag(orchestrator)
     async with running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals):

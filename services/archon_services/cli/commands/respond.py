@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon_services.cli.ask_terminal import ask_terminal, print_question, sealed
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, OrchestratorOption, RunArgument
+from archon_services.cli.render.output import strip_controls
 from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
+from archon_services.cli.text_input import read_text
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -55,9 +58,6 @@ def respond(
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Answer a question of a run; `archon inbox` lists the questions of all runs."""
-    from archon_services.cli.ask_terminal import sealed
-    from archon_services.cli.text_input import read_text
-
     decision = _decision(approve=approve, reject=reject, modify=modify, file=file)
     text: Goal | None = None
     if decision:
@@ -158,15 +158,12 @@ def _full_id(run: Run, question: PendingQuestion | None, name: str) -> str:
 
 
 def _list_questions(run: Run) -> str:
-    from archon_services.cli.render.output import strip_controls
-
     summaries = ", ".join(question.summary for question in _questions(run))
     return strip_controls(f"Its questions: {summaries}.") if summaries else "It asks no questions."
 
 
 def _prompt(orchestrator: str, question: PendingQuestion, request_id: str) -> Run:
     """Prints the question and reads the answer from the terminal."""
-    from archon_services.cli.ask_terminal import ask_terminal, print_question
 
     def send(answer: Goal, decision: str) -> Run:
         return asyncio.run(_send(orchestrator, question.run_id, question.input_id, answer, request_id, decision))
@@ -181,7 +178,6 @@ def _prompt(orchestrator: str, question: PendingQuestion, request_id: str) -> Ru
 def _outcome(run: Run, input_id: str, flag: str) -> str:
     """Describes the run after the answer to `input_id`."""
     from archon.types import TaskState
-    from archon_services.cli.render.output import strip_controls
 
     if (state := TaskState.from_proto(run.state)).final:
         return f"Answer accepted. Run {run.run_id} has ended: {state}."

@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from archon_services.cli.render.output import print_stderr
+from archon_services.cli.target.mesh import running_home
+from archon_services.local_mesh import send_command
+
 
 def restart(
     roles: Annotated[list[str], typer.Argument(metavar="ROLE...", help="Roles of the mesh in ARCHON_HOME.")],
@@ -16,10 +20,6 @@ def restart(
     Each instance hands over its tasks in progress, which costs no run an attempt, and is registered again before the
     next one is restarted. Ctrl-C ends this command, not the restart.
     """
-    from archon_services.cli.render.output import print_stderr
-    from archon_services.cli.target.mesh import running_home
-    from archon_services.local_mesh import send_command
-
     steps: list[str] = []
 
     def report(step: str) -> None:

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from archon_services.cli.command_span import command_span
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonEventsOption, MetadataOption, OrchestratorOption, UserOption
+from archon_services.cli.pattern import plan_of
+from archon_services.cli.render.output import is_terminal, print_stderr
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import find_target, orchestrator_flag
+from archon_services.cli.target.temporary_mesh import running_or_own_mesh
+from archon_services.cli.text_input import read_goal
 
 if TYPE_CHECKING:
     from archon.types import Budget
@@ -150,8 +155,6 @@ def run(
     if (item or gather) and not pattern:
         raise CliError(f"--{'item' if item else 'gather'} needs --pattern swarm", code=USAGE)
     from archon_services.cli.follow_run import RunRequest, submit_only
-    from archon_services.cli.pattern import plan_of
-    from archon_services.cli.text_input import read_goal
 
     given = read_goal(goal, file or [], "goal", hint='Pass it as an argument, as in: archon run "..."')
     plan = ""
@@ -194,9 +197,7 @@ def budget_of(*, tokens: int | None, cost: float | None, depth: int | None, call
 
 
 async def _run(request: RunRequest, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
-    from archon_services.cli.command_span import command_span
     from archon_services.cli.follow_run import submit_and_follow
-    from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
     async with running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals):
         flag = orchestrator_flag(orchestrator)
@@ -210,7 +211,6 @@ async def _run(request: RunRequest, orchestrator: str, *, as_json: bool, quiet: 
 
 def make_screen(*, as_json: bool = False, quiet: bool = False, flag: str = "") -> Screen:
     """Returns the view for these options; `flag` is the option that suggested commands need to reach the mesh."""
-    from archon_services.cli.render.output import is_terminal
     from archon_services.cli.render.run_screen import JsonScreen, LineScreen, QuietScreen, TreeScreen
 
     if as_json:
@@ -223,7 +223,6 @@ def make_screen(*, as_json: bool = False, quiet: bool = False, flag: str = "") -
 def print_outcome(outcome: RunOutcome, *, quiet: bool = False, flag: str = "", traces: str = "") -> None:
     """Prints the answer and a summary; if `quiet`, the answer and a failure only. `flag` as in `make_screen`; `traces`
     is the address of Jaeger, if there is one."""
-    from archon_services.cli.render.output import print_stderr
     from archon_services.cli.render.rerun import rerun_hint
     from archon_services.cli.render.run_summary import print_answer, print_summary
     from archon_services.cli.render.state_names import state_name

@@ -10,9 +10,11 @@ import typer
 
 from archon.wire import parts_text, to_seconds
 from archon_services.cli.options import JsonOption, OrchestratorOption, WatchOption
+from archon_services.cli.render.output import age, one_line, print_json, print_table
 from archon_services.cli.run_filter import RunFilter, StateName
 from archon_services.cli.run_ids import short_length
 from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.watching import repeat
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -44,9 +46,6 @@ def runs(
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """List runs, the newest first."""
-    from archon_services.cli.render.output import print_json, print_table
-    from archon_services.cli.watching import repeat
-
     wanted = RunFilter.of(limit=limit, session=session, states=state or (), since=since)
     address = find_orchestrator(orchestrator)
 
@@ -91,7 +90,6 @@ async def _details(client: Client, run: Run, slots: asyncio.Semaphore) -> Run:
 
 def _row(run: Run, id_length: int) -> tuple[str, ...]:
     from archon.run_view.convert import strategy_name
-    from archon_services.cli.render.output import age, one_line
     from archon_services.cli.render.run_summary import token_count
     from archon_services.cli.render.state_names import run_state_name
 

@@ -7,6 +7,11 @@ from typing import Annotated
 
 import typer
 
+from archon_services.cli.name_pairs import read_pairs
+from archon_services.cli.render.output import counted, print_stderr
+from archon_services.cli.target.mesh import running_home
+from archon_services.local_mesh import send_command
+
 
 def scale(
     replicas: Annotated[
@@ -18,11 +23,6 @@ def scale(
     Returns when new instances are registered. Instances that are stopped hand over their tasks in progress, which costs
     no run an attempt. Ctrl-C ends this command, not the change.
     """
-    from archon_services.cli.name_pairs import read_pairs
-    from archon_services.cli.render.output import counted, print_stderr
-    from archon_services.cli.target.mesh import running_home
-    from archon_services.local_mesh import send_command
-
     wanted = read_pairs(replicas, "ROLE=N", "designer=2")
     asyncio.run(send_command(running_home(), {"scale": wanted}, print_stderr))
     print(f"The mesh has {', '.join(counted(count, 'instance') + f' of {role}' for role, count in wanted.items())}.")

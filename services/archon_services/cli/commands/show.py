@@ -11,8 +11,10 @@ import typer
 
 from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.render.output import console, is_terminal, print_json, strip_controls, style_of
 from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
 from archon_services.cli.target.run import find_run_id, read_events
+from archon_services.cli.wrapping import wrapped
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -34,7 +36,6 @@ def show(
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Show the current state of a run, its tasks and its answer."""
-    from archon_services.cli.render.output import print_json
     from archon_services.cli.render.run_summary import print_answer
 
     shown, view, calls = asyncio.run(_get(find_target(orchestrator), run))
@@ -102,9 +103,7 @@ async def _read_calls(client: Client, run: Run, view: RunView) -> dict[tuple[str
 
 
 def _print(run: Run, view: RunView, calls: dict[tuple[str, int], Calls], flag: str) -> None:
-    from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of
     from archon_services.cli.render.run_report import run_report
-    from archon_services.cli.wrapping import wrapped
 
     lines = run_report(run, time.time(), view, flag, calls)
     if not is_terminal():

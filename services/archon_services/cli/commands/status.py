@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import START_HINT, UNREACHABLE, CliError
 from archon_services.cli.options import JsonOption, WatchOption
+from archon_services.cli.render.output import age, print_json, print_table, shown_address
+from archon_services.cli.watching import repeat
+from archon_services.local_mesh import MeshState, live_state
 
 if TYPE_CHECKING:
-    from archon_services.local_mesh import MeshState
     from archon_services.local_mesh.state import ProcessState
 
 _HEADERS: Final = ("process", "state", "pid", "address", "up for", "restarts", "model")
@@ -27,8 +30,6 @@ def status(watch: WatchOption = False, as_json: JsonOption = False) -> None:
     """
     import typer
 
-    from archon_services.cli.watching import repeat
-
     healthy = True
 
     def show() -> None:
@@ -43,9 +44,6 @@ def status(watch: WatchOption = False, as_json: JsonOption = False) -> None:
 
 
 def _state() -> MeshState:
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh import live_state
-
     home = find_home()
     state = live_state(home)
     if state is None:
@@ -55,8 +53,6 @@ def _state() -> MeshState:
 
 def _print(state: MeshState, *, as_json: bool) -> None:
     from importlib.metadata import version
-
-    from archon_services.cli.render.output import print_json, print_table
 
     installed = version("archon-mesh")
     if as_json:
@@ -77,8 +73,6 @@ def _print(state: MeshState, *, as_json: bool) -> None:
 
 
 def _row(process: ProcessState) -> tuple[str, ...]:
-    from archon_services.cli.render.output import age, shown_address
-
     return (
         process.name,
         process.condition,

@@ -9,8 +9,16 @@ from typing import Annotated, Final
 
 import typer
 
+from archon.errors import InvalidArgument
+from archon.identifiers import check_role
+from archon.principal import TENANT, Kind, Principal
+from archon.security.tokens import Audience, claims_of
+from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
+from archon_services.cli.render.output import print_json, print_table
+from archon_services.local_mesh.audit_keys import prepare_audit_key
+from archon_services.local_mesh.tokens import TokenIssuer, user
 
 token = typer.Typer(invoke_without_command=True)
 
@@ -54,13 +62,6 @@ def issue(
     """
     if call.invoked_subcommand is not None:
         return
-    from archon.errors import InvalidArgument
-    from archon.identifiers import check_role
-    from archon.principal import TENANT, Kind, Principal
-    from archon.security.tokens import Audience
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh.tokens import TokenIssuer, user
-
     roles = role or []
     if sum(map(bool, (roles, service, kind or agents))) > 1:
         raise CliError("use one of --role, --service, and --kind or --for-agents", code=USAGE)
@@ -99,10 +100,6 @@ def init() -> None:
     `keys.json` is for ARCHON_KEYS of each service and agent; keep `signing-key.json` where tokens are issued.
     `audit-key.pem` is for ARCHON_AUDIT_KEY of the orchestrator; `audit.pub.pem` verifies its seals.
     """
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh.audit_keys import prepare_audit_key
-    from archon_services.local_mesh.tokens import TokenIssuer
-
     home = find_home()
     with home.hold():
         is_new = not home.signing_key.exists()
@@ -117,9 +114,6 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show the claims of a token: who it is for, and until when. It is not verified."""
-    from archon.security.tokens import claims_of
-    from archon_services.cli.render.output import print_json, print_table
-
     claims = claims_of(sys.stdin.read().strip() if text == "-" else text)
     if as_json:
         print_json(claims)
@@ -142,9 +136,6 @@ def revoke(
     It may be a token of the mesh, or of the OpenID provider of its services.
     """
     from archon.security.openid.caller import token_id_of
-    from archon.security.tokens import claims_of
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh.tokens import TokenIssuer
 
     token_id = token_id_of(claims_of(text), text.strip()) if "." in text else text.strip()
     if not token_id:
@@ -166,9 +157,6 @@ def rotate() -> None:
 
     Processes of `archon up` get new tokens within seconds; agents with a token of yours need a new one.
     """
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh.tokens import TokenIssuer
-
     issuer = TokenIssuer(find_home())
     _ = issuer.key  # a folder without a mesh gets none
     issuer.rotate()

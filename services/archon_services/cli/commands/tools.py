@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from archon_services.cli.options import JsonOption, RegistryOption, WatchOption
+from archon_services.cli.render.output import console, is_terminal, print_json, print_table
 from archon_services.cli.target.mesh import connecting, find_registry
+from archon_services.cli.watching import repeat
 
 if TYPE_CHECKING:
     from archon.api.agent.v1.agent_service_pb2 import ToolHealth
@@ -51,9 +53,6 @@ def tools(
     With --mesh, success and latency count the calls of other agents, as the owners advertise them once a minute; the
     terms are for one lease.
     """
-    from archon_services.cli.render.output import console, is_terminal, print_json, print_table
-    from archon_services.cli.watching import repeat
-
     address = find_registry(registry)
 
     def show_shared() -> None:

@@ -14,6 +14,7 @@ import typer
 
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument, SaveOption
+from archon_services.cli.render.output import console, is_terminal, save_text
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id, read_events
 
@@ -54,8 +55,6 @@ def trace(
 
     Works for runs in progress, and needs no tracing backend: the times are from the run's events and records.
     """
-    from archon_services.cli.render.output import save_text
-
     form = form or (Format.JSON if as_json else None) or _format_of(save)
     waterfall = asyncio.run(_read(find_orchestrator(orchestrator), run))
     if save is not None:
@@ -117,7 +116,6 @@ def _render(waterfall: Waterfall, form: Format, width: int) -> str:
 
 
 def _print(waterfall: Waterfall, width: int) -> None:
-    from archon_services.cli.render.output import console, is_terminal
     from archon_services.cli.render.waterfall.text import waterfall_lines
 
     if not is_terminal():

@@ -6,15 +6,20 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.contexts import active_context, find_home
+from archon_services.cli.errors import OK, USAGE, CliError, Interrupted
+from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.name_pairs import read_pairs
-
-if TYPE_CHECKING:
-    from archon_services.local_mesh import Home, MeshOptions, MeshState
+from archon_services.cli.render.mesh_screen import MeshLines, MeshScreen, mesh_table
+from archon_services.cli.render.output import console, duration, is_terminal, print_stderr
+from archon_services.cli.target.temporary_mesh import own_mesh
+from archon_services.cli.wrapping import wrapped
+from archon_services.local_mesh import Home, MeshOptions, MeshState, spawn, stop_mesh, wait_ready
+from archon_services.local_mesh.options import ROLES
 
 
 def up(
@@ -73,10 +78,6 @@ def up(
     Restarts processes that crash; Ctrl-C stops all of them. State, data and logs are in ARCHON_HOME, by default .archon
     in the current directory.
     """
-    from archon_services.cli.contexts import find_home
-    from archon_services.local_mesh import MeshOptions
-    from archon_services.local_mesh.options import ROLES
-
     if detach and logs:
         raise CliError(
             "--detach and --logs are mutually exclusive", hint="The logs are in ARCHON_HOME/logs.", code=USAGE
@@ -114,11 +115,6 @@ def _find_jaeger(path: str) -> str:
 
 def start_detached(home: Home, options: MeshOptions) -> MeshState:
     """Starts a mesh that outlives this command and returns when it is ready. Ctrl-C during the start stops it."""
-    from archon_services.cli.render.mesh_screen import MeshLines, mesh_table
-    from archon_services.cli.render.output import console, duration, is_terminal
-    from archon_services.cli.wrapping import wrapped
-    from archon_services.local_mesh import spawn, stop_mesh, wait_ready
-
     began = time.monotonic()
     process = spawn(home, options)
     try:
@@ -137,10 +133,6 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
 
 def _warn(options: MeshOptions) -> None:
     """Prints notes about settings of the mesh that its user may not expect."""
-    from archon_services.cli.contexts import active_context
-    from archon_services.cli.render.output import print_stderr
-    from archon_services.local_mesh.options import ROLES
-
     for role in ROLES:
         if options.wants(role) and options.replicas.get(role) == 0:
             print_stderr(f"note: {role} has no instance until `archon scale {role}=1`")
@@ -159,12 +151,6 @@ async def require_model(spec: str) -> None:
 
 
 async def _foreground(home: Home, options: MeshOptions, *, logs: bool) -> None:
-    from archon_services.cli.errors import OK, Interrupted
-    from archon_services.cli.interrupts import Signals, exit_code
-    from archon_services.cli.render.mesh_screen import MeshScreen
-    from archon_services.cli.render.output import duration, is_terminal
-    from archon_services.cli.target.temporary_mesh import own_mesh
-
     began = time.monotonic()
     screen = MeshScreen(table=is_terminal() and not logs, logs=logs)
     with Signals() as signals:

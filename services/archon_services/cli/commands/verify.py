@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from archon.history import RunHistory, read_bundle, verify_run, write_bundle
 from archon_services.cli.errors import FAILED, USAGE, CliError
 from archon_services.cli.options import JsonOption, KeyOption, OrchestratorOption
+from archon_services.cli.render.output import print_json
+from archon_services.cli.render.verified import run_sentence
 from archon_services.cli.target.audit_keys import public_keys
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id
-
-if TYPE_CHECKING:
-    from archon.history import RunHistory
+from archon_services.cli.wrapping import wrapped
 
 
 def verify(
@@ -43,11 +44,6 @@ def verify(
 
     Names the first step that was changed, moved or removed. Exit code 0 only if every step up to a seal is intact.
     """
-    from archon.history import verify_run
-    from archon_services.cli.render.output import print_json
-    from archon_services.cli.render.verified import run_sentence
-    from archon_services.cli.wrapping import wrapped
-
     if bool(run) == (file is not None):
         raise CliError("name a run, or a file with --file", code=USAGE)
     keys = public_keys(key)
@@ -87,7 +83,6 @@ async def _fetch(orchestrator: str, name: str) -> RunHistory:
 
 def _read(file: Path) -> RunHistory:
     from archon.errors import InvalidArgument
-    from archon.history import read_bundle
 
     try:
         return read_bundle(file)
@@ -98,8 +93,6 @@ def _read(file: Path) -> RunHistory:
 
 
 def _save(history: RunHistory, file: Path) -> None:
-    from archon.history import write_bundle
-
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
             write_bundle(history, output)

@@ -9,6 +9,7 @@ import typer
 
 from archon_services.cli.errors import FAILED, OK, USAGE, CliError
 from archon_services.cli.options import JsonEventsOption, OrchestratorOption, RunArgument
+from archon_services.cli.render.output import is_terminal
 from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 
@@ -64,7 +65,6 @@ async def _watch(target: Target, name: str, since: int, flag: str, *, as_json: b
 
 
 def _screen(since: int, flag: str, *, as_json: bool) -> Screen:
-    from archon_services.cli.render.output import is_terminal
     from archon_services.cli.render.run_screen import JsonScreen, LineScreen, TreeScreen
 
     if as_json:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.options import JsonOption, OrchestratorOption
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.target.mesh import target_or_none
 
 
@@ -29,8 +30,6 @@ def whoami(orchestrator: OrchestratorOption = "", as_json: JsonOption = False) -
 
     The token is not verified: `archon runs` tells whether the mesh accepts it.
     """
-    from archon_services.cli.render.output import print_json, print_table
-
     caller = _caller(orchestrator)
     if as_json:
         print_json(asdict(caller))

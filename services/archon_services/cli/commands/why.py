@@ -9,6 +9,7 @@ import typer
 
 from archon_services.cli.errors import NOT_FOUND, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.render.output import print_json, strip_controls
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id, read_events
 
@@ -26,7 +27,6 @@ def why(
 ) -> None:
     """Say why each attempt of a run went to its instance: which instances were compared by load and record, why it was
     made again, and which rule of the plan took part."""
-    from archon_services.cli.render.output import print_json, strip_controls
     from archon_services.cli.render.why import why_document, why_lines
 
     report = asyncio.run(_read(find_orchestrator(orchestrator), run))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from archon_services.cli.command_span import command_span
 from archon_services.cli.commands.run import budget_of, make_screen, print_outcome
+from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import (
     JsonEventsOption,
@@ -19,14 +21,19 @@ from archon_services.cli.options import (
     RunArgument,
     UserOption,
 )
+from archon_services.cli.render.output import print_json, print_stderr, print_table, save_text
 from archon_services.cli.run_metadata import metadata_of
-from archon_services.cli.target.mesh import find_target, orchestrator_flag
+from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
+from archon_services.cli.target.run import find_run_id
+from archon_services.cli.target.temporary_mesh import running_or_own_mesh
+from archon_services.cli.text_input import decode_utf8
+from archon_services.local_mesh import MeshOptions
+from archon_services.local_mesh.options import WORKFLOW
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
     from archon_mesh.workflows import Workflow
     from archon_services.cli.follow_run import RunRequest
-    from archon_services.cli.target.mesh import Target
 
 workflow = typer.Typer(no_args_is_help=True)
 
@@ -54,8 +61,6 @@ def _group() -> None:
 @workflow.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """List the workflows."""
-    from archon_services.cli.render.output import print_json, print_stderr, print_table
-
     folder = _folder()
     found, broken = folder.list()
     if as_json:
@@ -153,7 +158,6 @@ def record(
     Arguments whose values stand in the goal become parameters; results and secrets are not recorded.
     """
     from archon_mesh.workflows.record import record as record_plan
-    from archon_services.cli.render.output import print_stderr, save_text
 
     shown = asyncio.run(_completed(find_target(orchestrator), run))
     recording = record_plan(_plan_of(shown), name or (output.stem if output is not None else "recorded"))
@@ -171,7 +175,6 @@ def record(
 
 def _folder() -> Any:
     from archon_mesh.workflows import WorkflowFolder
-    from archon_services.cli.contexts import find_home
 
     return WorkflowFolder.from_environment(find_home().root)
 
@@ -192,7 +195,6 @@ def _arguments(template: Workflow, given: list[str]) -> dict[str, Any]:
     """Returns the values of the parameters. Raises CliError and InvalidArgument."""
     from archon_mesh.workflows import checked_arguments
     from archon_mesh.workflows.parameters import from_text
-    from archon_services.cli.text_input import decode_utf8
 
     values: dict[str, Any] = {}
     for pair in given:
@@ -232,11 +234,7 @@ def _row(each: Workflow) -> list[str]:
 
 
 async def _run(request: RunRequest, template: Workflow, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
-    from archon_services.cli.command_span import command_span
     from archon_services.cli.run_workflow import follow_workflow
-    from archon_services.cli.target.temporary_mesh import running_or_own_mesh
-    from archon_services.local_mesh import MeshOptions
-    from archon_services.local_mesh.options import WORKFLOW
 
     own = MeshOptions(replicas={WORKFLOW: 1})
     async with running_or_own_mesh(orchestrator, quiet=quiet, options=own) as (target, signals):
@@ -254,8 +252,6 @@ async def _completed(target: Target, name: str) -> Run:
     from archon.api.common.v1 import common_pb2
     from archon.client import Client
     from archon_services.cli.render.state_names import state_name
-    from archon_services.cli.target.mesh import connecting
-    from archon_services.cli.target.run import find_run_id
 
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:

@@ -98,7 +98,8 @@ removed = McpOffer([reserve], prompts=[review])
 '''
 
 IMPORTED = (
-    *("archon_services.cli.main", "archon_mesh.agent", "archon_mesh.declared", "archon_mesh.tools.builtin"),
+    *("archon_services.cli.main", "archon_services.cli.commands.mcp", "archon_mesh.agent", "archon_mesh.declared"),
+    *("archon_mesh.tools.builtin",),
     *("archon_mesh.tools.mcp.serving.server", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn"),
 )
 MAIN = "from archon_services.cli.main import main; main()"

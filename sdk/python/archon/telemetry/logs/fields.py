@@ -6,6 +6,7 @@ import logging
 import math
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -15,8 +16,6 @@ from archon import context
 from archon.telemetry.trace_parent import TraceParent
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict
-
     from archon.api.common.v1 import common_pb2
 
 MAX_TEXT: Final = 8 * 1024
@@ -34,6 +33,9 @@ _INT64: Final = 2**63
 _OF_LINE: Final = frozenset({"time", "level", "message", "logger", "service", "instance_id"})
 """Fields that a record cannot replace."""
 
+_OF_LOGGING: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"asctime"}
+"""Attributes that logging itself gives to a record; it adds the keys of `extra`."""
+
 _OF_CALL: Final = ("trace_id", "span_id", "run_id", "task_id", "attempt", "role", "identity", "actor")
 """Fields of the call being served, which a record may replace."""
 
@@ -47,7 +49,7 @@ class ProcessIdentity:
 
 
 class LineFields:
-    """Makes the fields of a line from a record: a processor of structlog's ProcessorFormatter.
+    """Makes the fields of a line from a record.
 
     Runs on the thread, and in the context, of the call that logs.
     """
@@ -55,12 +57,11 @@ class LineFields:
     def __init__(self, process: ProcessIdentity) -> None:
         self._process = process
 
-    def __call__(self, _logger: object, _name: str, event: EventDict) -> EventDict:
-        record: logging.LogRecord = event.pop("_record")
-        event.pop("_from_structlog")
-        message = as_text(event.pop("event", ""))
-        if stack := event.pop("stack_info", None):
-            message = f"{message}\n{stack}"
+    def __call__(self, record: logging.LogRecord) -> dict[str, Any]:
+        message = as_text(record.getMessage())
+        if record.stack_info:
+            message = f"{message}\n{record.stack_info}"
+        extra = {name: value for name, value in record.__dict__.items() if name not in _OF_LOGGING}
         fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "level": record.levelname.lower(),
@@ -70,12 +71,11 @@ class LineFields:
         }
         if self._process.instance_id:
             fields["instance_id"] = self._process.instance_id
-        error = event.pop("error", None)
-        raised = event.pop("exc_info", None)
-        fields |= call_fields(str(event.get("run_id", "")))
-        fields |= _extra_fields(event)
-        if raised:
-            fields["error"] = _raised_fields(raised)
+        error = extra.pop("error", None)
+        fields |= call_fields(str(extra.get("run_id", "")))
+        fields |= _extra_fields(extra)
+        if record.exc_info:
+            fields["error"] = _raised_fields(record.exc_info)
         elif error:
             fields["error"] = _raised_fields(error) if isinstance(error, BaseException) else {"message": _value(error)}
         return fields
@@ -113,9 +113,9 @@ def as_text(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _extra_fields(event: EventDict) -> dict[str, Any]:
+def _extra_fields(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of the record beside those on each line; empty values are left out."""
-    own = {name: value for name, value in event.items() if name not in _OF_LINE and value not in (None, "")}
+    own = {name: value for name, value in extra.items() if name not in _OF_LINE and value not in (None, "")}
     kept = [*(name for name in _OF_CALL if name in own), *(name for name in own if name not in _OF_CALL)][:MAX_EXTRA]
     return {name[:_MAX_KEY]: _value(own[name]) for name in kept}
 

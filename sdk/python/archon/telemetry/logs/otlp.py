@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import LogRecordExporter
-    from structlog.typing import EventDict
 
 _log = logging.getLogger(__name__)
 
@@ -81,12 +80,9 @@ class OtlpHandler(logging.Handler):
     """Exports the fields of records, as they are in a line of JSON."""
 
     def __init__(self, exporter: LogRecordExporter, process: ProcessIdentity) -> None:
-        from structlog.stdlib import ExtraAdder
-
         super().__init__()
         self._exporter = exporter
         self._provider = _provider(exporter, process)
-        self._extra = ExtraAdder()
         self._fields = LineFields(process)
         self._closed = False
         self._close_timeout = CLOSE_TIMEOUT
@@ -95,12 +91,7 @@ class OtlpHandler(logging.Handler):
     @override
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            event: EventDict = {"event": record.getMessage(), "_record": record, "_from_structlog": False}
-            if record.exc_info:
-                event["exc_info"] = record.exc_info
-            logger = logging.getLogger(record.name)
-            fields = self._fields(logger, "", self._extra(logger, "", event))
-            self._export(fields, record.created)
+            self._export(self._fields(record), record.created)
         except Exception:  # noqa: BLE001 - as logging's own handlers do
             self.handleError(record)
 

@@ -7,16 +7,15 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args
+from typing import Final, Literal, TextIO, get_args
+
+from typing_extensions import override
 
 from archon.process_input import open_standard_streams
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
 from archon.telemetry.logs.otlp import OtlpHandler, open_exporter
 from archon.telemetry.logs.queued import QueuedHandler
 from archon.telemetry.logs.render import json_line, text_line
-
-if TYPE_CHECKING:
-    from structlog.typing import EventDict
 
 LogFormat = Literal["auto", "json", "text"]
 FORMATS: Final[tuple[LogFormat, ...]] = get_args(LogFormat)
@@ -95,18 +94,26 @@ def close() -> None:
 
 def formatter(log_format: LogFormat, stream: TextIO, process: ProcessIdentity) -> logging.Formatter:
     """Returns the formatter for a stream."""
-    # Imported here: it takes 6 MB, which programs that only use the SDK's clients need not have.
-    from structlog.stdlib import ExtraAdder, ProcessorFormatter
-
     terminal = stream.isatty()
     is_text = log_format == "text" or (log_format == "auto" and terminal)
     # https://no-color.org
     colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _LineFormatter(process, is_text=is_text, colours=colours)
 
-    def render(_logger: object, _name: str, event: EventDict) -> Any:
-        return text_line(event, colours=colours) if is_text else json_line(event)
 
-    return ProcessorFormatter(foreign_pre_chain=[ExtraAdder()], processors=[LineFields(process), render])
+class _LineFormatter(logging.Formatter):
+    """Renders a record as a line of text or of JSON."""
+
+    def __init__(self, process: ProcessIdentity, *, is_text: bool, colours: bool) -> None:
+        super().__init__()
+        self._fields = LineFields(process)
+        self._is_text = is_text
+        self._colours = colours
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        fields = self._fields(record)
+        return text_line(fields, colours=self._colours) if self._is_text else json_line(fields)
 
 
 def _handler(stream: TextIO) -> logging.Handler:
