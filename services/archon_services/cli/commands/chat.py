@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archon.errors import ArchonError
+from archon_services.cli.chat import output as chat_output
 from archon_services.cli.chat.lines import Lines
-from archon_services.cli.chat.output import PATIENCE, AnswerOutput
 from archon_services.cli.chat.questions import ChatQuestions
 from archon_services.cli.errors import FAILED, USAGE, CliError
 from archon_services.cli.identity import calling_as
@@ -79,9 +79,9 @@ async def _loop(opened: FileChat | RoleChat, signals: Signals) -> int:
     """Answers messages until the end of the input; returns the exit code."""
     code, lines = 0, Lines()
     while (line := await lines.message(signals)) is not None:
-        output = AnswerOutput(opened.name)
+        output = chat_output.AnswerOutput(opened.name)
         asking = asyncio.ensure_future(opened.ask(line, output.write, ChatQuestions(lines, output.interrupt)))
-        slow = asyncio.get_running_loop().call_later(PATIENCE, output.report_wait)
+        slow = asyncio.get_running_loop().call_later(chat_output.PATIENCE, output.report_wait)
         signum = await signals.race(asking)
         slow.cancel()
         if signum is not None:

@@ -36,6 +36,15 @@ def test_each_line_has_time_level_message_and_process() -> None:
     }
 
 
+def test_a_field_of_any_name_leaves_the_message() -> None:
+    with logged() as lines:
+        lines.log.info("serving on %s", 1, extra={"event": "start", "time": "never"}, stack_info=True)
+    fields = lines.fields
+    assert fields["message"].startswith("serving on 1\nStack (most recent call last):")
+    assert fields["event"] == "start"
+    assert fields["time"] != "never"
+
+
 def test_a_line_has_the_ids_of_the_call_being_served() -> None:
     with logged() as lines, context.serving(CALL):
         lines.log.warning("x")
