@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,9 +97,11 @@ The namespace should enforce Pod Security:
 class Template:
     """One manifest whose values are expressions of the template language."""
 
-    def __init__(self, document: dict[str, Any], *, role: str = "") -> None:
-        """`role` is the role of an agent whose name is an expression."""
+    def __init__(self, document: dict[str, Any], configurations: Collection[str], *, role: str = "") -> None:
+        """`configurations` are the names of ConfigMaps with the configuration; `role` is the role of an agent whose
+        name is an expression."""
         self._document = document
+        self._configurations = configurations
         self._role = role
         self._expressions: list[tuple[str, bool]] = []
 
@@ -161,7 +163,7 @@ class Template:
     def _replace_config_names(self, value: Any) -> None:
         if isinstance(value, dict):
             for key, each in value.items():
-                if key in ("configMapKeyRef", "configMapRef") and each["name"] in _configurations.values():
+                if key in ("configMapKeyRef", "configMapRef") and each["name"] in self._configurations:
                     each["name"] = self._value('{{ include "archon.config" $ }}')
                 else:
                     self._replace_config_names(each)
@@ -186,10 +188,6 @@ class Template:
         if is_block:
             return f"{line[: found.start()].rstrip()} {{{{- {expression} | nindent {indent + 2} }}}}"
         return line[: found.start()] + expression + line[found.end() :]
-
-
-_configurations: Final[dict[str, str]] = {}
-"""The name of the configuration by profile."""
 
 
 def _is_configuration(document: dict[str, Any]) -> bool:
@@ -224,8 +222,9 @@ def write(chart: Path) -> None:
     """Writes the chart into an empty folder."""
     manifests = {profile: built(profile) for profile in PROFILES}
     roles = roles_of(manifests["production"])
+    configurations: dict[str, str] = {}
     for profile, documents in manifests.items():
-        [_configurations[profile]] = [
+        [configurations[profile]] = [
             each["metadata"]["name"] for each in documents if each["kind"] == "ConfigMap" and _is_configuration(each)
         ]
     for profile, documents in manifests.items():
@@ -236,9 +235,11 @@ def write(chart: Path) -> None:
             name = document["metadata"]["name"].removeprefix(PREFIX)
             if name not in roles:
                 file = "configuration" if document["kind"] == "ConfigMap" and _is_configuration(document) else name
-                by_name.setdefault(re.sub(r"-[a-z0-9]{10}$", "", file), []).append(Template(document).text())
+                by_name.setdefault(re.sub(r"-[a-z0-9]{10}$", "", file), []).append(
+                    Template(document, configurations.values()).text()
+                )
         of_role = [each for each in documents if each["metadata"]["name"] == f"{PREFIX}{roles[0]}"]
-        parts = [Template(document, role=roles[0]).text() for document in of_role]
+        parts = [Template(document, configurations.values(), role=roles[0]).text() for document in of_role]
         each_role = "---\n".join(parts)
         by_name["roles"] = [
             "{{- range $role, $given := .Values.roles }}\n{{- $settings := $given | default dict }}\n---\n"
@@ -247,7 +248,7 @@ def write(chart: Path) -> None:
         for name, texts in by_name.items():
             condition = f'{{{{- if eq .Values.profile "{profile}" }}}}\n'
             (folder / f"{name}.yaml").write_text(condition + "---\n".join(texts) + "{{- end }}\n")
-    names = " ".join(f'"{profile}" "{name}"' for profile, name in _configurations.items())
+    names = " ".join(f'"{profile}" "{name}"' for profile, name in configurations.items())
     profiles = " ".join(f'"{profile}"' for profile in PROFILES)
     (chart / "templates" / "_helpers.tpl").write_text(HELPERS % {"names": names, "profiles": profiles})
     (chart / "templates" / "NOTES.txt").write_text('{{- include "archon.profile" . }}\n' + NOTES)

@@ -28,6 +28,11 @@ class MemoryChains(MemoryOwners):
         self._audit: dict[int, _Entry] = {}
         self._next_entry = 1
 
+    async def post(self, run_id: str, data: bytes, audit: AuditRow | None = None) -> int:
+        if audit is not None:
+            self._add_audit([audit])
+        return await super().post(run_id, data)
+
     def _add_audit(self, rows: Iterable[AuditRow]) -> None:
         for row in rows:
             self._audit[self._next_entry] = _Entry(row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from archon_services.common import machine
@@ -87,12 +87,7 @@ class MemoryOwners:
     async def open_runs(self, owner: str = "") -> list[str]:
         return [run_id for run_id in self._open if owner in ("", self._rows[run_id].owner)]
 
-    def _add_audit(self, rows: Iterable[AuditRow]) -> None:
-        raise NotImplementedError
-
     async def post(self, run_id: str, data: bytes, audit: AuditRow | None = None) -> int:
-        if audit is not None:
-            self._add_audit([audit])
         row_id = self._next_command
         self._commands[row_id] = CommandRow(row_id, run_id, data)
         self._next_command += 1
