@@ -1,8 +1,8 @@
 """Attaches an agent that cannot be dialled to an orchestrator: it opens the streams of its sessions itself.
 
-Each stream begins with the registration and becomes a session when an orchestrator sends Open on it. One stream is always
-spare: when it becomes a session, the next one is opened on the same connection, so that several orchestrators can have a
-session at a time.
+Each stream begins with the registration and becomes a session when an orchestrator sends Open on it. One stream is
+always spare: when it becomes a session, the next one is opened on the same connection, so that several orchestrators
+can have a session at a time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Attached(Protocol):
-    """What an attachment uses of the agent."""
+    """The part of the agent that an attachment uses."""
 
     @property
     def instance_id(self) -> str: ...
@@ -107,7 +107,7 @@ class _Stream:
                 self.error = status.from_rpc_error(error)
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Yields the messages for the orchestrator: the registration, then those of the session."""
+        """Yields the messages for the orchestrator: the registration, then the session's messages."""
         agent = self._agent
         ready = session_pb2.Ready(
             instance_id=agent.instance_id, role=agent.role, registration=registration_to_proto(agent.registration)

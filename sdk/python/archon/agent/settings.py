@@ -23,9 +23,9 @@ class AgentSettings:
     """Settings that depend on where the agent runs. Without a `registry` it serves unregistered. `depends_on` replaces
     the role's own dependencies unless it is None; `max_tasks` replaces the role's own unless it is 0. `ttl` is the
     lease of the registration in seconds, `memory` the memory service (host:port) of `TaskContext.shared`, `drain` how
-    long tasks in progress may take after SIGTERM, in seconds. With `attach`, the host:port of an orchestrator, the agent
-    does not listen: it opens its sessions itself, and the orchestrator registers it. It does so with `orchestrator`
-    (host:port) if it has registered, and no orchestrator can dial it."""
+    long tasks in progress may take after SIGTERM, in seconds. With `attach`, the host:port of an orchestrator, the
+    agent does not listen: it opens its sessions itself, and the orchestrator registers it. It does so with
+    `orchestrator` (host:port) if it has registered, and no orchestrator can dial it."""
 
     host: str = field(default_factory=loopback_host)
     port: int = 0

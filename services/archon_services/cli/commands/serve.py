@@ -94,7 +94,7 @@ def serve(
         typer.Option(
             envvar="ARCHON_ATTACH",
             metavar="HOST:PORT",
-            help="The orchestrator to attach to, for an agent that others cannot dial: it does not listen. By default it "
+            help="The orchestrator to attach to: the agent does not listen, for others cannot dial it. By default it "
             "attaches if no orchestrator reaches it within 20 s.",
         ),
     ] = "",

@@ -56,7 +56,7 @@ class AttachedInstance:
             raise PermissionDenied("the instance_id is attached by another client", reason="PERMISSION_DENIED")
 
     async def register(self, registration: Registration) -> None:
-        """Registers the instance, or what has changed of it. Raises the errors of RegistryClient.register."""
+        """Registers the instance, again if it has changed. Raises the errors of RegistryClient.register."""
         async with self._lock:
             # The loops that renew the registration outlive this call: they act for its caller, without its deadline.
             with context.serving(replace(context.current(), deadline=None)):

@@ -25,7 +25,7 @@ CLOSE_TIMEOUT: Final = 5.0
 
 class AttachRelay:
     """Registers attached instances at `registry` (host:port), and pairs sessions with their streams. `address` must be
-    set to that of this orchestrator before the first agent attaches."""
+    set to this orchestrator's address before the first agent attaches."""
 
     def __init__(self, registry: str) -> None:
         self.address = ""

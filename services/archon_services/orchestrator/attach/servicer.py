@@ -70,7 +70,7 @@ class AttachServicer(attach_service_pb2_grpc.AttachServiceServicer):
             await leaving  # the stream of an agent that leaves ends once it is deregistered
 
     async def _registration(self, requests: AsyncIterator[bytes]) -> Registration:
-        """Returns the registration of the first frame, as it is to be stored. Raises InvalidArgument."""
+        """Returns the registration of the first frame, as the registry stores it. Raises InvalidArgument."""
         try:
             frames = attach_service_pb2.AttachRequest.FromString(await _first(requests)).frames
         except DecodeError:
@@ -133,7 +133,7 @@ async def _first(requests: AsyncIterator[bytes]) -> bytes:
 
 
 def _token(context: Any) -> str:
-    """Returns the secret of the agent's process; empty without one. Raises InvalidArgument if it is none."""
+    """Returns the secret of the agent's process; empty without one. Raises InvalidArgument for a wrong length."""
     token = next((value for key, value in context.invocation_metadata() or () if key == TOKEN_KEY), "")
     if not isinstance(token, str) or (token and not MIN_TOKEN <= len(token) <= MAX_TOKEN):
         raise InvalidArgument(f"the metadata {TOKEN_KEY} must have {MIN_TOKEN} to {MAX_TOKEN} characters")

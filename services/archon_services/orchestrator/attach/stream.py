@@ -74,7 +74,7 @@ class AttachStream:
             self.end()
 
     async def carry(self, to_agent: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yields the messages of the agent, which gets those of the session. Returns when one of them has ended. The
+        """Yields the messages of the agent, which gets the session's messages. Returns when one of them has ended. The
         stream must be spare; the task that calls it serves the session."""
         self._tasks.append(asyncio.current_task())
         self._session.set_result(to_agent)
@@ -88,7 +88,7 @@ class AttachStream:
             self.end()
 
     def close(self) -> None:
-        """Releases what the agent's side holds; called when its handler has ended."""
+        """Stops reading the agent's messages; called when its handler has ended."""
         self.end()
         self._next.cancel()
 

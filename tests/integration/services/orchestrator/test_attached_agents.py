@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -12,15 +13,25 @@ import pytest
 from archon.agent import AgentServer, AgentSettings, TaskContext, reachability
 from archon.agent.attachment import METHOD, TOKEN_KEY
 from archon.api.agent.v1 import attach_service_pb2, session_pb2
+from archon.api.common.v1 import common_pb2
 from archon.api.registry.v1 import registry_pb2
 from archon.channel import attach_options, connect
 from archon.client import answer_text
-from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, PermissionDenied, Unavailable
+from archon.errors import (
+    Aborted,
+    ArchonError,
+    FailedPrecondition,
+    InvalidArgument,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
 from archon.registry import Registration, RegistryClient, Tool
 from archon.status import from_rpc_error
 from archon.testing.frame_orchestrator import FrameOrchestrator
 from archon.tools import SharedTool
 from archon.types import TaskState
+from archon_services.orchestrator.attach import instance, relay
 from archon_services.testing.link import Link
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.ports import free_ports
@@ -60,7 +71,8 @@ class Raw:
         self._channel = connect(orchestrator, attach_options())
         self._out: asyncio.Queue[bytes | None] = asyncio.Queue()
         metadata = ((TOKEN_KEY, token),) if token else ()
-        self._call = self._channel.stream_stream(METHOD)(self._requests(), metadata=metadata)
+        method: Any = self._channel.stream_stream(METHOD)
+        self._call = method(self._requests(), metadata=metadata)
 
     async def _requests(self) -> AsyncIterator[bytes]:
         while (message := await self._out.get()) is not None:
@@ -76,6 +88,11 @@ class Raw:
         registration = registry_pb2.Registration(instance_id=instance_id, role=role, version="1.0.0", max_tasks=1)
         ready = session_pb2.Ready(instance_id=instance_id, role=role, registration=registration)
         await self.send(session_pb2.AgentFrame(ready=ready))
+
+    async def registered(self) -> None:
+        """Waits until the orchestrator has registered the agent."""
+        async with asyncio.timeout(5.0):
+            await self._call.initial_metadata()
 
     async def frame(self) -> session_pb2.OrchestratorFrame:
         """Returns the first frame of the next message. Raises the error with which the stream ends."""
@@ -214,7 +231,7 @@ async def test_the_smallest_attached_member_answers_open_with_ready_and_a_task_w
         while (frame := await member.frame()).WhichOneof("frame") != "assign_task":
             await member.send(session_pb2.AgentFrame(heartbeat=session_pb2.Heartbeat(echo=frame.heartbeat.counter)))
         answer = session_pb2.AgentFrame(task=frame.task, sequence=1)
-        answer.result.state = 3
+        answer.result.state = common_pb2.TASK_STATE_COMPLETED
         answer.result.output.add(text="a rose")
         await member.send(answer)
         assert answer_text((await submitted).run) == "a rose"
@@ -280,7 +297,7 @@ async def test_an_agent_with_tools_to_lend_does_not_attach(mesh: Mesh) -> None:
 
 async def test_a_session_with_an_instance_that_is_not_attached_is_refused(mesh: Mesh) -> None:
     async with FrameOrchestrator(mesh.orchestrator.address) as peer:
-        await peer.send(peer.opening("nobody-1"))
+        await peer.send(peer.opening("stranger-1"))
         error = await peer.ended()
         assert isinstance(error, Unavailable)
         assert "is not attached here" in str(error)
@@ -303,9 +320,9 @@ async def test_an_agent_that_no_orchestrator_can_dial_attaches_by_itself(
     mesh: Mesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reachability, "UNREACHED_AFTER", 0.2)
-    [nobody] = free_ports(1)
+    [unused] = free_ports(1)
     settings = AgentSettings(
-        registry=mesh.registry.address, advertise=f"127.0.0.1:{nobody}", orchestrator=mesh.orchestrator.address
+        registry=mesh.registry.address, advertise=f"127.0.0.1:{unused}", orchestrator=mesh.orchestrator.address
     )
     async with AgentServer("hidden", handler=lambda task: "done", settings=settings):
 
@@ -331,3 +348,26 @@ async def test_an_agent_that_an_orchestrator_has_dialled_does_not_attach(
 
         await eventually(is_decided)
         assert [each.address for each in await instances(mesh, "open")] == [agent.address]
+
+
+async def test_agents_that_attach_above_the_limit_are_refused(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "MAX_INSTANCES", 0)
+    async with raw(mesh.orchestrator.address) as member:
+        await member.register("singer-20")
+        with pytest.raises(ResourceExhausted) as refused:
+            await member.frame()
+        assert refused.value.retry_delay == 5.0
+
+
+async def test_the_oldest_of_too_many_spare_streams_ends(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instance, "MAX_SPARES", 1)
+    async with raw(mesh.orchestrator.address) as session:
+        await session.register("singer-21")
+        assert (await session.frame()).HasField("open")
+        async with raw(mesh.orchestrator.address) as first, raw(mesh.orchestrator.address) as second:
+            await first.register("singer-21")
+            await first.registered()
+            await second.register("singer-21")
+            with pytest.raises(Aborted) as ended:
+                await first.frame()
+            assert ended.value.reason == "SESSION_REPLACED"
