@@ -85,6 +85,11 @@ class AgentServiceSettings(ServiceSettings):
     def _from_list(cls, value: Any) -> Any:
         return ",".join(map(str, value)) if isinstance(value, list) else value
 
+    @property
+    def serves(self) -> str:
+        """How the agent is reached."""
+        return "attached to" if self.attach else super().serves
+
     def overrides(self) -> ModelOverrides:
         """Returns the overrides of a file's settings of model calls."""
         from archon_mesh.declared import ModelOverrides  # commands that only read settings need no agents

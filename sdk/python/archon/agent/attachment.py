@@ -160,15 +160,29 @@ class Attachment:
 
     async def _run(self) -> None:
         while True:
-            channel = connect(self.target, attach_options())
             try:
-                await self._keep(channel)
+                channel = connect(self.target, attach_options())
+                try:
+                    await self._keep(channel)
+                finally:
+                    await self._drop()
+                    await channel.close()
             except ArchonError as error:
-                _log.info("not attached to %s: %s", self.target, error)
-            finally:
-                await self._drop()
-                await channel.close()
+                self._failed(error)
             await self._wait()
+
+    def _failed(self, error: ArchonError) -> None:
+        """Keeps an error for `start`, and logs it unless it is the last one again."""
+        if str(error) != str(self.error):
+            _log.log(
+                logging.INFO if is_transient(error) else logging.WARNING,
+                "%s is not attached to %s, trying again: %s",
+                self._agent.instance_id,
+                self.target,
+                error,
+            )
+        self.error = error
+        self._tried.set()
 
     async def _wait(self) -> None:
         await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))
@@ -202,12 +216,10 @@ class Attachment:
             if spare.opened:
                 self._pause = MIN_PAUSE
                 continue
-            self.error = spare.error or Unavailable("the orchestrator has ended the stream")
-            self._tried.set()
-            if not is_transient(self.error):
-                _log.warning("%s is not attached, trying again: %s", self._agent.instance_id, self.error)
+            error = spare.error or Unavailable("the orchestrator has ended the stream")
             if not self._in_session(but=task):
-                raise self.error
+                raise error
+            self._failed(error)
             await self._wait()
 
     def _in_session(self, *, but: asyncio.Task[None]) -> bool:

@@ -24,6 +24,7 @@ from archon.errors import (
     InvalidArgument,
     PermissionDenied,
     ResourceExhausted,
+    TokenInvalid,
     Unavailable,
 )
 from archon.registry import Registration, RegistryClient, Tool
@@ -371,3 +372,9 @@ async def test_the_oldest_of_too_many_spare_streams_ends(mesh: Mesh, monkeypatch
             with pytest.raises(Aborted) as ended:
                 await first.frame()
             assert ended.value.reason == "SESSION_REPLACED"
+
+
+async def test_an_agent_whose_token_is_no_token_fails_at_its_start(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_TOKEN", "no token")
+    with pytest.raises(TokenInvalid, match="ARCHON_TOKEN has no token"):
+        await attached("poet", mesh.orchestrator.address).start()
