@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -62,6 +62,9 @@ $(VENV)/.compiled: $(VENV)/.test
 
 demo: $(VENV)/.runtime ## set up, start a mesh, kill an agent and the orchestrator in the middle of a run, get its answer, and stop
 	@$(BIN)/archon demo
+
+demo-polyglot: $(VENV)/.runtime ## four roles in Python, Go, TypeScript and Java in one run, the Go agent killed in the middle (needs Go, Node.js, a JDK, Maven)
+	@$(RUN) examples/polyglot/demo.py
 
 up: $(VENV)/.runtime ## start a mesh on this machine and stay with it (Ctrl-C ends it)
 	@$(BIN)/archon up
