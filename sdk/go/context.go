@@ -28,7 +28,9 @@ type Call struct {
 type callKey struct{}
 
 // WithCall returns a context that serves a call.
-func WithCall(ctx context.Context, call Call) context.Context { return context.WithValue(ctx, callKey{}, call) }
+func WithCall(ctx context.Context, call Call) context.Context {
+	return context.WithValue(ctx, callKey{}, call)
+}
 
 // CallOf returns the call that a context serves; an anonymous one of the default tenant outside of a call.
 func CallOf(ctx context.Context) Call {

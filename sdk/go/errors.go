@@ -164,7 +164,9 @@ func WithViolation(field, description string) ErrorOption {
 }
 
 // WithCause adds an error that led to this one.
-func WithCause(cause *Error) ErrorOption { return func(e *Error) { e.Causes = append(e.Causes, cause) } }
+func WithCause(cause *Error) ErrorOption {
+	return func(e *Error) { e.Causes = append(e.Causes, cause) }
+}
 
 // Error returns the message.
 func (e *Error) Error() string {
