@@ -27,6 +27,7 @@ const (
 	attachLongest   = 5 * time.Second
 	attachPatience  = 15 * time.Second // without Open on any stream, after which the agent dials anew
 	attachWatchTime = time.Second
+	attachEnd       = 3 * time.Second // that the orchestrator has to end the streams once they are half-closed
 )
 
 // attacher keeps one spare stream to an orchestrator: a stream that has had no Open yet. As soon as Open arrives on it, the
@@ -78,7 +79,7 @@ func (a *attacher) stop() {
 		defer close(ended)
 		a.streams.Wait()
 	}()
-	timer := time.AfterFunc(time.Second, a.cancel)
+	timer := time.AfterFunc(attachEnd+time.Second, a.cancel)
 	<-a.done
 	<-ended
 	timer.Stop()
@@ -156,7 +157,7 @@ func (a *attacher) attachOnce(opened chan<- bool) {
 	err = s.serveSession(ctx, wire, own)
 	if err == nil {
 		_ = stream.CloseSend() // of a drain: the orchestrator ends the stream, and deregisters the instance with the last one
-		waitForEnd(wire, 500*time.Millisecond)
+		waitForEnd(wire, attachEnd)
 	}
 	cancel()
 	<-told

@@ -135,6 +135,23 @@ func (a *attempt) remaining() (time.Duration, bool) {
 	return a.task.remaining()
 }
 
+// setRemaining replaces the time that the task has left, as a new owner says.
+func (a *attempt) setRemaining(left time.Duration) {
+	if a.task == nil || a.halted != nil || !a.working() {
+		return
+	}
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
+	if a.task.stopped {
+		a.task.stoppedWith = left // it counts once the clock goes on
+		return
+	}
+	a.task.deadline = time.Now().Add(left)
+	a.startTimer()
+}
+
 // stopClock stops the time of the task while it waits for a person, as its orchestrator does.
 func (a *attempt) stopClock() {
 	if a.task == nil || a.halted != nil {

@@ -27,6 +27,7 @@ const (
 	sweepInterval = 5 * time.Second
 	ackGrace      = 5 * time.Second
 	stopGrace     = time.Second
+	openOnItsWay  = 50 * time.Millisecond
 	maxSessions   = 64 // orchestrators that may have a session at a time: far more than one mesh has replicas
 	maxUnopened   = 64 // streams that may wait for Open at a time; a further one ends the oldest
 )
@@ -288,6 +289,10 @@ func (s *Server) shutDown(grace time.Duration) {
 	}
 	if s.client != nil {
 		_ = s.client.Close()
+	}
+	if s.attach != nil {
+		// An Open that is on its way is answered by ready and drain.
+		s.wait(time.Now().Add(min(grace, openOnItsWay)), func() bool { return false })
 	}
 	if !s.wait(deadline, func() bool { return s.table.working() == 0 }) {
 		slog.Warn("stopping with tasks in progress", "role", s.role)

@@ -384,6 +384,9 @@ func (s *session) adopt(frame *agentv1.OrchestratorFrame, adopt *agentv1.AdoptTa
 			archon.NewError(archon.ReasonNotHeld, "this instance does not hold the task"), frame.GetSequence())
 	}
 	a.bind(&s.sink, frame.GetTask().GetEpoch())
+	if adopt.Remaining != nil {
+		a.setRemaining(adopt.GetRemaining().AsDuration())
+	}
 	if a.working() {
 		a.sendAdopted(&s.sink)
 	}

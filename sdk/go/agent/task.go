@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -196,8 +197,12 @@ func (t *Task) Traceparent() (traceparent, tracestate string) {
 	return t.assigned.GetTrace().GetTraceparent(), t.assigned.GetTrace().GetTracestate()
 }
 
-// Metadata returns the metadata that the run was submitted with. It must not be changed.
-func (t *Task) Metadata() map[string]string { return t.assigned.GetMetadata() }
+// Metadata returns the metadata that the run was submitted with.
+func (t *Task) Metadata() map[string]string {
+	metadata := make(map[string]string, len(t.assigned.GetMetadata()))
+	maps.Copy(metadata, t.assigned.GetMetadata())
+	return metadata
+}
 
 // IdempotencyKey returns the same key for all attempts, for calls to systems that deduplicate.
 func (t *Task) IdempotencyKey() string { return t.assigned.GetIdempotencyKey() }
