@@ -36,7 +36,9 @@ type keptResults struct {
 	bytes   int
 }
 
-func newKeptResults() keptResults { return keptResults{entries: map[keptKey]*list.Element{}, order: list.New()} }
+func newKeptResults() keptResults {
+	return keptResults{entries: map[keptKey]*list.Element{}, order: list.New()}
+}
 
 func (k *keptResults) find(key keptKey, digest [32]byte, now time.Time) (*kept, error) {
 	element := k.entries[key]
