@@ -193,7 +193,7 @@ async def demo(home: Path) -> int:
         killed = False
         async with asyncio.timeout(ENDS_WITHIN):
             async for view in handle.views():
-                working = next((task for task in view.tasks if task.role == "designer" and task.text), None)
+                working = next((task for task in view.tasks.values() if task.role == "designer" and task.text), None)
                 if working is not None and not killed:
                     killed = True
                     agents["designer"].kill()
@@ -214,7 +214,7 @@ async def show_trace(state: Mapping[str, Any], trace_id: str) -> None:
     if not state.get("traces"):
         say("The trace of the run needs Jaeger: `make tools`.")
         return
-    expected = {service_of(part) for part in PARTS} | {"orchestrator"}
+    expected = {service_of(part) for part in PARTS} | {"archon-orchestrator"}
     services: set[str] = set()
     spans = 0
     for _ in range(20):
