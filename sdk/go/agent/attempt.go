@@ -111,8 +111,8 @@ func (a *attempt) start(assigned *agentv1.AssignTask) {
 	if assigned.BidRequest != nil {
 		handler = a.server.bid
 	}
-	a.server.handlers.Add(1)
-	go a.run(handler, a.ctx, a.task)
+	work, task := a.ctx, a.task
+	a.server.workers.run(func() { a.run(handler, work, task) })
 }
 
 func (a *attempt) startTimer() {
@@ -174,7 +174,6 @@ func (a *attempt) startClock() {
 
 // run calls the handler, and sends its outcome.
 func (a *attempt) run(handler Handler, ctx context.Context, task *Task) {
-	defer a.server.handlers.Done()
 	var answer Answer
 	err := error(archon.NewError(archon.ReasonInternal, "the handler ended its goroutine"))
 	defer func() {
@@ -199,9 +198,12 @@ func (a *attempt) ended(answer Answer, err error) {
 		server.mu.Unlock()
 		result, content := a.encode(state, answer, err) // not under the lock: an answer may be large
 		server.mu.Lock()
+		server.table.handlerEnded(a)
 		ended = a.finish(state, result, content)
+	} else {
+		server.table.handlerEnded(a)
 	}
-	server.table.handlerEnded(a)
+	server.table.changed()
 	server.mu.Unlock()
 	a.cancelWork(nil)
 	a.endSpan(ended)
@@ -238,6 +240,7 @@ func (a *attempt) halt(cause *archon.Error, over bool) {
 		if a.working() && !a.ending {
 			state := a.task.snapshot()
 			ended = a.finish(state, a.failed(state, cause), nil)
+			a.server.table.changed()
 		}
 		a.server.mu.Unlock()
 		a.endSpan(ended)
@@ -416,7 +419,6 @@ func (a *attempt) finish(state snapshot, result *agentv1.TaskResult, content []b
 	}
 	a.calls.close()
 	a.send(content, true)
-	a.server.table.changed()
 	return result
 }
 

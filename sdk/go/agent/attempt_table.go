@@ -135,7 +135,6 @@ func (t *attemptTable) expire(now time.Time) {
 func (t *attemptTable) handlerEnded(a *attempt) {
 	delete(t.running, a)
 	delete(t.abandoned, a)
-	t.changed()
 }
 
 // changed wakes all that wait for news.

@@ -47,7 +47,7 @@ type Server struct {
 	health     func() []ToolHealth
 	tools      *toolowner.Owner
 	direct     *directInbox
-	handlers   sync.WaitGroup
+	workers    *workers
 	streams    sync.WaitGroup
 
 	mu           sync.Mutex
@@ -110,7 +110,7 @@ func New(role string, handler Handler, given ...Option) (*Server, error) {
 	o.registration.Tools = toolowner.WithShared(o.registration.GetTools(), owner.Advertised())
 	s := &Server{
 		role: role, instanceID: o.registration.GetInstanceId(), settings: settings, handler: handler,
-		maxWaiting: o.maxWaiting, health: o.health, tools: owner, registration: o.registration,
+		maxWaiting: o.maxWaiting, health: o.health, workers: newWorkers(), tools: owner, registration: o.registration,
 		direct: newDirectInbox(role, o.registration.GetProfile().GetMessageTypes(), o.onDirect),
 	}
 	if o.onMessage != nil {
@@ -318,6 +318,10 @@ func (s *Server) shutDown(grace time.Duration) {
 		s.grpc.Stop(time.Second)
 	}
 	s.streams.Wait()
+	s.workers.close()
+	if s.leftOver == 0 {
+		s.workers.running.Wait()
+	}
 	close(s.stopped)
 }
 

@@ -1,6 +1,7 @@
 package frames
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -140,6 +141,10 @@ func (q *Queue) Batch(stop <-chan struct{}) []byte {
 	if wait := q.hold - time.Since(q.leftAt); q.hold > 0 && wait > 0 && !q.closed {
 		q.mu.Unlock()
 		time.Sleep(wait)
+		q.mu.Lock()
+	} else if !q.closed {
+		q.mu.Unlock()
+		runtime.Gosched() // handlers that are about to end share the message
 		q.mu.Lock()
 	}
 	defer q.mu.Unlock()
