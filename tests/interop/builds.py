@@ -21,7 +21,8 @@ from tests.fixtures.require import TOOLS, find, is_required, missing
 from tests.interop import cache, node22, tools
 
 HERE: Final = Path(__file__).resolve().parent
-PROTOS: Final = HERE.parents[1] / "protos"
+ROOT: Final = HERE.parents[1]
+PROTOS: Final = ROOT / "protos"
 GO_MODULE: Final = "github.com/archon-mesh/archon/sdk/go"
 STAMP: Final = ".built"
 LEFT_BY_HAND: Final = ("node_modules", "dist", "stubs", "target")
@@ -40,19 +41,25 @@ class Build:
     result: str
     make: Callable[[Path], None]
     find: Callable[[str], Path | None] = find
+    sources: Path = HERE
+    """The folder above `folder`."""
+
+    @property
+    def source(self) -> Path:
+        return self.sources / self.folder
 
     @property
     def target(self) -> Path:
-        return TOOLS / "interop" / self.folder
+        return TOOLS / "interop" / ("" if self.sources == HERE else self.sources.name) / self.folder
 
     def digest(self) -> str:
         """Returns the hash of the sources, the contract and the code of the build."""
         total = hashlib.sha256()
-        files = [path for path in (HERE / self.folder).rglob("*") if path.is_file()]
+        files = [path for path in self.source.rglob("*") if path.is_file()]
         files = [path for path in files if not set(LEFT_BY_HAND).intersection(path.parts)]
         files += [*PROTOS.rglob("*.proto"), Path(__file__), HERE / "tools.py"]
         for path in sorted(files):
-            total.update(f"{path.relative_to(HERE.parents[1])}\0".encode() + path.read_bytes() + b"\0")
+            total.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
         return total.hexdigest()
 
     def is_current(self) -> bool:
@@ -68,12 +75,13 @@ class Build:
 
     def _provide(self) -> None:
         digest = self.digest()
-        key = f"{self.folder}-{digest[:20]}-{platform.system()}-{platform.machine()}".lower()
+        name = "-".join(self.target.relative_to(TOOLS / "interop").parts)
+        key = f"{name}-{digest[:20]}-{platform.system()}-{platform.machine()}".lower()
         shutil.rmtree(self.target, ignore_errors=True)
         if cache.fetch(key, self.target) and self.is_current():
             return
         shutil.rmtree(self.target, ignore_errors=True)
-        shutil.copytree(HERE / self.folder, self.target, ignore=shutil.ignore_patterns(*LEFT_BY_HAND))
+        shutil.copytree(self.source, self.target, ignore=shutil.ignore_patterns(*LEFT_BY_HAND))
         self.make(self.target)
         (self.target / STAMP).write_text(digest)
         cache.store(key, self.target)
@@ -87,7 +95,7 @@ class Build:
                     missing(self.name, f"{program} is neither in .tools/bin nor on PATH")
             return self.run()
         if not self.is_current():
-            missing(self.name, f"tests/interop/{self.folder} is not built: `make test-interop`")
+            missing(self.name, f"{self.source.relative_to(ROOT)} is not built: `make test-interop`")
         return self.target / self.result
 
 
@@ -146,6 +154,20 @@ def _java(folder: Path) -> None:
     call(folder, "mvn", "-q", "-B", f"-Darchon.protos={PROTOS}", "compile")
 
 
+def _go_sdk(folder: Path) -> None:
+    call(folder, tools.go(), "vet", "./...")
+    call(folder, tools.go(), "build", "-o", "subject", "./conformance")
+
+
+def _typescript_sdk(folder: Path) -> None:
+    call(folder, "npm", "ci", "--no-audit", "--no-fund")
+    call(folder, "npm", "run", "build")
+
+
+def _java_sdk(folder: Path) -> None:
+    call(folder, "mvn", "-q", "-B", f"-Darchon.protos={PROTOS}", "-DskipTests", "package")
+
+
 def _with_newer_npm(folder: Path) -> None:
     node = node22.find()
     assert node is not None
@@ -155,6 +177,12 @@ def _with_newer_npm(folder: Path) -> None:
 GO: Final = Build("go", "go", ("go",), "agent", _go)
 TYPESCRIPT: Final = Build("node", "typescript", ("node", "npm"), "dist/client.js", _typescript)
 JAVA: Final = Build("java", "java", ("mvn", "java"), "target/classes/dev/archon/interop/Speak.class", _java)
+SDK: Final = ROOT / "sdk"
+GO_SDK: Final = Build("go", "go", ("go",), "subject", _go_sdk, sources=SDK)
+TYPESCRIPT_SDK: Final = Build(
+    "node", "typescript", ("node", "npm"), "dist/conformance/subject.js", _typescript_sdk, sources=SDK
+)
+JAVA_SDK: Final = Build("java", "java", ("mvn", "java"), "conformance/subject", _java_sdk, sources=SDK)
 MCP_SUITE: Final = Build(
     node22.NAME,
     "mcp_suite",
@@ -177,7 +205,7 @@ def main() -> int:
     """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else
     0."""
     code = 0
-    for build in (GO, TYPESCRIPT, JAVA, MCP_SUITE, OPENID):
+    for build in (GO, TYPESCRIPT, JAVA, GO_SDK, TYPESCRIPT_SDK, JAVA_SDK, MCP_SUITE, OPENID):
         absent = [program for program in build.needs if build.find(program) is None]
         if absent:
             print(f"{build.folder}: not built without {', '.join(absent)}")

@@ -12,8 +12,11 @@ import typer
 
 from archon.identifiers import role_fault
 from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.new_project import LANGUAGES, project, steps
 
 new = typer.Typer(no_args_is_help=True)
+
+PYTHON: Final = "python"
 
 _YAML: Final = """\
 # An agent: `archon chat {name}.yaml` talks to it, `archon serve {name}.yaml` makes it a role of the mesh.
@@ -99,15 +102,33 @@ def agent(
         str, typer.Argument(metavar="NAME", help="The agent's name and role: lower case letters, digits, dashes.")
     ],
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder to write the files to.")] = Path(),
-    python: Annotated[bool, typer.Option("--python", help="Write one Python file instead of YAML.")] = False,
+    python: Annotated[
+        bool, typer.Option("--python", help="Write one Python file instead of YAML, as --lang python does.")
+    ] = False,
+    lang: Annotated[
+        str, typer.Option(metavar="LANGUAGE", help="The language of a program instead: python, go, typescript or java.")
+    ] = "",
 ) -> None:
-    """Write the YAML file of an agent and a tool for it.
+    """Write the YAML file of an agent and a tool for it, or a program.
 
-    Also writes the JSON Schema of the file for your editor. With --python it writes one Python file that has all of it.
-    Existing files are never overwritten.
+    Also writes the JSON Schema of the file for your editor. With --lang python it writes one Python file that has all of
+    it; with another language a folder NAME with a program over the SDK of this language, its test, and the files of its
+    build. Existing files are never overwritten.
     """
     if fault := role_fault(name):
         raise CliError(fault, code=USAGE)
+    if lang and lang not in (PYTHON, *LANGUAGES):
+        expected = ", ".join((PYTHON, *LANGUAGES))
+        raise CliError(f"unknown language {lang!r}: expected one of {expected}", code=USAGE)
+    if lang in LANGUAGES:
+        if python:
+            raise CliError(f"--python and --lang {lang} are mutually exclusive", code=USAGE)
+        files = project(name, folder / name, lang)
+        _write(files)
+        print(f"Wrote {len(files)} files to {folder / name}.")
+        print("\n".join(steps(folder / name, lang)))
+        return
+    python = python or lang == PYTHON
     if python and name in sys.stdlib_module_names | {"archon"}:
         raise CliError(
             f"{name}.py would stand in the place of the module {name}", hint="Choose another name.", code=USAGE
