@@ -1,0 +1,289 @@
+"""The subject of the Python SDK: python python_subject.py agent|client. The protocol is in sdk/conformance/README.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from archon.agent import AgentServer, Answer, Item, Question, TaskContext, TaskRejected
+from archon.client import Client
+from archon.errors import ArchonError, OperationCancelled
+from archon.memory import MemoryGraphClient
+from archon.registry import RegistryClient
+from archon.run_view import RunView
+from archon.server import signalled
+from archon.status import error_class
+from archon.types import Part, Usage
+
+
+FINAL = ("completed", "failed", "canceled")
+
+
+def say(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+async def lines() -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=1 << 26)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
+
+
+def shown(error: ArchonError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "reason": error.reason,
+        "message": str(error),
+        "kind": error.kind,
+        "retry": error.retry.name,
+        "retry_delay": error.retry_delay,
+        "metadata": dict(error.metadata),
+        "violations": [[each.field, each.description] for each in error.field_violations],
+    }
+
+
+def echo(task: TaskContext, name: str) -> Any:
+    budget = task.budget
+    limits = ("max_tokens", "max_cost_micro_usd", "max_time", "max_depth", "max_model_calls")
+    values: dict[str, Any] = {
+        "parts": lambda: [part.text or part.data_json or part.url for part in task.parts],
+        "context": lambda: [[item.role, item.text] for item in task.context],
+        "remaining": task.remaining,
+        "metadata": lambda: dict(task.metadata),
+        "trace": lambda: task.trace.traceparent,
+        "history": lambda: [[message.role, message.text] for message in task.history],
+        "checkpoint": lambda: task.checkpoint.decode(),
+        "answers": lambda: {key: answer.text for key, answer in task.answers.items()},
+        "attempt": lambda: task.attempt,
+        "task_id": lambda: task.task_id,
+        "run_id": lambda: task.run_id,
+        "session_id": lambda: task.session_id,
+        "targets": lambda: [target.role for target in task.delegation_targets],
+        "chain": lambda: list(task.delegation_chain),
+        "budget": lambda: {key: getattr(budget, key) for key in limits if getattr(budget, key, None)},
+        "expected_output": lambda: task.expected_output,
+    }
+    return values[name]()
+
+
+async def do(task: TaskContext, kind: str, value: Any) -> Any:
+    """Executes one step; a step without a value returns Ellipsis."""
+    now = time.time()
+    match kind:
+        case "sleep":
+            await asyncio.sleep(value)
+        case "block":
+            time.sleep(value)  # noqa: ASYNC251 - the point of the step
+        case "write":
+            task.write(value)
+        case "publish":
+            task.publish(Item(value))
+        case "save":
+            task.save(value.encode())
+        case "model_call":
+            usage = Usage(input_tokens=value["input_tokens"], output_tokens=value["output_tokens"])
+            task.record_model_call(value["model"], {}, {}, started=now, seconds=0.0, usage=usage)
+        case "tool_call":
+            arguments, result = json.loads(value["arguments_json"]), json.loads(value["result_json"])
+            task.record_tool_call(value["tool"], arguments, result, started=now, seconds=0.0)
+        case "delegate":
+            return (await task.delegate(value.pop("text"), **value)).text
+        case "ask":
+            return await task.ask(value.pop("text"), **value)
+        case "reserve":
+            await task.reserve(**value)
+            return True
+        case "send":
+            return await task.send(value["text"], value["role"])
+        case "receive":
+            return [message.text async for message in first(task.messages(), value)]
+        case "await_update":
+            for _ in range(value):
+                before = task.context
+                while task.context == before:
+                    await asyncio.sleep(0.01)
+        case "echo":
+            return echo(task, value)
+        case _:
+            raise ValueError(f"unknown step {kind!r}")
+    return ...
+
+
+async def first(messages: Any, number: int) -> Any:
+    async for message in messages:
+        yield message
+        if (number := number - 1) == 0:
+            return
+
+
+async def handle(task: TaskContext) -> Any:
+    try:
+        steps = json.loads(task.text)
+        assert isinstance(steps, list)
+    except (ValueError, AssertionError):
+        return task.text
+    values: list[Any] = []
+    for step in steps:
+        [(kind, value)] = step.items()
+        match kind:
+            case "question":
+                return Question(value["text"], checkpoint=value["checkpoint"].encode(), input_id=value.get("input_id", ""))
+            case "answer":
+                return value
+            case "json":
+                return Answer(parts=[Part(data_json=json.dumps(value))])
+            case "fail":
+                raise failure(value)
+            case "reject":
+                raise TaskRejected(value)
+            case "panic":
+                raise RuntimeError(value)
+        try:
+            outcome = await do(task, kind, value)
+        except OperationCancelled:
+            raise
+        except ArchonError as error:
+            outcome = {"error": shown(error)}
+        if outcome is not ...:
+            values.append(outcome)
+    return json.dumps(values, ensure_ascii=False)
+
+
+def failure(value: dict[str, Any]) -> ArchonError:
+    reason = value["reason"]
+    known = {cls.default_reason: cls.code for cls in subclasses(ArchonError)}
+    code = known.get(reason) or value.get("code", "UNKNOWN")
+    return error_class(code, reason)(value["message"], reason=reason, retry_delay=value.get("retry_delay"))
+
+
+def subclasses(root: type[ArchonError]) -> list[type[ArchonError]]:
+    return [root, *(each for child in root.__subclasses__() for each in subclasses(child))]
+
+
+async def agent() -> None:
+    server = AgentServer("subject", handler=handle)
+    stop = signalled()
+    address = await server.start()
+    say({"ready": {"address": address, "instance_id": server.instance_id}})
+    ended = asyncio.create_task((await lines()).read())
+    await asyncio.wait([ended, asyncio.create_task(stop.wait())], return_when=asyncio.FIRST_COMPLETED)
+    await server.stop(server.settings.drain)
+
+
+class Calls:
+    """The calls of the client's mode, each a task of its own."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.running: dict[str, asyncio.Task[None]] = {}
+
+    async def make(self, line: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(line.get("deadline")):
+                say({"id": line["id"], "result": await getattr(self, line["call"])(line)})
+        except TimeoutError:
+            say({"id": line["id"], "error": {"code": "DEADLINE_EXCEEDED", "reason": "DEADLINE_EXCEEDED"}})
+        except asyncio.CancelledError:
+            say({"id": line["id"], "error": {"code": "CANCELLED", "reason": "CANCELLED"}})
+        except ArchonError as error:
+            say({"id": line["id"], "error": shown(error)})
+
+    async def submit(self, line: dict[str, Any]) -> Any:
+        options = {key: line[key] for key in ("roles", "strategy", "timeout", "request_id") if line.get(key)}
+        return {"run_id": (await self.client.submit(line["goal"], **options)).run_id}
+
+    async def run(self, line: dict[str, Any]) -> Any:
+        return await self.client.run(line["goal"], timeout=line.get("timeout"))
+
+    async def wait(self, line: dict[str, Any]) -> Any:
+        async for _ in self.client.watch(line["run_id"], durable_only=True):
+            pass
+        return await self.get(line)
+
+    async def watch(self, line: dict[str, Any]) -> Any:
+        last = line.get("after_seq", 0)
+        async for event in self.client.watch(line["run_id"], last):
+            last = event.seq or last
+            say({"id": line["id"], "event": {"seq": event.seq, "kind": event.type}})
+        return {"last_seq": last}
+
+    async def converse(self, line: dict[str, Any]) -> Any:
+        outputs: dict[str, str] = {}
+        async with self.client.converse() as stream:
+            runs = [await stream.submit(goal) for goal in line["goals"]]
+            await stream.done()
+            async for event in stream:
+                if event.type == "run_state" and event.data["state"] in FINAL:
+                    outputs[event.run_id] = state(await self.client.get(event.run_id))["output"]
+        return [outputs[run.run_id] for run in runs]
+
+    async def get(self, line: dict[str, Any]) -> Any:
+        return state(await self.client.get(line["run_id"]))
+
+    async def cancel(self, line: dict[str, Any]) -> Any:
+        return state(await self.client.cancel(line["run_id"]))
+
+    async def pause(self, line: dict[str, Any]) -> Any:
+        return state(await self.client.pause(line["run_id"]))
+
+    async def resume(self, line: dict[str, Any]) -> Any:
+        return state(await self.client.resume(line["run_id"]))
+
+    async def respond(self, line: dict[str, Any]) -> Any:
+        return {"run_id": (await self.client.respond(line["run_id"], line["input_id"], line["text"])).run_id}
+
+    async def fork(self, line: dict[str, Any]) -> Any:
+        return {"run_id": (await self.client.fork(line["run_id"], after_seq=line.get("after_seq", 0))).run_id}
+
+    async def plan(self, line: dict[str, Any]) -> Any:
+        return {"tasks": [step.role for step in (await self.client.plan(line["goal"])).steps]}
+
+    async def view(self, line: dict[str, Any]) -> Any:
+        view = RunView()
+        async for event in self.client.watch(line["run_id"]):
+            view.apply(event)
+        tasks = {
+            key: {"role": task.role, "state": task.state.name, "attempts": len(task.attempts)}
+            for key, task in view.tasks.items()
+        }
+        return {"state": view.state.name, "tasks": tasks, "output": "".join(task.text for task in view.tasks.values())}
+
+    async def instances(self, line: dict[str, Any]) -> Any:
+        async with RegistryClient(os.environ["ARCHON_REGISTRY"]) as registry:
+            return [each.instance_id for each in await registry.resolve(line["role"])]
+
+    async def pull(self, line: dict[str, Any]) -> Any:
+        async with MemoryGraphClient(os.environ["ARCHON_MEMORY"], line["run_id"]) as memory:
+            return [[item.source_id, item.content] for item in await memory.pull_for(line["role"])]
+
+    async def close(self, line: dict[str, Any]) -> Any:
+        await self.client.close()
+        return {}
+
+
+def state(run: Any) -> dict[str, Any]:
+    return {"run_id": run.run_id, "state": run.state.name, "output": "\n\n".join(each.text for each in run.answers)}
+
+
+async def client() -> None:
+    async with Client(os.environ["ARCHON_TARGET"]) as made:
+        calls = Calls(made)
+        say({"ready": {}})
+        reader = await lines()
+        while text := await reader.readline():
+            line = json.loads(text)
+            if "stop" in line:
+                with suppress(KeyError):
+                    calls.running[line["stop"]].cancel()
+            else:
+                calls.running[line["id"]] = asyncio.create_task(calls.make(line))
+
+
+if __name__ == "__main__":
+    asyncio.run(agent() if sys.argv[1] == "agent" else client())
