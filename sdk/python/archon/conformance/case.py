@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,17 @@ _KEYS: Final = frozenset(
     {"name", "does", "rules", "on", "security", "env", "own", "heavy", "each", "steps", "host", "standing"}
 )
 _MODIFIERS: Final = frozenset({"on", "within", "for", "only", "as"})
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads `on` and `off` as texts, as YAML 1.2 does: only true and false are booleans."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,7 @@ def load_scenarios(folder: Path) -> list[Scenario]:
 
 
 def _in_file(path: Path) -> Iterator[Scenario]:
-    content = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    content = yaml.load(path.read_text(), Loader=_Loader)
     try:
         area, mode = content["area"], content["mode"]
         entries = content["scenarios"]

@@ -71,6 +71,10 @@ class TestAuthority:
         (folder / AUTHORITY).write_bytes(self._certificate.public_bytes(Encoding.PEM))
         return folder
 
+    def stranger(self) -> TestAuthority:
+        """Returns another authority that says it is of the same mesh."""
+        return TestAuthority(self._folder / "stranger", self._mesh)
+
     def _builder(self, subject: x509.Name, issuer: x509.Name, key: Any) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (

@@ -23,8 +23,9 @@ _EMPTY: Final = (None, 0, "", False, [], {})
 
 
 def resolve(value: Any, names: Mapping[str, Any]) -> Any:
-    """Returns a value with its references filled in, and `{$repeat: [text, n]}` as the text n times. Raises ValueError for
-    an unknown name."""
+    """Returns a value with its references filled in, `{$repeat: [text, n]}` as the text n times, and
+    `{$escaped: text}` as the text with the escapes of JSON, also of lone surrogates. Raises ValueError for an unknown
+    name."""
     if isinstance(value, str):
         if value.startswith("$") and value[1:].isidentifier():
             return _named(value[1:], names)
@@ -33,6 +34,8 @@ def resolve(value: Any, names: Mapping[str, Any]) -> Any:
         if set(value) == {"$repeat"}:
             text, times = value["$repeat"]
             return text * times
+        if set(value) == {"$escaped"}:
+            return json.loads(f'"{value["$escaped"]}"')
         return {key: resolve(each, names) for key, each in value.items()}
     if isinstance(value, list):
         return [resolve(each, names) for each in value]

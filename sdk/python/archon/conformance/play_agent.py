@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from archon.api.agent.v1 import session_pb2
+from archon.conformance.agent_calls import AgentCalls
 from archon.conformance.bench import Bench
 from archon.conformance.case import Case
 from archon.conformance.patterns import fault, resolve, shown
 from archon.conformance.peers.streams import DialledStream, Received, Stream
-from archon.conformance.play import Play, ScenarioFailed
+from archon.conformance.play import ScenarioFailed
 from archon.conformance.standing import StandingRules
 from archon.conformance.values import fill
 from archon.frames import FEATURES
@@ -35,12 +36,11 @@ FORGOTTEN: Final = 1_000_000
 """The epoch in which a scenario's attempts are dropped at its end."""
 
 
-class AgentPlay(Play):
+class AgentPlay(AgentCalls):
     """One scenario of an agent: its streams, and the frames that came."""
 
     def __init__(self, case: Case, bench: Bench, number: int, pace: float) -> None:
         super().__init__(case, bench, number, pace)
-        self.names["instance"] = bench.ready["instance_id"]
         self.streams: dict[str, Stream] = {}
         self._current = ""
         self._rules = StandingRules(self.id)
@@ -232,7 +232,7 @@ class AgentPlay(Play):
         if not await self.until(found, lambda: self._changed(stream), latest) or not hit:
             nearest = self._nearest(pattern, stream)
             raise ScenarioFailed(f"no such frame within {latest:g} s; {nearest}{self.came(stream)}")
-        if hit[0].at - began < earliest:
+        if earliest and hit[0].at - began < earliest:
             raise ScenarioFailed(f"it came after {hit[0].at - began:.2f} s, before {earliest:g} s")
         return hit[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,4 +60,15 @@ class Place:
         own = self._folder("orchestrator").read()
         return secure_channel(
             own, agent(role), lambda used, more: grpc.aio.secure_channel(address, used, options=[*options, *more])
+        )
+
+    def dial_as_stranger(self, address: str, role: str) -> grpc.aio.Channel:
+        """Returns a channel with a certificate of another authority, which trusts that of the mesh."""
+        assert self._authority is not None
+        stranger = self._authority.stranger()
+        own = self._folder("orchestrator").read()
+        other = CertificateFolder(stranger.issue(Kind.SERVICE, "orchestrator")).read()
+        mixed = replace(own, chain=other.chain, key=other.key)
+        return secure_channel(
+            mixed, agent(role), lambda used, more: grpc.aio.secure_channel(address, used, options=list(more))
         )
