@@ -23,8 +23,8 @@ _EMPTY: Final = (None, 0, "", False, [], {})
 
 
 def resolve(value: Any, names: Mapping[str, Any]) -> Any:
-    """Returns a value with its references filled in, `{$repeat: [text, n]}` as the text n times, and
-    `{$escaped: text}` as the text with the escapes of JSON, also of lone surrogates. Raises ValueError for an unknown
+    """Returns a value with its references filled in, `{$repeat: [text, n]}` as the text n times,
+    `{$quoted: value}` as its JSON, and `{$escaped: text}` as the text with the escapes of JSON, also of lone surrogates. Raises ValueError for an unknown
     name."""
     if isinstance(value, str):
         if value.startswith("$") and value[1:].isidentifier():
@@ -34,6 +34,8 @@ def resolve(value: Any, names: Mapping[str, Any]) -> Any:
         if set(value) == {"$repeat"}:
             text, times = value["$repeat"]
             return text * times
+        if set(value) == {"$quoted"}:
+            return json.dumps(resolve(value["$quoted"], names))
         if set(value) == {"$escaped"}:
             return json.loads(f'"{value["$escaped"]}"')
         return {key: resolve(each, names) for key, each in value.items()}

@@ -19,8 +19,11 @@ from archon.conformance.play_agent import AgentPlay
 from archon.conformance.play_client import ClientPlay
 from archon.conformance.subject import SubjectFailed
 
-PROCESSES: Final = 4
-"""Subjects that start, or have a process of their own, at a time."""
+PROCESSES: Final = 12
+"""Subjects with a process of their own at a time: most of them wait."""
+
+STARTS: Final = 3
+"""Subjects that start at a time."""
 
 AT_ONCE: Final = 12
 """Scenarios at a time on one shared subject."""
@@ -49,7 +52,7 @@ class Suite:
         self._pace = pace
         self._patience = patience * pace
         self._processes = asyncio.Semaphore(processes)
-        self._starting = asyncio.Semaphore(processes)
+        self._starting = asyncio.Semaphore(min(processes, STARTS))
         self._number = 0
         self._folder = Path()
         self._authority: TestAuthority | None = None
