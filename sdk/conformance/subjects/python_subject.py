@@ -22,6 +22,16 @@ from archon.types import Part, Usage
 
 
 FINAL = ("completed", "failed", "canceled")
+WITHOUT_CLASS = {
+    **dict.fromkeys(("CONFLICT", "POISONED", "STALE_EPOCH"), "ABORTED"),
+    **dict.fromkeys(("DRAINING", "INSTANCE_LOST"), "UNAVAILABLE"),
+    **dict.fromkeys(("ERROR_BUDGET_EXHAUSTED", "NO_CAPACITY", "RUN_TOO_LARGE", "TOO_MANY_EVENTS"), "RESOURCE_EXHAUSTED"),
+    **dict.fromkeys(("PAUSE_EXPIRED", "RUN_TIMEOUT"), "DEADLINE_EXCEEDED"),
+    "INVALID_PAGE_TOKEN": "INVALID_ARGUMENT",
+    "NOT_HELD": "NOT_FOUND",
+    "PROTOCOL_MISMATCH": "FAILED_PRECONDITION",
+    "QUARANTINED": "INTERNAL",
+}
 
 
 def say(line: dict[str, Any]) -> None:
@@ -157,13 +167,18 @@ async def handle(task: TaskContext) -> Any:
 
 def failure(value: dict[str, Any]) -> ArchonError:
     reason = value["reason"]
-    known = {cls.default_reason: cls.code for cls in subclasses(ArchonError)}
-    code = known.get(reason) or value.get("code", "UNKNOWN")
-    return error_class(code, reason)(value["message"], reason=reason, retry_delay=value.get("retry_delay"))
+    return error_class(code_of(reason), reason)(
+        value["message"], reason=reason, retry_delay=value.get("retry_delay")
+    )
 
 
-def subclasses(root: type[ArchonError]) -> list[type[ArchonError]]:
-    return [root, *(each for child in root.__subclasses__() for each in subclasses(child))]
+def code_of(reason: str) -> str:
+    """The code of a reason: that of its class, or of those that have none."""
+    classes = [ArchonError]
+    for each in classes:
+        classes += each.__subclasses__()
+    known = {each.default_reason: each.code for each in reversed(classes)}
+    return WITHOUT_CLASS.get(reason) or known[reason]
 
 
 async def agent() -> None:
@@ -187,12 +202,12 @@ class Calls:
         try:
             async with asyncio.timeout(line.get("deadline")):
                 say({"id": line["id"], "result": await getattr(self, line["call"])(line)})
+        except ArchonError as error:
+            say({"id": line["id"], "error": shown(error)})
         except TimeoutError:
             say({"id": line["id"], "error": {"code": "DEADLINE_EXCEEDED", "reason": "DEADLINE_EXCEEDED"}})
         except asyncio.CancelledError:
             say({"id": line["id"], "error": {"code": "CANCELLED", "reason": "CANCELLED"}})
-        except ArchonError as error:
-            say({"id": line["id"], "error": shown(error)})
 
     async def submit(self, line: dict[str, Any]) -> Any:
         options = {key: line[key] for key in ("roles", "strategy", "timeout", "request_id") if line.get(key)}

@@ -157,7 +157,7 @@ class Play:
                 if why := call_fault(call, patterns, self.names):
                     continue
                 self._registry_taken.add(number)
-                if call.at - began < earliest:
+                if earliest and call.at - began < earliest:
                     why = f"it came before {earliest:g} s"
                     continue
                 return True

@@ -266,7 +266,12 @@ class AgentPlay(AgentCalls):
 
     def came(self, stream: Stream) -> str:
         """The last frames of a stream, for people."""
-        lines = [f"+{each.at - self.began:.2f} {shown(each.frame, 220)}" for each in stream.frames[-12:]]
+        own = [
+            each
+            for each in stream.frames
+            if each.arm != "credit" and each.frame.get("task", {}).get("task_id", self.id).startswith(self.id)
+        ]
+        lines = [f"+{each.at - self.began:.2f} {shown(each.frame, 220)}" for each in own[-12:]]
         end = f"; it has ended with {stream.error!r}" if stream.over else ""
         return f"frames of {stream.name}: " + ("; ".join(lines) or "none") + end
 
