@@ -267,7 +267,7 @@ class Calls:
             key: {"role": task.role, "state": task.state.name, "attempts": len(task.attempts)}
             for key, task in view.tasks.items()
         }
-        return {"state": view.state.name, "tasks": tasks, "output": "".join(task.text for task in view.tasks.values())}
+        return {"state": view.state.name, "tasks": tasks, "output": (await self.get(line))["output"]}
 
     async def instances(self, line: dict[str, Any]) -> Any:
         async with RegistryClient(os.environ["ARCHON_REGISTRY"]) as registry:

@@ -169,7 +169,6 @@ class AgentPlay(AgentCalls):
         times = frame.pop("times", 1)
         if times > 1:
             return b"".join(self._encoded(frame) for _ in range(times))
-        more = bytes.fromhex(str(frame.pop("unknown", "")))
         if "task" in frame:
             frame["task"] = self.reference(frame["task"])
         frame = resolve(frame, self.names)
@@ -177,7 +176,7 @@ class AgentPlay(AgentCalls):
         self._rules.named(frame)
         message = session_pb2.OrchestratorFrame()
         fill(message, frame)
-        return _framed(message.SerializeToString() + more)
+        return _framed(message.SerializeToString())
 
     def _number(self, frame: dict[str, Any]) -> None:
         ref = frame.get("task")

@@ -110,7 +110,7 @@ class ClientPlay(Play):
         if not await self.until(found, changed, latest):
             raise ScenarioFailed(f"no call {method} within {latest:g} s; {why}; {self._calls()}; {self._own_lines()}")
         call = hit[0]
-        if call.at - began < earliest:
+        if earliest and call.at - began < earliest:
             raise ScenarioFailed(f"{method} was called before {earliest:g} s")
         self._last = value.get("as", method)
         self._named[self._last] = service, call
@@ -164,12 +164,8 @@ class ClientPlay(Play):
             call.answers.put_nowait(None)
 
     def _message(self, service: ScriptedService, call: Call, value: Any) -> Message:
-        value = dict(resolve(value, {**self.names, "request": call.request}))
-        more = bytes.fromhex(str(value.pop("unknown", "")))
         message = service.response(call.method)
-        fill(message, value)
-        if more:
-            message.MergeFromString(more)
+        fill(message, resolve(value, {**self.names, "request": call.request}))
         return message
 
     async def do_push(self, value: Mapping[str, Any], step: Mapping[str, Any]) -> None:

@@ -49,9 +49,13 @@ def _from_one(field: FieldDescriptor, content: Any) -> Any:
 
 
 def fill(message: Message, value: Mapping[str, Any]) -> None:
-    """Sets the fields of a message. Raises ValueError for a field that it does not have."""
+    """Sets the fields of a message; `unknown` has the bytes of fields that it does not know, in hexadecimal digits.
+    Raises ValueError for a field that it does not have."""
     message.SetInParent()
     for name, content in value.items():
+        if name == "unknown":
+            message.MergeFromString(bytes.fromhex(str(content)))
+            continue
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
             raise ValueError(f"{message.DESCRIPTOR.name} has no field {name!r}")
