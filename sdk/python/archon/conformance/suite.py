@@ -75,9 +75,9 @@ class Suite:
             async with asyncio.TaskGroup() as tasks:
                 for group in groups:
                     tasks.create_task(self._shared(group))
-                for case in cases:
-                    if case.scenario.own:
-                        tasks.create_task(self._own(case))
+                own = [case for case in cases if case.scenario.own]
+                for case in sorted(own, key=_waits, reverse=True):
+                    tasks.create_task(self._own(case))
         order = {case.name: number for number, case in enumerate(cases)}
         return sorted(self._outcomes, key=lambda outcome: order[outcome.case.name])
 
@@ -153,3 +153,13 @@ class Suite:
     def _note(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
         self._on_outcome(outcome)
+
+
+def _waits(case: Case) -> float:
+    """About how many seconds a case waits: the longest begin first."""
+    seconds = 0.0
+    for step in case.scenario.steps:
+        within = step.get("within", 0)
+        seconds += float(step.get("for", 0)) + float(step.get("sleep", 0))
+        seconds += float(within[-1] if isinstance(within, list) else within) / 2
+    return seconds
