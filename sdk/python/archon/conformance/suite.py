@@ -25,7 +25,7 @@ PROCESSES: Final = 12
 STARTS: Final = 3
 """Subjects that start at a time."""
 
-AT_ONCE: Final = 12
+AT_ONCE: Final = 8
 """Scenarios at a time on one shared subject."""
 
 LONGEST: Final = 60.0

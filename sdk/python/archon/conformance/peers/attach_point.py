@@ -62,14 +62,14 @@ class AttachPoint:
             while True:
                 while self._spares:
                     stream = self._spares.pop(0)
-                    if not stream.over:
+                    if not (stream.over or stream.is_broken):
                         return stream
                 await self._changed.wait()
 
     @property
     def spares(self) -> list[AttachedStream]:
         """The streams that wait."""
-        return list(self._spares)
+        return [stream for stream in self._spares if not stream.is_broken]
 
     async def changed(self) -> None:
         """Waits until a stream has come or gone."""

@@ -121,7 +121,7 @@ class AttachedStream(Stream):
         super().__init__(name)
         self._context = context
         self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue(10_000)
-        self._broken = False
+        self.is_broken = False
         self.headers = {key: text for key, text in context.invocation_metadata() or () if isinstance(text, str)}
 
     async def serve(self, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -130,7 +130,7 @@ class AttachedStream(Stream):
         try:
             while (message := await self._outgoing.get()) is not None:
                 yield message
-            if self._broken:
+            if self.is_broken:
                 await self._context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
         finally:
             self.is_cancelled = not self.over
@@ -139,6 +139,8 @@ class AttachedStream(Stream):
 
     async def _read(self, messages: AsyncIterator[bytes]) -> None:
         async for message in messages:
+            if not self.sizes:
+                await self._context.send_initial_metadata(())  # the agent is registered
             self.take_message(message)
         self.end()
         await self._outgoing.put(None)
@@ -150,5 +152,5 @@ class AttachedStream(Stream):
         await self._outgoing.put(None)
 
     async def break_off(self) -> None:
-        self._broken = True
+        self.is_broken = True
         await self._outgoing.put(None)
