@@ -25,7 +25,9 @@ FINAL = ("completed", "failed", "canceled")
 WITHOUT_CLASS = {
     **dict.fromkeys(("CONFLICT", "POISONED", "STALE_EPOCH"), "ABORTED"),
     **dict.fromkeys(("DRAINING", "INSTANCE_LOST"), "UNAVAILABLE"),
-    **dict.fromkeys(("ERROR_BUDGET_EXHAUSTED", "NO_CAPACITY", "RUN_TOO_LARGE", "TOO_MANY_EVENTS"), "RESOURCE_EXHAUSTED"),
+    **dict.fromkeys(
+        ("ERROR_BUDGET_EXHAUSTED", "NO_CAPACITY", "RUN_TOO_LARGE", "TOO_MANY_EVENTS"), "RESOURCE_EXHAUSTED"
+    ),
     **dict.fromkeys(("PAUSE_EXPIRED", "RUN_TIMEOUT"), "DEADLINE_EXCEEDED"),
     "INVALID_PAGE_TOKEN": "INVALID_ARGUMENT",
     "NOT_HELD": "NOT_FOUND",
@@ -143,7 +145,9 @@ async def handle(task: TaskContext) -> Any:
         [(kind, value)] = step.items()
         match kind:
             case "question":
-                return Question(value["text"], checkpoint=value["checkpoint"].encode(), input_id=value.get("input_id", ""))
+                return Question(
+                    value["text"], checkpoint=value["checkpoint"].encode(), input_id=value.get("input_id", "")
+                )
             case "answer":
                 return value
             case "json":
@@ -167,9 +171,7 @@ async def handle(task: TaskContext) -> Any:
 
 def failure(value: dict[str, Any]) -> ArchonError:
     reason = value["reason"]
-    return error_class(code_of(reason), reason)(
-        value["message"], reason=reason, retry_delay=value.get("retry_delay")
-    )
+    return error_class(code_of(reason), reason)(value["message"], reason=reason, retry_delay=value.get("retry_delay"))
 
 
 def code_of(reason: str) -> str:

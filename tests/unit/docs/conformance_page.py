@@ -52,9 +52,7 @@ def page() -> str:
 
 
 def _row(area: str, cases: list[Case], lists: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    passed = (
-        sum(not {case.name, case.scenario.name} & expected for case in cases) for expected in lists.values()
-    )
+    passed = (sum(not {case.name, case.scenario.name} & expected for case in cases) for expected in lists.values())
     return area, str(len({case.scenario.name for case in cases})), str(len(cases)), *map(str, passed)
 
 

@@ -23,7 +23,9 @@ def test_the_page_of_the_session_is_its_table() -> None:
 
 
 def test_the_page_of_the_suite_is_its_files() -> None:
-    assert conformance_page.PAGE.read_text() == conformance_page.page(), "run: python -m tests.unit.docs.conformance_page"
+    assert conformance_page.PAGE.read_text() == conformance_page.page(), (
+        "run: python -m tests.unit.docs.conformance_page"
+    )
 
 
 def test_each_row_of_the_session_has_a_scenario() -> None:

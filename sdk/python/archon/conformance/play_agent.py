@@ -299,5 +299,3 @@ class AgentPlay(AgentCalls):
 
 def _framed(frame: bytes) -> bytes:
     return b"\x0a" + encode_varint(len(frame)) + frame
-
-

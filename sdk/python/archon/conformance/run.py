@@ -66,7 +66,11 @@ async def run_cases(options: Options) -> Report:
     def show(outcome: Outcome) -> None:
         if options.verbose:
             state = "passed" if not outcome.fault else f"failed: {outcome.fault}"
-            print(f"+{time.monotonic() - began:5.1f} {outcome.seconds:6.2f} s  {outcome.case.name}: {state}", file=sys.stderr, flush=True)  # noqa: T201
+            print(
+                f"+{time.monotonic() - began:5.1f} {outcome.seconds:6.2f} s  {outcome.case.name}: {state}",
+                file=sys.stderr,
+                flush=True,
+            )  # noqa: T201
 
     began = time.monotonic()
     command = shlex.split(options.subject)

@@ -65,9 +65,7 @@ class StandingRules:
                 if contents.setdefault((*key, sequence), content) != content:
                     found.append(f"{stream.name}: sequence {sequence} had other content before: {shown(frame)}")
                 if sequence > highest.get(key, 0) + 1:
-                    found.append(
-                        f"{stream.name}: sequence {sequence} after {highest.get(key, 0)}: {shown(frame)}"
-                    )
+                    found.append(f"{stream.name}: sequence {sequence} after {highest.get(key, 0)}: {shown(frame)}")
                 highest[key] = max(highest.get(key, 0), sequence)
         results = [(task, attempt) for (task, attempt, _), (arm, _) in contents.items() if arm == "result"]
         found += [f"two results of attempt {one[1]} of {one[0]}" for one in set(results) if results.count(one) > 1]

@@ -84,9 +84,7 @@ class Suite:
     def _bench(self, case: Case) -> Bench:
         self._number += 1
         authority = self._authority if case.security == "mtls" else None
-        return Bench(
-            self._command, case, self._folder / f"subject-{self._number}", authority, patience=self._patience
-        )
+        return Bench(self._command, case, self._folder / f"subject-{self._number}", authority, patience=self._patience)
 
     async def _shared(self, cases: list[Case]) -> None:
         bench = self._bench(cases[0])

@@ -64,9 +64,7 @@ class FakeRegistry(registry_service_pb2_grpc.RegistryServiceServicer):
             await status.abort(context, error)
         return call
 
-    async def RegisterInstance(
-        self, request: pb.RegisterInstanceRequest, context: Any
-    ) -> pb.RegisterInstanceResponse:
+    async def RegisterInstance(self, request: pb.RegisterInstanceRequest, context: Any) -> pb.RegisterInstanceResponse:
         await self._note("RegisterInstance", request, context)
         self.registered[request.registration.instance_id] = request.registration
         self.expired.discard(request.registration.instance_id)
