@@ -1,5 +1,7 @@
-"""Adds new scenarios to frozen.json: `python sdk/conformance/freeze.py`. A scenario that it has must not change: an SDK that
-has passed it would be held to something else without a new version of the contract."""
+"""Adds new scenarios to frozen.json: `python sdk/conformance/freeze.py`.
+
+A scenario that it has must not change: an SDK that has passed it would be held to something else without a new version
+of the contract."""
 
 from __future__ import annotations
 

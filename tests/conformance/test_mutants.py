@@ -38,7 +38,9 @@ async def test_each_fault_is_caught() -> None:
             return await run(scenario, subject=faulty(fault), transport="dialled", security="plain")
 
     reports = await asyncio.gather(*(caught(fault, scenario) for fault, scenario in CAUGHT_BY.items()))
-    faults = {fault: report.failed[0].fault if report.failed else "" for fault, report in zip(CAUGHT_BY, reports)}
+    faults = {
+        fault: report.failed[0].fault if report.failed else "" for fault, report in zip(CAUGHT_BY, reports, strict=True)
+    }
     assert [fault for fault, why in faults.items() if not why] == []
     assert [fault for fault, why in faults.items() if "the first line" in why] == [], "a subject did not start"
 

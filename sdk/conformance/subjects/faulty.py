@@ -1,4 +1,4 @@
-"""The subject of the SDK for Python with one fault: python faulty.py FAULT agent|client. `mutants.yaml` describes the faults."""
+"""The subject of the SDK for Python with one fault: python faulty.py FAULT agent|client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subject of the Python SDK: python python_subject.py agent|client. The protocol is in sdk/conformance/README.md."""
+"""The subject of the SDK for Python: python python_subject.py agent|client. README.md has the protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from archon.run_view import RunView
 from archon.server import signalled
 from archon.status import error_class
 from archon.types import Part, Usage
-
 
 FINAL = ("completed", "failed", "canceled")
 WITHOUT_CLASS = {
@@ -84,26 +83,22 @@ def echo(task: TaskContext, name: str) -> Any:
     return values[name]()
 
 
+SIMPLE = {
+    "write": lambda task, value: task.write(value),
+    "block": lambda _, value: time.sleep(value),
+    "publish": lambda task, value: task.publish(Item(value)),
+    "save": lambda task, value: task.save(value.encode()),
+    "model_call": lambda task, value: record_model_call(task, **value),
+    "tool_call": lambda task, value: record_tool_call(task, **value),
+}
+"""The steps that do not wait, and have no value."""
+
+
 async def do(task: TaskContext, kind: str, value: Any) -> Any:
     """Executes one step; a step without a value returns Ellipsis."""
-    now = time.time()
     match kind:
         case "sleep":
             await asyncio.sleep(value)
-        case "block":
-            time.sleep(value)  # noqa: ASYNC251 - the point of the step
-        case "write":
-            task.write(value)
-        case "publish":
-            task.publish(Item(value))
-        case "save":
-            task.save(value.encode())
-        case "model_call":
-            usage = Usage(input_tokens=value["input_tokens"], output_tokens=value["output_tokens"])
-            task.record_model_call(value["model"], {}, {}, started=now, seconds=0.0, usage=usage)
-        case "tool_call":
-            arguments, result = json.loads(value["arguments_json"]), json.loads(value["result_json"])
-            task.record_tool_call(value["tool"], arguments, result, started=now, seconds=0.0)
         case "delegate":
             return (await task.delegate(value.pop("text"), **value)).text
         case "ask":
@@ -116,15 +111,30 @@ async def do(task: TaskContext, kind: str, value: Any) -> Any:
         case "receive":
             return [message.text async for message in first(task.messages(), value)]
         case "await_update":
-            for _ in range(value):
-                before = task.context
-                while task.context == before:
-                    await asyncio.sleep(0.01)
+            await changes(task, value)
         case "echo":
             return echo(task, value)
         case _:
-            raise ValueError(f"unknown step {kind!r}")
+            SIMPLE[kind](task, value)
     return ...
+
+
+def record_model_call(task: TaskContext, model: str, input_tokens: int, output_tokens: int) -> None:
+    usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    task.record_model_call(model, {}, {}, started=time.time(), seconds=0.0, usage=usage)
+
+
+def record_tool_call(task: TaskContext, tool: str, arguments_json: str, result_json: str) -> None:
+    arguments, result = json.loads(arguments_json), json.loads(result_json)
+    task.record_tool_call(tool, arguments, result, started=time.time(), seconds=0.0)
+
+
+async def changes(task: TaskContext, number: int) -> None:
+    seen = task.context
+    while number:
+        await asyncio.sleep(0.01)
+        if task.context != seen:
+            seen, number = task.context, number - 1
 
 
 async def first(messages: Any, number: int) -> Any:

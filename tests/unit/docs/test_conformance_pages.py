@@ -43,7 +43,7 @@ def test_there_are_three_hundred_cases() -> None:
 
 def test_each_reason_is_tried_both_ways() -> None:
     reasons = {name.removeprefix("ERROR_REASON_") for name in failure_pb2.ErrorReason.keys()[1:]}
-    tried = {prefix: set() for prefix in ("reasons/fail-with-", "client-reasons/rpc-fails-with-")}
+    tried: dict[str, set[str]] = {prefix: set() for prefix in ("reasons/fail-with-", "client-reasons/rpc-fails-with-")}
     for scenario in SCENARIOS:
         for prefix, names in tried.items():
             if scenario.name.startswith(prefix):

@@ -87,7 +87,7 @@ class AgentCalls(Play):
     async def do_health(self, wanted: str, step: Mapping[str, Any]) -> None:
         """The health service says SERVING, of the server and of the session service."""
         async with self.bench.dial() as channel:
-            stub = health_pb2_grpc.HealthStub(channel)
+            stub: Any = health_pb2_grpc.HealthStub(channel)
             for service in ("", "archon.api.agent.v1.AgentService"):
                 request = health_pb2.HealthCheckRequest(service=service)
                 response = await stub.Check(request, timeout=self.window(step)[1])
@@ -100,7 +100,8 @@ class AgentCalls(Play):
         from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
         async with self.bench.dial() as channel:
-            stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+            made: Any = reflection_pb2_grpc.ServerReflectionStub
+            stub = made(channel)
 
             async def ask() -> Any:
                 yield reflection_pb2.ServerReflectionRequest(list_services="")

@@ -1,8 +1,8 @@
 """Patterns of values, and references to values that a scenario has seen.
 
 A pattern is a plain value, which must be equal; a field that it does not name may have any value, and one that it
-names as 0, "", false or null may be absent. `$name` and `${name}` are values that were captured before. An object of keys
-that begin with `$` is a condition; several hold together:
+names as 0, "", false or null may be absent. `$name` and `${name}` are values that were captured before. An object of
+keys that begin with `$` is a condition; several hold together:
 
     $any: true             present, with any value          $re: TEXT      a text in which the expression is found
     $absent: true          not present, or empty            $json: P       a text of JSON whose value matches
@@ -19,13 +19,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
-_EMPTY: Final = (None, 0, "", False, [], {})
+_EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
 
 
 def resolve(value: Any, names: Mapping[str, Any]) -> Any:
-    """Returns a value with its references filled in, `{$repeat: [text, n]}` as the text n times,
-    `{$quoted: value}` as its JSON, and `{$escaped: text}` as the text with the escapes of JSON, also of lone surrogates. Raises ValueError for an unknown
-    name."""
+    """Returns a value with its references filled in. `{$repeat: [text, n]}` is the text n times, `{$quoted: value}` its
+    JSON, and `{$escaped: text}` the text with the escapes of JSON, also of lone surrogates.
+
+    Raises ValueError for an unknown name.
+    """
     if isinstance(value, str):
         if value.startswith("$") and value[1:].isidentifier():
             return _named(value[1:], names)

@@ -1,4 +1,4 @@
-"""Plays a scenario: what the steps of agents and clients have in common."""
+"""Plays a scenario: the steps that agents and clients share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHIN: Final = 5.0
 
 
 class ScenarioFailed(Exception):
-    """The subject did not do what a step demands, or did what must never happen."""
+    """The subject did not meet a step, or did something that must never happen."""
 
 
 class Play:
@@ -54,7 +54,7 @@ class Play:
         await getattr(self, f"do_{action}")(step[action], step)
 
     async def at_end(self) -> None:
-        """Checks what holds for the whole scenario."""
+        """Checks the conditions of the whole scenario."""
 
     async def close(self) -> None:
         """Leaves the subject as it was, for other scenarios."""

@@ -207,10 +207,10 @@ class AgentPlay(AgentCalls):
         own = received.frame.get("task", {}).get("task_id", self.id)
         if not own.startswith(self.id) and not self.case.scenario.own:
             return "it is about a task of another scenario"
-        return fault({key: each for key, each in pattern.items()}, {**received.frame, "arm": received.arm}, self.names)
+        return fault(pattern, {**received.frame, "arm": received.arm}, self.names)
 
     async def do_expect(self, value: Any, step: Mapping[str, Any]) -> None:
-        """A frame, or several in any order, each of which came after the step that took the one before on its stream."""
+        """A frame that comes, or several in any order. Each frame is taken once."""
         for each in value if isinstance(value, list) else [value]:
             await self._expect_one(self.pattern(each), step)
 

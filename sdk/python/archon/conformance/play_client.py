@@ -33,7 +33,7 @@ class ClientPlay(Play):
     # Lines
 
     async def do_call(self, value: Mapping[str, Any], step: Mapping[str, Any]) -> None:
-        """A line to the subject; its id is that of the scenario and the `id` of the step, by default `a`."""
+        """A line to the subject; its id consists of the scenario's and the step's, by default `a`."""
         line = dict(resolve(value, self.names))
         line["id"] = f"{self.id}-{line.get('id', 'a')}"
         assert self.bench.subject is not None

@@ -20,7 +20,7 @@ from archon.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run. `names` are names of scenarios, areas or cases, or patterns of them; empty: all."""
+    """The choice of cases. `names` are names of scenarios, areas or cases, or patterns of them; empty: all."""
 
     subject: str
     names: Sequence[str] = ()
@@ -66,11 +66,8 @@ async def run_cases(options: Options) -> Report:
     def show(outcome: Outcome) -> None:
         if options.verbose:
             state = "passed" if not outcome.fault else f"failed: {outcome.fault}"
-            print(
-                f"+{time.monotonic() - began:5.1f} {outcome.seconds:6.2f} s  {outcome.case.name}: {state}",
-                file=sys.stderr,
-                flush=True,
-            )  # noqa: T201
+            line = f"+{time.monotonic() - began:5.1f} {outcome.seconds:6.2f} s  {outcome.case.name}: {state}\n"
+            sys.stderr.write(line)
 
     began = time.monotonic()
     command = shlex.split(options.subject)
@@ -83,5 +80,6 @@ def run_and_print(options: Options, *, as_json: bool = False, junit: Path | None
     report = asyncio.run(run_cases(options))
     if junit is not None:
         report.write_junit(junit)
-    print(json.dumps(report.as_json(), indent=2) if as_json else report.text())  # noqa: T201
+    text = json.dumps(report.as_json(), indent=2) if as_json else report.text()
+    sys.stdout.write(text + "\n")
     return 0 if report.passed else 1

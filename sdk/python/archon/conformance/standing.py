@@ -1,4 +1,4 @@
-"""What holds for all frames of an agent, whatever a scenario is about."""
+"""The rules for all frames of an agent, in every scenario."""
 
 from __future__ import annotations
 

@@ -87,13 +87,15 @@ class Subject:
 
     async def call(self, line: Mapping[str, Any]) -> None:
         """Writes a line to standard input."""
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(line).encode() + b"\n")
         await self._process.stdin.drain()
 
     def end_input(self) -> None:
         """Ends standard input."""
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         self._process.stdin.close()
 
     async def changed(self) -> None:

@@ -1,6 +1,6 @@
 """Messages of the contract as plain values, as the scenarios write them, and back.
 
-Field names are those of the proto files. An enum value is its name without the prefix, or a number; a duration is in
+Fields have their names in the proto files. An enum value is its name without the prefix, or a number; a duration is in
 seconds, a timestamp in seconds since the Unix epoch; bytes are a text of UTF-8, or `{hex: ...}`. Fields that are not
 set are left out.
 """
@@ -25,16 +25,15 @@ def to_value(message: Message) -> dict[str, Any]:
     return {field.name: _from_field(field, content) for field, content in message.ListFields()}
 
 
-def _from_field(field: FieldDescriptor, content: Any) -> Any:
-    if _is_map(field):
-        entry = field.message_type.fields_by_name["value"]
+def _from_field(field: Any, content: Any) -> Any:
+    if (entry := _map_value(field)) is not None:
         return {key: _from_one(entry, content[key]) for key in content}
     if field.is_repeated:
         return [_from_one(field, each) for each in content]
     return _from_one(field, content)
 
 
-def _from_one(field: FieldDescriptor, content: Any) -> Any:
+def _from_one(field: Any, content: Any) -> Any:
     if field.message_type is not None:
         return to_seconds(content) if field.message_type.full_name in _TIMES else to_value(content)
     if field.enum_type is not None:
@@ -62,10 +61,9 @@ def fill(message: Message, value: Mapping[str, Any]) -> None:
         _set(message, field, content)
 
 
-def _set(message: Message, field: FieldDescriptor, content: Any) -> None:
+def _set(message: Message, field: Any, content: Any) -> None:
     target = getattr(message, field.name)
-    if _is_map(field):
-        entry = field.message_type.fields_by_name["value"]
+    if (entry := _map_value(field)) is not None:
         for key, each in content.items():
             if entry.message_type is not None:
                 fill(target[key], each)
@@ -91,7 +89,7 @@ def _set_message(target: Any, content: Any) -> None:
         fill(target, content)
 
 
-def _scalar(field: FieldDescriptor, content: Any) -> Any:
+def _scalar(field: Any, content: Any) -> Any:
     if field.enum_type is not None and isinstance(content, str):
         return field.enum_type.values_by_name[enum_prefix(field.enum_type) + content].number
     if field.type == FieldDescriptor.TYPE_BYTES:
@@ -104,5 +102,8 @@ def enum_prefix(enum: EnumDescriptor) -> str:
     return "_".join(_WORD.split(enum.name)).upper() + "_"
 
 
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
+def _map_value(field: Any) -> Any:
+    """The field of a map's values; None of any other field."""
+    if field.message_type is None or not field.message_type.GetOptions().map_entry:
+        return None
+    return field.message_type.fields_by_name["value"]

@@ -51,7 +51,9 @@ def conformance(
     ] = None,
     expected: Annotated[
         Path | None,
-        typer.Option("--expected", metavar="FILE", help="YAML list of scenarios that fail; one that passes is a failure."),
+        typer.Option(
+            "--expected", metavar="FILE", help="YAML list of scenarios that fail; one that passes is a failure."
+        ),
     ] = None,
     pace: Annotated[
         float, typer.Option("--pace", metavar="N", min=0.1, help="Multiply all times within which things must happen.")
@@ -70,7 +72,7 @@ def conformance(
     archon conformance --subject ./my-agent --mode agent --transport dialled --security plain
     archon conformance --subject ./my-agent --case adoption --case results/text --verbose
 
-    The subject is a program of about 100 lines that does what a scenario asks for; the command plays its
+    The subject is a program of about 100 lines that executes the steps of a scenario; the command plays its
     orchestrators, its registry and its memory service. Exit code 0 if everything was as expected.
     """
     from archon.conformance import Options, chosen, run_and_print

@@ -1,1 +1,1 @@
-"""The peers of a subject: orchestrators, a registry and a memory service that do what a scenario says."""
+"""The peers of a subject: orchestrators, a registry and a memory service that follow a scenario."""

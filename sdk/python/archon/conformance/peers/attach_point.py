@@ -28,7 +28,7 @@ class AttachPoint:
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Serves Attach on a server."""
-        handler = grpc.stream_stream_rpc_method_handler(self._attach)
+        handler: Any = grpc.stream_stream_rpc_method_handler(self._attach)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Attach": handler}),))
 
     async def _attach(self, messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import grpc
-import grpc.aio
 from google.protobuf.message import Message
 
 from archon.conformance.values import to_value

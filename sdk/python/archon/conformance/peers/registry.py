@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from archon import status
-from archon.api.registry.v1 import registry_pb2, registry_service_pb2_grpc
+from archon.api.registry.v1 import registry_pb2
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.conformance.peers.calls import Call, note
 from archon.conformance.peers.serving import Place
 from archon.errors import ArchonError
 from archon.wire import set_seconds
 
+SERVICE: Final = "archon.api.registry.v1.RegistryService"
 
-class FakeRegistry(registry_service_pb2_grpc.RegistryServiceServicer):
-    """Notes all calls. `refuse` has the error of a method, `instances` the answers of ResolveInstances and
-    ListInstances."""
+
+class FakeRegistry:
+    """Notes all calls of an agent. `refuse` has the error of a method."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -45,7 +47,15 @@ class FakeRegistry(registry_service_pb2_grpc.RegistryServiceServicer):
         """Serves, on the port of the last time if there was one."""
 
         def add(server: grpc.aio.Server) -> None:
-            registry_service_pb2_grpc.add_RegistryServiceServicer_to_server(self, server)
+            unary = grpc.unary_unary_rpc_method_handler
+            handlers: dict[str, Any] = {
+                "RegisterInstance": unary(self._register, pb.RegisterInstanceRequest.FromString, _serialized),
+                "DeregisterInstance": unary(self._deregister, pb.DeregisterInstanceRequest.FromString, _serialized),
+                "KeepAlive": grpc.stream_stream_rpc_method_handler(
+                    self._keep_alive, pb.KeepAliveRequest.FromString, _serialized
+                ),
+            }
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
         self._server, self._port = await self._place.serve("registry", add, self._port)
 
@@ -64,7 +74,7 @@ class FakeRegistry(registry_service_pb2_grpc.RegistryServiceServicer):
             await status.abort(context, error)
         return call
 
-    async def RegisterInstance(self, request: pb.RegisterInstanceRequest, context: Any) -> pb.RegisterInstanceResponse:
+    async def _register(self, request: pb.RegisterInstanceRequest, context: Any) -> pb.RegisterInstanceResponse:
         await self._note("RegisterInstance", request, context)
         self.registered[request.registration.instance_id] = request.registration
         self.expired.discard(request.registration.instance_id)
@@ -74,7 +84,7 @@ class FakeRegistry(registry_service_pb2_grpc.RegistryServiceServicer):
         set_seconds(response.ttl, _ttl(request.registration))
         return response
 
-    async def KeepAlive(
+    async def _keep_alive(
         self, request_iterator: AsyncIterator[pb.KeepAliveRequest], context: Any
     ) -> AsyncIterator[pb.KeepAliveResponse]:
         async for request in request_iterator:
@@ -89,9 +99,7 @@ class FakeRegistry(registry_service_pb2_grpc.RegistryServiceServicer):
                     set_seconds(lease.ttl, _ttl(known))
             yield response
 
-    async def DeregisterInstance(
-        self, request: pb.DeregisterInstanceRequest, context: Any
-    ) -> pb.DeregisterInstanceResponse:
+    async def _deregister(self, request: pb.DeregisterInstanceRequest, context: Any) -> pb.DeregisterInstanceResponse:
         await self._note("DeregisterInstance", request, context)
         self.registered.pop(request.instance_id, None)
         return pb.DeregisterInstanceResponse()
@@ -99,3 +107,7 @@ class FakeRegistry(registry_service_pb2_grpc.RegistryServiceServicer):
 
 def _ttl(registration: registry_pb2.Registration) -> float:
     return registration.ttl.seconds or 10.0
+
+
+def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()

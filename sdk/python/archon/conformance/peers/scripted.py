@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -112,13 +112,13 @@ class ScriptedService:
             return grpc.unary_stream_rpc_method_handler(stream, **options)
         return grpc.unary_unary_rpc_method_handler(unary, **options)
 
-    async def _answers(self, method: str, message: Message, context: Any) -> AsyncIterator[Message]:
+    async def _answers(self, method: str, message: Message, context: Any) -> AsyncGenerator[Message, None]:
         call = note(method, message, context)
         await self._arrived(call)
         async for answer in drain(call, lambda error: _fail(context, error)):
             yield answer
 
-    async def _both(self, method: str, messages: AsyncIterator[Message], context: Any) -> AsyncIterator[Message]:
+    async def _both(self, method: str, messages: AsyncIterator[Message], context: Any) -> AsyncGenerator[Message, None]:
         first = await anext(messages, None)
         call = note(method, first, context)
         call.requests.append(call.request)

@@ -63,7 +63,7 @@ class Place:
         )
 
     def dial_as_stranger(self, address: str, role: str) -> grpc.aio.Channel:
-        """Returns a channel with a certificate of another authority, which trusts that of the mesh."""
+        """Returns a channel with a certificate of another authority, which trusts the authority of the mesh."""
         assert self._authority is not None
         stranger = self._authority.stranger()
         own = self._folder("orchestrator").read()
