@@ -4,6 +4,10 @@
 sdk/conformance/README.md of the repository.
 """
 
+import os
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before gRPC is imported: scenarios break many connections on purpose
+
 from archon.conformance.case import Case, Scenario, cases_of, load_scenarios, scenarios_folder
 from archon.conformance.report import Report
 from archon.conformance.run import Options, chosen, run_and_print, run_cases

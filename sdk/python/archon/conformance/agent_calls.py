@@ -152,7 +152,8 @@ class AgentCalls(Play):
     # Attaching
 
     async def do_attach(self, value: Any, step: Mapping[str, Any]) -> None:
-        """The orchestrator at which the agent attaches is `down` or `up`; or breaks all streams: `broken`."""
+        """The orchestrator at which the agent attaches is `down` or `up`, or up in the guise of a
+        `stranger` or an `impostor`; or breaks all streams: `broken`."""
         if value == "broken":
             for stream in self.bench.attach_point.streams:
                 if not stream.over:
@@ -160,7 +161,7 @@ class AgentCalls(Play):
         elif value == "down":
             await self.bench.stop_attach_point()
         else:
-            await self.bench.start_attach_point()
+            await self.bench.start_attach_point("" if value == "up" else value)
 
     async def do_spares(self, wanted: int, step: Mapping[str, Any]) -> None:
         """So many streams wait for Open, and stay so `for` some seconds."""

@@ -140,10 +140,10 @@ class Bench:
             filled[key] = text
         return filled
 
-    async def start_attach_point(self) -> None:
-        """Serves Attach, on the port of the last time if there was one."""
+    async def start_attach_point(self, guise: str = "") -> None:
+        """Serves Attach, on the port of the last time if there was one, with the certificate of a `guise`."""
         self._attach_server, self._attach_port = await self.place.serve(
-            "orchestrator", self.attach_point.add_to, self._attach_port
+            "orchestrator", self.attach_point.add_to, self._attach_port, guise=guise
         )
 
     async def stop_attach_point(self) -> None:

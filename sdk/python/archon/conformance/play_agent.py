@@ -219,9 +219,12 @@ class AgentPlay(AgentCalls):
         earliest, latest = self.window(step)
         began = time.monotonic()
         hit: list[Received] = []
+        seen = 0
 
         def found() -> bool:
-            for received in stream.frames:
+            nonlocal seen
+            new, seen = stream.frames[seen:], len(stream.frames)
+            for received in new:
                 if not received.taken and not self._matches(pattern, received):
                     received.taken = True
                     hit.append(received)

@@ -208,10 +208,10 @@ class ClientPlay(Play):
                     raise ScenarioFailed(f"must never be called, and was: {call.method} {shown(call.request)}")
 
     async def do_service(self, value: Mapping[str, Any], step: Mapping[str, Any]) -> None:
-        """Stops or starts services: {orchestrator: down}."""
+        """Stops or starts services: {orchestrator: down}; `stranger` and `impostor` start one in a guise."""
         for name, state in value.items():
             service = self.bench.services[name]
-            await (service.stop() if state == "down" else service.start())
+            await (service.stop() if state == "down" else service.start("" if state == "up" else state))
 
     def _calls(self) -> str:
         calls = [call for service in self.bench.services.values() for call in service.calls if mentions(call, self.id)]

@@ -17,7 +17,7 @@ _LIMIT: Final = 64 * 1024 * 1024
 _KEPT: Final = 200
 """Lines of standard error that a report has."""
 
-_UNSET: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "GRPC_PROXY")
+_UNSET: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 class SubjectFailed(Exception):
@@ -45,7 +45,7 @@ class Subject:
         environment = {
             name: text
             for name, text in os.environ.items()
-            if not name.startswith("ARCHON_") and name.upper() not in _UNSET
+            if not name.startswith(("ARCHON_", "GRPC_")) and name.upper() not in _UNSET
         }
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "stderr").open("wb") as log:

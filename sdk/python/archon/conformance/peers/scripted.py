@@ -69,12 +69,12 @@ class ScriptedService:
         found = self._descriptor.methods_by_name[method]
         return message_factory.GetMessageClass(found.output_type)()
 
-    async def start(self) -> None:
-        """Serves, on the port of the last time if there was one."""
+    async def start(self, guise: str = "") -> None:
+        """Serves, on the port of the last time if there was one, with the certificate of a `guise`."""
         handlers = {method.name: self._handler(method) for method in self._descriptor.methods}
         generic = grpc.method_handlers_generic_handler(self._descriptor.full_name, handlers)
         self._server, self._port = await self._place.serve(
-            self.name, lambda server: server.add_generic_rpc_handlers((generic,)), self._port
+            self.name, lambda server: server.add_generic_rpc_handlers((generic,)), self._port, guise=guise
         )
 
     async def stop(self) -> None:

@@ -40,15 +40,23 @@ class Place:
             self._folders[name] = CertificateFolder(self._issue(Kind.SERVICE, name))
         return self._folders[name]
 
-    async def serve(self, name: str, add: Callable[[grpc.aio.Server], None], port: int = 0) -> tuple[Any, int]:
-        """Serves as the service `name` of the mesh. Returns the server and its port."""
+    async def serve(
+        self, name: str, add: Callable[[grpc.aio.Server], None], port: int = 0, *, guise: str = ""
+    ) -> tuple[Any, int]:
+        """Serves as the service `name` of the mesh. Returns the server and its port. With the `guise` of a `stranger`
+        it has a certificate of another authority, with an `impostor`'s the certificate of another member."""
         server = grpc.aio.server(options=server_options())
         add(server)
         wanted = with_port(self.host, port)
         if self._authority is None:
             bound = server.add_insecure_port(wanted)
         else:
-            bound = server.add_secure_port(wanted, server_credentials(self._folder(name)))
+            folder = self._folder(name)
+            if guise == "stranger":
+                folder = CertificateFolder(self._authority.stranger().issue(Kind.SERVICE, name))
+            elif guise == "impostor":
+                folder = CertificateFolder(self._issue(Kind.AGENT, "impostor"))
+            bound = server.add_secure_port(wanted, server_credentials(folder))
         await server.start()
         return server, bound
 
