@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.chaos.targets import Target
 
-KINDS: Final = ("agent", "orchestrator", "registry", "memory", "PostgreSQL", "etcd member")
+KINDS: Final = ("agent", "attached agent", "orchestrator", "registry", "memory", "PostgreSQL", "etcd member")
 WAYS: Final = {"partition up": ("up",), "partition down": ("down",), "partition both": ("up", "down")}
 HOW: Final = ("kill", "freeze", "restart", *WAYS)
 QUORUM: Final = "two of three killed"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from archon.client import Client
 from archon.registry import RegistryClient
-from tests.chaos.targets import EtcdTarget, PostgresTarget, ServiceTarget, Target, end
+from tests.chaos.targets import AttachedTarget, EtcdTarget, PostgresTarget, ServiceTarget, Target, end
 from tests.fixtures.etcd_cluster import EtcdCluster
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.services import ServiceProcess
@@ -36,7 +36,7 @@ REGISTERED_WITHIN: Final = 30.0
 
 class ChaosMesh:
     """Two orchestrators on PostgreSQL, two registries on three members of etcd, the memory service, and two agents of
-    each role. All files are below `home`; each process logs to a folder of its name."""
+    each role, of which the second one is attached. All files are below `home`; each process logs to a folder of its name."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -88,7 +88,9 @@ class ChaosMesh:
             )
             for number, way in enumerate(ways, 1)
         ]
-        agents = [await self._agent(role, number, at) for role in (*PIPELINE, LEADER, CLERK) for number in range(1, 3)]
+        ports = [orchestrator.valves[0].port for orchestrator in orchestrators]
+        roles = (*PIPELINE, LEADER, CLERK)
+        agents = [await self._agent(role, at) for role in roles] + [await self._attached(role, ports) for role in roles]
         await asyncio.gather(*(target.start() for target in (memory, *orchestrators, *agents)))
         self.clients = [Client(f"127.0.0.1:{orchestrator.valves[0].port}") for orchestrator in orchestrators]
         await self._all_registered(at)
@@ -106,30 +108,42 @@ class ChaosMesh:
     async def _registry(self, number: int, etcd: str) -> ServiceTarget:
         return await self._service("registry", f"registry {number}", "archon_services.registry", ARCHON_ETCD=etcd)
 
-    async def _agent(self, role: str, number: int, registry: str) -> ServiceTarget:
-        leads = role == LEADER
-        return await self._service(
-            "agent",
-            f"{role} {number}",
-            "tests.fixtures.delegating_agent" if leads else "tests.fixtures.echo_agent",
-            advertised=True,
-            ECHO_ROLE=role,
-            ECHO_DELAY=str(0.0 if leads else WORK),
-            ECHO_LEDGER=str(self.ledger),
-            ECHO_ASKS="1" if role == CLERK else "",
-            DELEGATES=",".join(list(PIPELINE)[:2]),
-            ARCHON_REGISTRY=registry,
-            ARCHON_DEPENDS_ON=",".join(PIPELINE.get(role, ())),
-            ARCHON_MAX_TASKS="16",
-            ARCHON_TTL=str(LEASE),
-        )
+    async def _agent(self, role: str, registry: str) -> ServiceTarget:
+        environment = {**self._role(role), "ARCHON_REGISTRY": registry}
+        return await self._service("agent", f"{role} 1", _module(role), advertised=True, **environment)
+
+    async def _attached(self, role: str, orchestrators: Sequence[int]) -> AttachedTarget:
+        """An agent that attaches to the orchestrators at these ports, each through a valve of its own."""
+        valves = [await self._valve(port) for port in orchestrators]
+        at = "ipv4:" + ",".join(f"127.0.0.1:{valve.port}" for valve in valves)
+        home = self._home(name := f"{role} 2")
+        process = ServiceProcess(_module(role), home, **self._role(role), ARCHON_ATTACH=at)
+        target = AttachedTarget("attached agent", name, process, *valves)
+        self.targets.append(target)
+        return target
+
+    def _role(self, role: str) -> dict[str, str]:
+        return {
+            "ECHO_ROLE": role,
+            "ECHO_DELAY": str(0.0 if role == LEADER else WORK),
+            "ECHO_LEDGER": str(self.ledger),
+            "ECHO_ASKS": "1" if role == CLERK else "",
+            "DELEGATES": ",".join(list(PIPELINE)[:2]),
+            "ARCHON_DEPENDS_ON": ",".join(PIPELINE.get(role, ())),
+            "ARCHON_MAX_TASKS": "16",
+            "ARCHON_TTL": str(LEASE),
+        }
+
+    def _home(self, name: str) -> Path:
+        home = self.home / name.replace(" ", "-")
+        home.mkdir()
+        return home
 
     async def _service(
         self, kind: str, name: str, module: str, *, advertised: bool = False, **environment: str
     ) -> ServiceTarget:
         valve = await self._valve()
-        home = self.home / name.replace(" ", "-")
-        home.mkdir()
+        home = self._home(name)
         if advertised:
             environment["ARCHON_ADVERTISE"] = f"127.0.0.1:{valve.port}"
         target = ServiceTarget(kind, name, ServiceProcess(module, home, **environment), valve)
@@ -156,3 +170,8 @@ class ChaosMesh:
         await self._stack.aclose()
         await asyncio.to_thread(self.postgres.close)
         await asyncio.to_thread(self.cluster.close)
+
+
+def _module(role: str) -> str:
+    """The program of an agent of a role."""
+    return "tests.fixtures.delegating_agent" if role == LEADER else "tests.fixtures.echo_agent"

@@ -58,8 +58,8 @@ class ServiceTarget(Target):
     """A process of Archon. If it exits while it starts, because the database is down, it is started again, as by a
     supervisor."""
 
-    def __init__(self, kind: str, name: str, process: ServiceProcess, valve: Valve) -> None:
-        super().__init__(kind, name, [valve])
+    def __init__(self, kind: str, name: str, process: ServiceProcess, *valves: Valve) -> None:
+        super().__init__(kind, name, valves)
         self.process = process
 
     async def start(self) -> None:
@@ -73,7 +73,10 @@ class ServiceTarget(Target):
                 except BaseException:
                     await self.process.kill()
                     raise
-        self.valves[0].server_port = int(address.rpartition(":")[2])
+        self._listens(int(address.rpartition(":")[2]))
+
+    def _listens(self, port: int) -> None:
+        self.valves[0].server_port = port
 
     async def stop(self) -> None:
         await self.process.stop()
@@ -91,6 +94,13 @@ class ServiceTarget(Target):
     @property
     def running(self) -> bool:
         return self.process.running
+
+
+class AttachedTarget(ServiceTarget):
+    """An agent that is attached: its valves stand before the orchestrators, and it listens nowhere."""
+
+    def _listens(self, port: int) -> None:
+        pass
 
 
 class PostgresTarget(Target):

@@ -84,7 +84,7 @@ def roles_in(text: str) -> tuple[str, ...]:
 
 def _target(env: Mapping[str, str], name: str) -> str:
     target = env.get(name, "")
-    if target and not has_port(target):
+    if target and ":" not in target:  # or a gRPC name with several addresses
         raise InvalidArgument(f"environment variable {name} is {target!r}: not host:port")
     return target
 

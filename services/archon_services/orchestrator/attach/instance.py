@@ -62,8 +62,10 @@ class AttachedInstance:
             with context.serving(replace(context.current(), deadline=None)):
                 if self._handle is None:
                     self._handle = await self._client.register(registration)
-                elif registration != self._handle.registration or not self._streams:
+                elif registration != self._handle.registration:
                     await self._handle.update(registration)
+                elif not self._streams:
+                    self._handle.lost()  # it may have been attached elsewhere meanwhile
 
     def add(self, stream: AttachStream) -> None:
         """Adds a spare stream."""
