@@ -87,6 +87,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "plan:plan",
             "Print the plan that a planner makes for a GOAL, without executing it; show or edit the plan of a run.",
         ),
+        "conformance": (
+            "conformance:conformance",
+            "Hold an SDK, or an agent over stubs, to the contract: about 1,200 cases.",
+        ),
         "new": ("new:new", "Write the files of a new agent."),
         "audit": ("audit:audit", "Read and verify the audit log: who caused which action, on whose behalf."),
         "workflow": (

@@ -223,6 +223,13 @@ VARIABLES: Final = (
         "sets it; empty: none",
     ),
     Variable(
+        "ARCHON_TARGET",
+        "host:port",
+        "",
+        (TESTS,),
+        "orchestrator of a subject in the mode `client`: `archon conformance` sets it",
+    ),
+    Variable(
         "ARCHON_TLS",
         "path",
         "",

@@ -1,0 +1,36 @@
+"""The subjects of the SDK for Python, and runs of scenarios against them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from archon.conformance import Options, Report, run_cases
+
+FOLDER: Final = Path(__file__).parents[2] / "sdk" / "conformance"
+SUBJECT: Final = shlex.join([sys.executable, str(FOLDER / "subjects" / "python_subject.py")])
+EXPECTED: Final = FOLDER / "expected" / "python.yaml"
+
+
+def faulty(fault: str) -> str:
+    """Returns the command of the subject with a fault."""
+    return shlex.join([sys.executable, str(FOLDER / "subjects" / "faulty.py"), fault])
+
+
+async def run(
+    *names: str, subject: str = SUBJECT, transport: str = "", security: str = "", pace: float = 1.0
+) -> Report:
+    """Runs scenarios, all without a name."""
+    expected = EXPECTED if subject == SUBJECT else None
+    options = Options(
+        subject=subject, names=names, transport=transport, security=security, expected=expected, pace=pace
+    )
+    return await run_cases(options)
+
+
+def names_of(report: Report) -> Sequence[str]:
+    """Returns the names of all cases of a report that failed, and were not expected to."""
+    return [outcome.case.name for outcome in report.failed]
