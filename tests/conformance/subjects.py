@@ -21,10 +21,15 @@ def faulty(fault: str) -> str:
 
 
 async def run(
-    *names: str, subject: str = SUBJECT, transport: str = "", security: str = "", pace: float = 1.0
+    *names: str,
+    subject: str = SUBJECT,
+    expected: Path | None = None,
+    transport: str = "",
+    security: str = "",
+    pace: float = 1.0,
 ) -> Report:
     """Runs scenarios, all without a name."""
-    expected = EXPECTED if subject == SUBJECT else None
+    expected = EXPECTED if subject == SUBJECT else expected
     options = Options(
         subject=subject, names=names, transport=transport, security=security, expected=expected, pace=pace
     )

@@ -158,6 +158,16 @@ class Attempt:
         self._task.start_clock()
         self._start_timer(self._task)
 
+    def set_remaining(self, seconds: float) -> None:
+        """Sets the time left, as the orchestrator that adopts the attempt has computed it."""
+        if self._task is None or self._halted is not None or not self.working:
+            return
+        self._task.set_remaining(seconds)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._start_timer(self._task)
+
     def _start_timer(self, task: TaskContext) -> None:
         remaining = task.remaining()
         if remaining is not None:

@@ -50,7 +50,7 @@ from archon.frames import (
     task_of,
 )
 from archon.registry import Registration
-from archon.wire import MAX_CHECKED_BYTES
+from archon.wire import MAX_CHECKED_BYTES, to_seconds
 
 _log = logging.getLogger(__name__)
 
@@ -381,6 +381,8 @@ class AgentSession:
             self._reject(frame.task, not_held, frame.sequence)
             return
         attempt.bind(self, frame.task.epoch)
+        if frame.adopt_task.HasField("remaining"):
+            attempt.set_remaining(to_seconds(frame.adopt_task.remaining))
         if attempt.working:
             attempt.send_adopted(self)
         attempt.resend(frame.adopt_task.last_applied)

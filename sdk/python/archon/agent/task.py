@@ -357,6 +357,13 @@ class TaskContext:
             return None
         return max(0.0, self.deadline - time.monotonic())
 
+    def set_remaining(self, seconds: float) -> None:
+        """Sets the time left, also while the clock stands still. The server calls it."""
+        if self._stopped_with is not None:
+            self._stopped_with = seconds
+        else:
+            self.deadline = time.monotonic() + seconds
+
     def stop_clock(self) -> None:
         """Stops the time of the task. The server calls it."""
         self._stopped_with = self.remaining()
