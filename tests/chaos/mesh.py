@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from tests.chaos.targets import AttachedTarget, EtcdTarget, PostgresTarget, Serv
 from tests.fixtures.etcd_cluster import EtcdCluster
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.services import ServiceProcess
-from tests.fixtures.valve import Valve
+from tests.fixtures.valve import Balancer, Valve
 from tests.fixtures.waiting import eventually
 
 PIPELINE: Final = {"reader": (), "thinker": ("reader",), "writer": ("reader", "thinker")}
@@ -38,8 +39,10 @@ class ChaosMesh:
     """Two orchestrators on PostgreSQL, two registries on three members of etcd, the memory service, and two agents of
     each role, of which the second one is attached. All files are below `home`; each process logs to a folder of its name."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, programs: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`programs` are the commands of the agents of some roles, in other languages; the others are in Python."""
         self.home = home
+        self._programs = programs or {}
         self.ledger = home / "ledger.txt"
         self.ledger.touch()
         self.postgres = PostgresServer()
@@ -90,7 +93,10 @@ class ChaosMesh:
         ]
         ports = [orchestrator.valves[0].port for orchestrator in orchestrators]
         roles = (*PIPELINE, LEADER, CLERK)
-        agents = [await self._agent(role, at) for role in roles] + [await self._attached(role, ports) for role in roles]
+        balanced = await self._stack.enter_async_context(Balancer([each.valves[0].port for each in registries]))
+        agents = [await self._agent(role, at, balanced) for role in roles] + [
+            await self._attached(role, ports) for role in roles
+        ]
         await asyncio.gather(*(target.start() for target in (memory, *orchestrators, *agents)))
         self.clients = [Client(f"127.0.0.1:{orchestrator.valves[0].port}") for orchestrator in orchestrators]
         await self._all_registered(at)
@@ -108,16 +114,24 @@ class ChaosMesh:
     async def _registry(self, number: int, etcd: str) -> ServiceTarget:
         return await self._service("registry", f"registry {number}", "archon_services.registry", ARCHON_ETCD=etcd)
 
-    async def _agent(self, role: str, registry: str) -> ServiceTarget:
-        environment = {**self._role(role), "ARCHON_REGISTRY": registry}
-        return await self._service("agent", f"{role} 1", _module(role), advertised=True, **environment)
+    async def _agent(self, role: str, registry: str, balanced: Valve) -> ServiceTarget:
+        """An agent that is dialled. A program in another language knows one address of the registries: `balanced`."""
+        at = balanced.address if role in self._programs else registry
+        environment = {**self._role(role), "ARCHON_REGISTRY": at}
+        return await self._service("agent", f"{role} 1", self._module(role), advertised=True, **environment)
 
     async def _attached(self, role: str, orchestrators: Sequence[int]) -> AttachedTarget:
-        """An agent that attaches to the orchestrators at these ports, each through a valve of its own."""
-        valves = [await self._valve(port) for port in orchestrators]
-        at = "ipv4:" + ",".join(f"127.0.0.1:{valve.port}" for valve in valves)
+        """An agent that attaches to the orchestrators at these ports, each through a valve of its own, or a program in
+        another language through a proxy before all of them."""
+        valves: list[Valve]
+        if role in self._programs:
+            valves = [await self._stack.enter_async_context(Balancer(orchestrators))]
+            at = valves[0].address
+        else:
+            valves = [await self._valve(port) for port in orchestrators]
+            at = "ipv4:" + ",".join(valve.address for valve in valves)
         home = self._home(name := f"{role} 2")
-        process = ServiceProcess(_module(role), home, **self._role(role), ARCHON_ATTACH=at)
+        process = ServiceProcess(self._module(role), home, **self._role(role), ARCHON_ATTACH=at)
         target = AttachedTarget("attached agent", name, process, *valves)
         self.targets.append(target)
         return target
@@ -128,11 +142,18 @@ class ChaosMesh:
             "ECHO_DELAY": str(0.0 if role == LEADER else WORK),
             "ECHO_LEDGER": str(self.ledger),
             "ECHO_ASKS": "1" if role == CLERK else "",
+            "ECHO_PROGRAM": shlex.join(self._programs.get(role, ())),
             "DELEGATES": ",".join(list(PIPELINE)[:2]),
             "ARCHON_DEPENDS_ON": ",".join(PIPELINE.get(role, ())),
             "ARCHON_MAX_TASKS": "16",
             "ARCHON_TTL": str(LEASE),
         }
+
+    def _module(self, role: str) -> str:
+        """The program of an agent of a role."""
+        if role in self._programs:
+            return "tests.fixtures.echo_program"
+        return "tests.fixtures.delegating_agent" if role == LEADER else "tests.fixtures.echo_agent"
 
     def _home(self, name: str) -> Path:
         home = self.home / name.replace(" ", "-")
@@ -170,8 +191,3 @@ class ChaosMesh:
         await self._stack.aclose()
         await asyncio.to_thread(self.postgres.close)
         await asyncio.to_thread(self.cluster.close)
-
-
-def _module(role: str) -> str:
-    """The program of an agent of a role."""
-    return "tests.fixtures.delegating_agent" if role == LEADER else "tests.fixtures.echo_agent"

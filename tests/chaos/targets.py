@@ -73,10 +73,10 @@ class ServiceTarget(Target):
                 except BaseException:
                     await self.process.kill()
                     raise
-        self._listens(int(address.rpartition(":")[2]))
+        self._listens(address)
 
-    def _listens(self, port: int) -> None:
-        self.valves[0].server_port = port
+    def _listens(self, address: str) -> None:
+        self.valves[0].server_port = int(address.rpartition(":")[2])
 
     async def stop(self) -> None:
         await self.process.stop()
@@ -99,7 +99,7 @@ class ServiceTarget(Target):
 class AttachedTarget(ServiceTarget):
     """An agent that is attached: its valves stand before the orchestrators, and it listens nowhere."""
 
-    def _listens(self, port: int) -> None:
+    def _listens(self, address: str) -> None:
         pass
 
 

@@ -1,4 +1,4 @@
-// Command conformance is the subject of the Go SDK for the conformance suite: conformance agent|client. The protocol is in
+// Command conformance is the subject of the Go SDK for the conformance suite: conformance agent|client|echo. The protocol is in
 // sdk/conformance/README.md.
 package main
 
@@ -67,8 +67,10 @@ func main() {
 		err = serve()
 	case "client":
 		err = call()
+	case "echo":
+		os.Exit(serveEcho())
 	default:
-		err = fmt.Errorf("unknown mode %q: agent or client", mode)
+		err = fmt.Errorf("unknown mode %q: agent, client or echo", mode)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
