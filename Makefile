@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-polyglot up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -128,6 +128,9 @@ bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5
 bench-peers: ROUNDS := 3
 bench-peers: $(VENV)/.dev ## the pipeline on AutoGen, LangGraph, DBOS, Restate and Temporal in the same rounds (installs them into a cache once; PEERS=Restate,Temporal)
 	@$(RUN) -m tests.bench.peers_compare --rounds $(ROUNDS) $(if $(PEERS),--peers $(PEERS))
+
+bench-languages: $(VENV)/.dev ## agents in Go, TypeScript and Java beside Python's: latency, runs/s, CPU per task, memory (builds them)
+	@$(RUN) -m tests.bench.languages --rounds $(ROUNDS)
 
 MINUTES ?= 60
 soak: $(VENV)/.test ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +68,12 @@ class Processes:
 
     def program(self, path: Path, **environment: str) -> str:
         """Starts a program. Returns the address that it announces. Raises NotStarted."""
+        return self.command([str(path)], **environment)
+
+    def command(self, words: Sequence[str], **environment: str) -> str:
+        """Starts a program with arguments. Returns the address that it announces. Raises NotStarted."""
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
-        return self._start([str(path)], {**inherited, **environment})
+        return self._start(list(words), {**inherited, **environment})
 
     def server(self, path: Path, *arguments: str, address: str, **environment: str) -> str:
         """Starts a program that announces nothing and listens at `address`. Returns the address. Raises NotStarted."""
