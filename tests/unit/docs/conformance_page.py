@@ -26,7 +26,7 @@ archon conformance --subject ./my-subject
 archon conformance --subject ./my-subject --case adoption --verbose
 ```
 
-An SDK in another language needs a subject of about 100 lines. Its protocol and the vocabulary of the scenarios are in
+An SDK in another language needs a subject: about 150 lines for agents, and as many for clients (`--mode`). Its protocol and the vocabulary of the scenarios are in
 [sdk/conformance](../../sdk/conformance/README.md). Scenarios are frozen for a version of the contract: an SDK that has passed one is never held to
 another one under its name.
 

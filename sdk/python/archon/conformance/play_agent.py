@@ -32,6 +32,9 @@ SEQUENCED: Final = frozenset(
         "message_result",
     }
 )
+SPARE_WITHIN: Final = 15.0
+"""Seconds within which a stream must wait for Open: an agent may attach again after 5 s, with jitter."""
+
 FORGOTTEN: Final = 1_000_000
 """The epoch in which a scenario's attempts are dropped at its end."""
 
@@ -61,7 +64,7 @@ class AgentPlay(AgentCalls):
         name = value.get("stream", f"s{len(self.streams) + 1}")
         if self.bench.attached:
             try:
-                stream: Stream = await self.bench.attach_point.spare(self.window(step)[1])
+                stream: Stream = await self.bench.attach_point.spare(max(SPARE_WITHIN, self.window(step)[1]))
             except TimeoutError:
                 raise ScenarioFailed("the agent has opened no stream on which a session could be opened") from None
             stream.name = name

@@ -72,8 +72,8 @@ def conformance(
     archon conformance --subject ./my-agent --mode agent --transport dialled --security plain
     archon conformance --subject ./my-agent --case adoption --case results/text --verbose
 
-    The subject is a program of about 100 lines that executes the steps of a scenario; the command plays its
-    orchestrators, its registry and its memory service. Exit code 0 if everything was as expected.
+    The subject is a small program that executes the steps of a scenario; the command plays its orchestrators, its
+    registry and its memory service. Exit code 0 if everything was as expected.
     """
     from archon.conformance import Options, chosen, run_and_print
     from archon_services.cli.errors import USAGE, CliError
