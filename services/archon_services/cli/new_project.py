@@ -55,4 +55,9 @@ def steps(folder: Path, language: str) -> list[str]:
             first = [f"(cd {local} && npm ci && npm run build)"]
         elif language == "java":
             first = [f"mvn -q -f {local} install -DskipTests"]
-    return [*first, f"cd {folder}", *_COMMANDS[language], "`archon token --role NAME` prints its token, for ARCHON_TOKEN."]
+    return [
+        *first,
+        f"cd {folder}",
+        *_COMMANDS[language],
+        "`archon token --role NAME` prints its token, for ARCHON_TOKEN.",
+    ]
