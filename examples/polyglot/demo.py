@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from archon.client import Client, answer_text
-from archon.context import CallContext, serving
 from archon.registry import RegistryClient
 
 HERE: Final = Path(__file__).resolve().parent
@@ -34,6 +33,9 @@ ARCHON: Final = Path(sys.executable).with_name("archon")
 
 BUILT: Final = {"node_modules", "dist", "target"}
 """Folders of files that builds write."""
+
+ORCHESTRATOR: Final = "archon-orchestrator"
+"""The name of the orchestrator's service in traces."""
 
 REGISTERED_WITHIN: Final = 30.0
 """Seconds that the agents have to register."""
@@ -187,9 +189,7 @@ async def demo(home: Path) -> int:
         say("registered: " + ", ".join(f"{part.role} ({part.language})" for part in PARTS))
         orchestrator = next(each["address"] for each in state["processes"] if each["name"] == "orchestrator")
         client = await stack.enter_async_context(Client(orchestrator))
-        trace_id = os.urandom(16).hex()
-        with serving(CallContext(traceparent=f"00-{trace_id}-{os.urandom(8).hex()}-01")):
-            handle = await client.submit("The clerk sees all overdue books.", roles=[part.role for part in PARTS])
+        handle = await client.submit("The clerk sees all overdue books.", roles=[part.role for part in PARTS])
         killed = False
         async with asyncio.timeout(ENDS_WITHIN):
             async for view in handle.views():
@@ -205,20 +205,22 @@ async def demo(home: Path) -> int:
         for task in run.tasks:
             say(f"{task.role:13} {task.state.name.lower():10} after {task.attempt} attempt(s)")
         say(f"\n{answer_text(run)}\n")
-        await show_trace(state, trace_id)
+        await show_trace(state, handle.run_id)
         return 0 if killed and run.state.name == "COMPLETED" else 1
 
 
-async def show_trace(state: Mapping[str, Any], trace_id: str) -> None:
-    """Prints which services have spans in the trace, if Jaeger is there."""
+async def show_trace(state: Mapping[str, Any], run_id: str) -> None:
+    """Prints which services have spans in the trace of the run, if Jaeger is there."""
     if not state.get("traces"):
         say("The trace of the run needs Jaeger: `make tools`.")
         return
-    expected = {service_of(part) for part in PARTS} | {"archon-orchestrator"}
+    expected = {service_of(part) for part in PARTS} | {ORCHESTRATOR}
+    tags = urllib.parse.quote(json.dumps({"archon.run.id": run_id}))
+    url = f"http://{state['traces']}/api/traces?service={ORCHESTRATOR}&tags={tags}&lookback=1h&limit=1"
     services: set[str] = set()
     spans = 0
     for _ in range(20):
-        spans, services = await asyncio.to_thread(trace, f"http://{state['traces']}/api/traces/{trace_id}")
+        spans, services = await asyncio.to_thread(trace, url)
         if expected <= services:
             break
         await asyncio.sleep(0.5)
@@ -226,12 +228,9 @@ async def show_trace(state: Mapping[str, Any], trace_id: str) -> None:
 
 
 def trace(url: str) -> tuple[int, set[str]]:
-    """Returns the number of spans of a trace, and the services that have made them."""
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            traces = json.load(answer)["data"]
-    except urllib.error.HTTPError:  # there is none yet
-        return 0, set()
+    """Returns the number of spans of the trace that a query finds, and the services that have made them."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        traces = json.load(answer)["data"]
     services = {process["serviceName"] for each in traces for process in each["processes"].values()}
     return sum(len(each["spans"]) for each in traces), services
 

@@ -111,9 +111,9 @@ def agent(
 ) -> None:
     """Write the YAML file of an agent and a tool for it, or a program.
 
-    Also writes the JSON Schema of the file for your editor. With --lang python it writes one Python file that has all of
-    it; with another language a folder NAME with a program over the SDK of this language, its test, and the files of its
-    build. Existing files are never overwritten.
+    Also writes the JSON Schema of the file for your editor. With --lang python it writes one Python file that has all
+    of it; with another language a folder NAME with a program over the SDK of this language, its test, and the files of
+    its build. Existing files are never overwritten.
     """
     if fault := role_fault(name):
         raise CliError(fault, code=USAGE)
