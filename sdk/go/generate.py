@@ -59,7 +59,7 @@ def main() -> int:
         if "--check" in sys.argv[1:]:
             stale = differences(fresh, COMMITTED)
             for name in stale:
-                print(f"stub differs from the contract: sdk/go/api/{name}; run 'make protos'")
+                sys.stdout.write(f"stub differs from the contract: sdk/go/api/{name}; run 'make protos'\n")
             return 1 if stale else 0
         shutil.rmtree(COMMITTED, ignore_errors=True)
         shutil.copytree(fresh, COMMITTED)

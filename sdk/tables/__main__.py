@@ -1,7 +1,7 @@
 """`python -m sdk.tables` writes the tables of each SDK; with `--check` it only compares, and returns 1 if one differs.
 
-A language takes part by a module of its name in this folder, with `FILES`: a function for each path (from the root of the
-repository), which returns the content of that file.
+A language takes part by a module of its name in this folder, with `FILES`: a function for each path (from the root of
+the repository), which returns the content of that file.
 """
 
 from __future__ import annotations

@@ -33,13 +33,13 @@ def reasons_file() -> str:
     lines = _aligned(lines, len(table.kinds()))
     lines += [")", "", "var kindTable = map[string]kindEntry{"]
     width = max(len(kind.name) for kind in table.kinds()) + 3
-    lines += [f'\t{_key(kind.name, width)} {_kind(kind)},' for kind in table.kinds()]
+    lines += [f"\t{_key(kind.name, width)} {_kind(kind)}," for kind in table.kinds()]
     lines += ["}", "", "var kindOfCode = map[codes.Code]string{"]
     codes = table.kinds_of_codes()
     width = max(len(_code(code)) for code, _ in codes) + 7
     lines += [f'\t{f"codes.{_code(code)}:".ljust(width)} "{kind.name}",' for code, kind in codes]
     lines += ["}", "", "var reasonOfCode = map[codes.Code]Reason{"]
-    lines += [f'\t{f"codes.{_code(code)}:".ljust(width)} {names[reason]},' for code, reason in table.default_reasons()]
+    lines += [f"\t{f'codes.{_code(code)}:'.ljust(width)} {names[reason]}," for code, reason in table.default_reasons()]
     return "\n".join([*lines, "}", ""])
 
 

@@ -1,7 +1,7 @@
 """The reasons of errors and the kinds of failures, as rows that a renderer of each language writes down.
 
-The number of a reason is that of the enum `ErrorReason`, its gRPC code that of its class in `archon.errors`; kind, class,
-severity and advice follow from the catalogue of `archon.failure_kinds`, and the comment from the contract.
+The number of a reason is that of the enum `ErrorReason`, its gRPC code that of its class in `archon.errors`; kind,
+class, severity and advice follow from the catalogue of `archon.failure_kinds`, and the comment from the contract.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ WITHOUT_CLASS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One row of the table of reasons: `name` is without the prefix of the enum, `number` is that of the enum, `code` the
+    """One row of the table of reasons: `name` is without the prefix of the enum, `number` that of the enum, `code` the
     name of the gRPC code of an error that is made from the reason alone."""
 
     name: str
@@ -78,8 +78,8 @@ class Reason:
 
 
 def reasons() -> list[Reason]:
-    """Returns all reasons of the contract but UNSPECIFIED, in the order of their numbers. Raises LookupError for one whose
-    code is not known."""
+    """Returns all reasons of the contract but UNSPECIFIED, in the order of their numbers. Raises LookupError for one
+    whose code is not known."""
     codes = _codes()
     comments = _comments()
     rows = []

@@ -52,7 +52,7 @@ func newAttacher(server *Server) (*attacher, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return nil, archon.ToError(err, "")
 	}
-	channel, err := archon.Connect(server.settings.Attach, archon.PeerOrchestrator)
+	channel, err := archon.Connect(server.settings.Attach, archon.PeerOrchestrator, archon.WithOneReplica())
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (a *attacher) watch() {
 		}
 		if a.open == 0 && time.Since(a.heard) > attachPatience {
 			a.heard = time.Now()
-			if channel, err := archon.Connect(a.server.settings.Attach, archon.PeerOrchestrator); err == nil {
+			if channel, err := archon.Connect(a.server.settings.Attach, archon.PeerOrchestrator, archon.WithOneReplica()); err == nil {
 				old := a.channel
 				a.channel = channel
 				go func() { _ = old.Close() }()
