@@ -62,6 +62,7 @@ func (s *Server) begin(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
+	s.address = s.grpc.Address()
 	s.registration.Address = s.settings.advertised(s.grpc.Port())
 	registration, _ := proto.Clone(s.registration).(*registryv1.Registration)
 	s.mu.Unlock()
@@ -72,9 +73,13 @@ func (s *Server) begin(ctx context.Context) error {
 	if s.client, err = registry.Connect(s.settings.Registry); err != nil {
 		return err
 	}
-	if s.handle, err = s.client.Register(ctx, registration, keys.Tell); err != nil {
+	handle, err := s.client.Register(ctx, registration, keys.Tell)
+	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.handle = handle
+	s.mu.Unlock()
 	s.advertise = make(chan struct{})
 	go s.keepAdvertised()
 	return nil
@@ -82,9 +87,9 @@ func (s *Server) begin(ctx context.Context) error {
 
 // Registered reports whether the registry is known to hold the registration.
 func (s *Server) Registered() bool {
-	s.lifecycle.Lock()
+	s.mu.Lock()
 	handle := s.handle
-	s.lifecycle.Unlock()
+	s.mu.Unlock()
 	return handle != nil && handle.Registered()
 }
 

@@ -49,12 +49,13 @@ type Server struct {
 	all          []*session // streams, also those that wait for Open
 	sessions     []*session // with an open session
 	draining     bool
+	address      string           // as bound
+	handle       *registry.Handle // nil without a registration
 
 	lifecycle sync.Mutex
 	started   bool
 	grpc      *grpcserver.Server
 	client    *registry.Client
-	handle    *registry.Handle
 	attach    *attacher
 	cancel    context.CancelFunc
 	sweeping  chan struct{}
@@ -158,12 +159,9 @@ func (s *Server) InstanceID() string { return s.instanceID }
 
 // Address returns host:port as bound; empty before Start, and of an agent that is attached.
 func (s *Server) Address() string {
-	s.lifecycle.Lock()
-	defer s.lifecycle.Unlock()
-	if s.grpc == nil {
-		return ""
-	}
-	return s.grpc.Address()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.address
 }
 
 // Settings returns the settings of the agent.
