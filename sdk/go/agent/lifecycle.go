@@ -47,8 +47,7 @@ func (s *Server) begin(ctx context.Context) error {
 			return err
 		}
 		s.attach = attach
-		attach.start()
-		return nil
+		return attach.start(ctx)
 	}
 	keys, err := grpcserver.NewLearntKeys(s.settings.Registry)
 	if err != nil {

@@ -296,6 +296,16 @@ func (s *session) breakOff() {
 	}
 }
 
+// isStuck reports whether the stream was broken off.
+func (s *session) isStuck() bool {
+	select {
+	case <-s.stuck:
+		return true
+	default:
+		return false
+	}
+}
+
 func cut(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
