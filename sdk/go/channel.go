@@ -5,9 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +33,7 @@ const (
 	retries = `"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.1s",` +
 		`"maxBackoff":"1s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}}]`
 	replicas   = `{"loadBalancingConfig":[{"round_robin":{}}],` + retries + `}`
-	oneAddress = `{"loadBalancingConfig":[{"pick_first":{}}],` + retries + `}`
+	oneAddress = `{"loadBalancingConfig":[{"pick_first":{"shuffleAddressList":true}}],` + retries + `}`
 )
 
 // Peer is the member of a mesh that a channel is for: a service by its name, or the agents of a role. With TLS, its
@@ -70,6 +67,7 @@ type ChannelOption func(*channelOptions)
 type channelOptions struct {
 	credentials Credentials
 	folder      string
+	oneReplica  bool
 	grpc        []grpc.DialOption
 }
 
@@ -84,6 +82,9 @@ func WithCredentials(credentials Credentials) ChannelOption {
 func WithCertificate(folder string) ChannelOption {
 	return func(o *channelOptions) { o.folder = folder }
 }
+
+// WithOneReplica sends all calls to one of the replicas behind a name, chosen at random, in place of each in turn.
+func WithOneReplica() ChannelOption { return func(o *channelOptions) { o.oneReplica = true } }
 
 // WithGRPC adds options of gRPC, such as interceptors.
 func WithGRPC(options ...grpc.DialOption) ChannelOption {
@@ -139,13 +140,14 @@ func Connect(target string, peer Peer, options ...ChannelOption) (*Channel, erro
 		return nil, NewError(ReasonFailedPrecondition, err.Error())
 	}
 	config := replicas
-	if net.ParseIP(host) != nil {
+	if chosen.oneReplica || net.ParseIP(host) != nil {
 		config = oneAddress
 	}
 	c.options = append([]grpc.DialOption{
 		grpc.WithNoProxy(), // a mesh is never behind a proxy
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultServiceConfig(config),
+		grpc.WithResolvers(nameBuilder{}),
 		grpc.WithUserAgent("archon-go"),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(maxReceiveBytes), grpc.MaxCallSendMsgSize(maxReceiveBytes)),
@@ -366,68 +368,4 @@ func translated(err error) error {
 		e.Message += hint(e.Message)
 	}
 	return e
-}
-
-// hint returns what may be wrong with a connection that fails for the sake of TLS.
-func hint(text string) string {
-	switch {
-	case strings.Contains(text, "x509:"), strings.Contains(text, "certificate"):
-		return "; its certificate is of another authority or member, or has expired"
-	case strings.Contains(text, "first record does not look like a TLS handshake"):
-		return "; it speaks no TLS: is the address right, and was the mesh started with TLS?"
-	case strings.Contains(text, "error reading server preface"):
-		return "; it may speak TLS alone (ARCHON_TLS names the folder of a certificate), or have refused a certificate"
-	}
-	return ""
-}
-
-// meshID returns a context whose calls say which mesh the process belongs to, if it knows that (ARCHON_MESH): servers of
-// another mesh, to which the address may lead by now, refuse them.
-func meshID(ctx context.Context) context.Context {
-	if own := os.Getenv("ARCHON_MESH"); own != "" {
-		return metadata.AppendToOutgoingContext(ctx, meshIDKey, own)
-	}
-	return ctx
-}
-
-// WithMeshID returns a context for calls of a member to another one: registrations, watches of the registry and sessions
-// carry the id of the mesh (ARCHON_MESH), so that a server of another mesh refuses them.
-func WithMeshID(ctx context.Context) context.Context { return meshID(ctx) }
-
-func resolvable(target string) string {
-	host, _, err := net.SplitHostPort(target)
-	if err == nil && net.ParseIP(host) != nil {
-		return "passthrough:///" + target
-	}
-	return "dns:///" + target
-}
-
-// nearest returns the target of the Unix socket that leads to a port of this machine (ARCHON_SOCKETS), if a server of this
-// user answers on it; else the target itself.
-func nearest(target string) string {
-	folder := os.Getenv("ARCHON_SOCKETS")
-	host, port, err := net.SplitHostPort(target)
-	if folder == "" || err != nil || (host != "127.0.0.1" && host != "localhost" && host != "::1") {
-		return resolvable(target)
-	}
-	path, err := filepath.Abs(filepath.Join(folder, port+".sock"))
-	if err != nil || len(path) > 100 {
-		return resolvable(target)
-	}
-	if fault, err := security.FaultOf(filepath.Dir(path)); err != nil || fault != "" {
-		return resolvable(target)
-	}
-	probe, err := net.DialTimeout("unix", path, 100*time.Millisecond)
-	if err != nil {
-		return resolvable(target)
-	}
-	_ = probe.Close()
-	return "unix:" + path
-}
-
-func quoted(text string) string {
-	if len(text) > 100 {
-		text = text[:100]
-	}
-	return "'" + text + "'"
 }

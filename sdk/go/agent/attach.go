@@ -19,6 +19,7 @@ import (
 	agentv1 "github.com/archon-mesh/archon/sdk/go/api/agent/v1"
 	registryv1 "github.com/archon-mesh/archon/sdk/go/api/registry/v1"
 	"github.com/archon-mesh/archon/sdk/go/internal/frames"
+	"github.com/archon-mesh/archon/sdk/go/registry"
 )
 
 const (
@@ -26,6 +27,8 @@ const (
 	attachFirst     = 100 * time.Millisecond // pause before the agent attaches again, growing to attachLongest
 	attachLongest   = 5 * time.Second
 	attachPatience  = 15 * time.Second // without Open on any stream, after which the agent dials anew
+	attachStart     = 10 * time.Second // that Start waits for an orchestrator before it continues in the background
+	attachAccept    = 20 * time.Second // that an orchestrator has to register the agent
 	attachWatchTime = time.Second
 	attachEnd       = 3 * time.Second // that the orchestrator has to end the streams once they are half-closed
 )
@@ -45,14 +48,21 @@ type attacher struct {
 	heard   time.Time // when a session was opened or open the last time
 	open    int
 	closing bool
+	joined  bool          // whether an orchestrator has registered the agent
+	last    *archon.Error // why the agent is not attached; nil if it is
+	news    chan struct{} // closed at each answer
 }
 
 func newAttacher(server *Server) (*attacher, error) {
+	if len(server.tools.Advertised()) > 0 {
+		return nil, archon.NewError(archon.ReasonFailedPrecondition,
+			"an attached agent cannot lend tools: other agents cannot dial it")
+	}
 	secret := make([]byte, 24)
 	if _, err := rand.Read(secret); err != nil {
 		return nil, archon.ToError(err, "")
 	}
-	channel, err := archon.Connect(server.settings.Attach, archon.PeerOrchestrator)
+	channel, err := archon.Connect(server.settings.Attach, archon.PeerOrchestrator, archon.WithOneReplica())
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +70,54 @@ func newAttacher(server *Server) (*attacher, error) {
 	return &attacher{
 		server: server, token: base64.RawURLEncoding.EncodeToString(secret), ctx: ctx, cancel: cancel,
 		done: make(chan struct{}), channel: channel, heard: time.Now(),
+		news: make(chan struct{}),
 	}, nil
 }
 
-func (a *attacher) start() {
+// start attaches in the background, and waits for an orchestrator. It fails with an error with which that refuses the agent
+// for good, such as PERMISSION_DENIED.
+func (a *attacher) start(ctx context.Context) error {
 	go a.keep()
 	a.streams.Add(1)
 	go a.watch()
+	timer := time.NewTimer(attachStart)
+	defer timer.Stop()
+	for {
+		a.mu.Lock()
+		joined, last, news := a.joined, a.last, a.news
+		a.mu.Unlock()
+		if joined {
+			return nil
+		}
+		if last != nil && !registry.IsTransient(last) {
+			return last
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+			slog.Warn("not attached yet, trying again", "orchestrator", a.server.settings.Attach, "error", last)
+			return nil
+		case <-ctx.Done():
+			return archon.ToError(ctx.Err(), "")
+		}
+	}
+}
+
+// answered notes that an orchestrator has registered the agent, or why it is not attached, which is logged once.
+func (a *attacher) answered(failed *archon.Error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if failed != nil && !a.closing && (a.last == nil || a.last.Error() != failed.Error()) {
+		level := slog.LevelInfo
+		if !registry.IsTransient(failed) {
+			level = slog.LevelWarn
+		}
+		slog.Log(a.ctx, level, "not attached, trying again", "orchestrator", a.server.settings.Attach, "error", failed)
+	}
+	a.joined = a.joined || failed == nil
+	a.last = failed
+	close(a.news)
+	a.news = make(chan struct{})
 }
 
 // stop ends all streams; sessions have been ended by their queues before.
@@ -128,7 +179,7 @@ func (a *attacher) attachOnce(opened chan<- bool) {
 	a.mu.Unlock()
 	stream, err := agentv1.NewAttachServiceClient(channel).Attach(ctx, grpc.ForceCodecV2(frames.NewCodec()))
 	if err != nil {
-		slog.Info("could not attach, trying again", "orchestrator", a.server.settings.Attach, "error", err)
+		a.answered(archon.ToError(err, ""))
 		opened <- false
 		return
 	}
@@ -154,8 +205,17 @@ func (a *attacher) attachOnce(opened chan<- bool) {
 		}
 	}()
 	wire := &attachedStream{ClientStream: stream}
-	err = s.serveSession(ctx, wire, own)
-	if err == nil {
+	if err = a.accept(stream, own, cancel); err == nil {
+		err = s.serveSession(ctx, wire, own)
+	} else {
+		wire.err = err
+		s.streamEnded(own)
+	}
+	if err != nil && wire.failure() == nil && !own.isStuck() { // a client cannot end a stream with an error
+		frame := &agentv1.AgentFrame{Frame: &agentv1.AgentFrame_Failure{Failure: archon.ToError(err, "").ToFailure()}}
+		_ = stream.SendMsg(&agentv1.AttachRequest{Frames: []*agentv1.AgentFrame{frame}})
+	}
+	if wire.failure() == nil {
 		_ = stream.CloseSend() // of a drain: the orchestrator ends the stream, and deregisters the instance with the last one
 		waitForEnd(wire, attachEnd)
 	}
@@ -167,8 +227,31 @@ func (a *attacher) attachOnce(opened chan<- bool) {
 	default:
 	}
 	if failed := wire.failure(); failed != nil && !errors.Is(failed, archon.ErrCancelled) {
-		slog.Info("the attached stream has ended, attaching again", "orchestrator", s.settings.Attach, "error", failed)
+		a.answered(archon.ToError(failed, ""))
 	}
+}
+
+// accept sends the registration, and waits until the orchestrator has registered the agent.
+func (a *attacher) accept(stream grpc.ClientStream, own *session, cancel context.CancelFunc) error {
+	if err := stream.SendMsg(&frames.Raw{Bytes: own.queue.Batch(a.ctx.Done())}); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	late := time.AfterFunc(attachAccept, cancel)
+	header, err := stream.Header()
+	if !late.Stop() {
+		return archon.NewError(archon.ReasonUnavailable, "the orchestrator did not answer in time")
+	}
+	if err == nil && header == nil { // the stream has ended without a header
+		err = stream.RecvMsg(&frames.Raw{})
+	}
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = archon.NewError(archon.ReasonUnavailable, "the orchestrator has ended the stream")
+		}
+		return archon.ToError(err, "")
+	}
+	a.answered(nil)
+	return nil
 }
 
 // note counts the open sessions.
@@ -197,7 +280,7 @@ func (a *attacher) watch() {
 		}
 		if a.open == 0 && time.Since(a.heard) > attachPatience {
 			a.heard = time.Now()
-			if channel, err := archon.Connect(a.server.settings.Attach, archon.PeerOrchestrator); err == nil {
+			if channel, err := archon.Connect(a.server.settings.Attach, archon.PeerOrchestrator, archon.WithOneReplica()); err == nil {
 				old := a.channel
 				a.channel = channel
 				go func() { _ = old.Close() }()

@@ -1,10 +1,17 @@
 package agent_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
+	archon "github.com/archon-mesh/archon/sdk/go"
 	"github.com/archon-mesh/archon/sdk/go/agent"
+	agentv1 "github.com/archon-mesh/archon/sdk/go/api/agent/v1"
 	archontest "github.com/archon-mesh/archon/sdk/go/testing"
 )
 
@@ -68,5 +75,23 @@ func TestLeavingAnAttachedAgentEndsItsStreams(t *testing.T) {
 	}
 	if took := time.Since(began); took > 3*time.Second {
 		t.Fatalf("it took %v", took)
+	}
+}
+
+func TestAnAgentThatMayNotAttachFailsAtItsStart(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mesh := grpc.NewServer()
+	agentv1.RegisterAttachServiceServer(mesh, agentv1.UnimplementedAttachServiceServer{})
+	go func() { _ = mesh.Serve(listener) }()
+	t.Cleanup(mesh.Stop)
+	server, err := agent.New("cook", echo, agent.WithSettings(agent.Settings{Attach: listener.Addr().String()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(context.Background()); !errors.Is(err, archon.ErrUnimplemented) {
+		t.Fatalf("the start ended with %v", err)
 	}
 }

@@ -48,9 +48,9 @@ func (s *Server) Run(ctx context.Context) int {
 // untilOver waits for a signal, or until the registry, which was unreachable at the start, refuses the registration.
 func (s *Server) untilOver(ctx context.Context) int {
 	var invalid <-chan struct{}
-	s.lifecycle.Lock()
+	s.mu.Lock()
 	handle := s.handle
-	s.lifecycle.Unlock()
+	s.mu.Unlock()
 	if handle != nil {
 		invalid = handle.Invalid()
 	}

@@ -132,7 +132,7 @@ func (c *Client) Watch(ctx context.Context, fromRevision int64) iter.Seq2[*regis
 			if err == nil {
 				return
 			}
-			if failed := archon.ToError(err, ""); ctx.Err() != nil || !isTransient(failed) {
+			if failed := archon.ToError(err, ""); ctx.Err() != nil || !IsTransient(failed) {
 				yield(nil, failed)
 				return
 			}
@@ -169,8 +169,8 @@ func (c *Client) watch(ctx context.Context, revision *int64, yield func(*registr
 	}
 }
 
-// isTransient reports whether trying again may help.
-func isTransient(err *archon.Error) bool {
+// IsTransient reports whether trying again after an error may help.
+func IsTransient(err *archon.Error) bool {
 	for _, code := range []archon.Code{
 		archon.ErrUnavailable, archon.ErrDeadlineExceeded, archon.ErrResourceExhausted, archon.ErrAborted,
 		archon.ErrInternal, archon.ErrUnknown, archon.ErrCancelled,

@@ -125,7 +125,7 @@ func (h *Handle) firstAnswer(ctx context.Context, limit time.Duration) error {
 		if registered {
 			return nil
 		}
-		if failed != nil && !isTransient(failed) {
+		if failed != nil && !IsTransient(failed) {
 			return failed
 		}
 		select {
@@ -161,7 +161,7 @@ func (h *Handle) keep(ctx context.Context) {
 			h.renew(ctx, ttl)
 			continue
 		}
-		if attempt == 0 || (!isTransient(err) && err.Error() != logged) {
+		if attempt == 0 || (!IsTransient(err) && err.Error() != logged) {
 			slog.Warn("the instance is not registered, trying again", "instance_id", h.content.GetInstanceId(), "error", err)
 			logged = err.Error()
 		}

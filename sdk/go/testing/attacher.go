@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/archon-mesh/archon/sdk/go/agent"
 	agentv1 "github.com/archon-mesh/archon/sdk/go/api/agent/v1"
@@ -77,6 +78,9 @@ func (s *attachService) Attach(stream grpc.BidiStreamingServer[agentv1.AttachReq
 	defer cancel()
 	o := newOrchestrator(s.attacher.t, stream, "", cancel)
 	s.attacher.streams <- o
+	if err := stream.SendHeader(metadata.MD{}); err != nil { // the agent is registered
+		return err
+	}
 	for {
 		o.mu.Lock()
 		news, over := o.news, o.over

@@ -28,7 +28,8 @@ import (
 const (
 	maxReceiveBytes  = 16 << 20
 	maxMetadataBytes = 32 << 10
-	checkInterval    = time.Second // between two looks at the credentials of open streams
+	stopTime         = 2 * time.Second // that handlers of calls have to end once their connections are closed
+	checkInterval    = time.Second     // between two looks at the credentials of open streams
 )
 
 // Server serves on host:port.
@@ -161,6 +162,9 @@ func (s *Server) Stop(grace time.Duration) {
 	s.stopping.Do(func() {
 		close(s.stop)
 		s.Unhealthy()
+		if s.plain != nil {
+			s.plain.Stop()
+		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -171,11 +175,13 @@ func (s *Server) Stop(grace time.Duration) {
 		select {
 		case <-ended:
 		case <-timer.C:
-			s.grpc.Stop()
-			<-ended
-		}
-		if s.plain != nil {
-			s.plain.Stop()
+			go s.grpc.Stop() // it waits for a GracefulStop that waits for a handler
+			select {
+			case <-ended:
+			case <-time.After(stopTime):
+				slog.Error("a handler of a call does not end")
+				return
+			}
 		}
 	})
 	s.serving.Wait()

@@ -57,7 +57,8 @@ type Registration struct {
 	Identity string `protobuf:"bytes,14,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Output only. The registry's revision of the last change to this registration.
 	Revision int64 `protobuf:"varint,15,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Output only. The orchestrator through which an attached agent is reached; empty if the agent can be dialled.
+	// The orchestrator through which an attached agent is reached, as host:port; empty if the agent can be dialled. Set by
+	// the orchestrator that registers the agent, in place of the address; ignored from others.
 	ViaOrchestrator string `protobuf:"bytes,16,opt,name=via_orchestrator,json=viaOrchestrator,proto3" json:"via_orchestrator,omitempty"`
 	// True if tasks of the role receive the answers of all ancestors, not only of the roles that it depends on directly.
 	AllAncestors bool `protobuf:"varint,17,opt,name=all_ancestors,json=allAncestors,proto3" json:"all_ancestors,omitempty"`
