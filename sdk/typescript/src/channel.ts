@@ -93,6 +93,10 @@ export interface CallOptions {
   timeoutMs?: number | undefined;
   /** Cancels the call. */
   signal?: AbortSignal | undefined;
+}
+
+/** A call of a channel: its limits, and metadata besides those of every call. */
+export interface ChannelCall extends CallOptions {
   metadata?: readonly [string, string][];
 }
 
@@ -155,7 +159,7 @@ export class Channel {
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
-    call: CallOptions = {},
+    call: ChannelCall = {},
   ): Promise<MessageShape<O>> {
     if (call.signal?.aborted) throw abortError(call.signal);
     const message = create(method.input, request);
@@ -188,7 +192,7 @@ export class Channel {
   async *serverStream<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
     request: MessageInitShape<I>,
-    call: CallOptions = {},
+    call: ChannelCall = {},
   ): AsyncGenerator<MessageShape<O>, void, undefined> {
     if (call.signal?.aborted) throw abortError(call.signal);
     const [metadata, timeoutMs] = this.#outgoing(call, undefined);
@@ -219,7 +223,7 @@ export class Channel {
   /** Opens a stream of bytes in both directions, which the caller ends or cancels. */
   duplex(
     method: DescMethodBiDiStreaming<DescMessage, DescMessage>,
-    call: CallOptions = {},
+    call: ChannelCall = {},
   ): ClientDuplexStream<Uint8Array, Buffer> {
     const [metadata, timeoutMs] = this.#outgoing(call, undefined);
     const connection = this.#open();
@@ -252,7 +256,7 @@ export class Channel {
     this.close();
   }
 
-  #outgoing(call: CallOptions, defaultMs: number | undefined): [Metadata, number | undefined] {
+  #outgoing(call: ChannelCall, defaultMs: number | undefined): [Metadata, number | undefined] {
     const metadata = new Metadata();
     for (const [key, value] of call.metadata ?? []) metadata.add(key, value);
     for (const [key, value] of this.#credentials.metadata()) metadata.set(key, value);

@@ -87,6 +87,8 @@ export class AgentSession implements FrameSink {
   agreed: ReadonlySet<string> = new Set();
   /** The credit that the orchestrator was told; undefined if it may have lowered its window since. */
   announced: number | undefined;
+  /** Called once Open has come. */
+  onOpen: () => void = () => undefined;
   /** Breaks the stream off. */
   onStuck: () => void = () => undefined;
   #silenceLimit = DEFAULT_SILENCE_LIMIT;
@@ -271,6 +273,7 @@ export class AgentSession implements FrameSink {
       } as never,
     });
     if (agent.draining) this.drain();
+    this.onOpen();
   }
 
   #sessionFrame(content: OrchestratorFrame["frame"]): void {
