@@ -227,7 +227,7 @@ export class Channel {
   ): ClientDuplexStream<Uint8Array, Buffer> {
     const [metadata, timeoutMs] = this.#outgoing(call, undefined);
     const connection = this.#open();
-    const stream = connection.client.makeBidiStreamRequest<Uint8Array, Buffer>(
+    const stream = connection.client.makeBidiStreamRequest<Uint8Array>(
       pathOf(method),
       asBuffer,
       (bytes) => bytes,

@@ -12,7 +12,7 @@ import { ArchonError, DeadlineExceeded, InvalidArgument, type Code } from "./err
 import { pause } from "./registry/retry.js";
 import { RunView } from "./runView/run.js";
 import { ORCHESTRATOR } from "./security/peer.js";
-import { submitRequest, type Strategy, type SubmitOptions } from "./submission.js";
+import { submitRequest, type SubmitOptions } from "./submission.js";
 import { checkedContent, type Content } from "./types/part.js";
 import { questionFromMessage, Run, RunEvent, taskFromMessage, type RunQuestion, type RunTask } from "./types/run.js";
 import type { TaskState } from "./types/usage.js";
@@ -280,10 +280,13 @@ export class Client {
     return new RunHandle(this, runOf(response.run));
   }
 
-  /** Returns the tasks that a submit would create; with the strategy `plan` the plan, which an instance of the planner makes. */
-  async plan(goal: Content, options: SubmitOptions & CallOptions & { strategy?: Strategy } = {}): Promise<PlannedRun> {
-    const { timeoutMs = PLAN_MS, signal } = options;
-    const request = { submit: submitRequest(goal, options) };
+  /**
+   * Returns the plan that an instance of the planner makes for a goal, and its tasks; nothing is executed. With another strategy
+   * only the tasks that a submit would create.
+   */
+  async plan(goal: Content, options: SubmitOptions & CallOptions = {}): Promise<PlannedRun> {
+    const { timeoutMs = PLAN_MS, signal, strategy = "plan" } = options;
+    const request = { submit: submitRequest(goal, { ...options, strategy }) };
     const response = await this.#channel.unary(OrchestratorService.method.planRun, request, { timeoutMs, signal });
     return { tasks: response.tasks.map(taskFromMessage), plan: response.plan };
   }

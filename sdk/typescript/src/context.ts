@@ -21,7 +21,8 @@ export interface CallContext {
   readonly principal?: Principal | undefined;
 }
 
-const NONE: CallContext = {
+/** No call, and no task. */
+export const NONE: CallContext = {
   tenant: DEFAULT_TENANT,
   identity: ANONYMOUS,
   traceparent: "",
@@ -47,6 +48,11 @@ export function current(): CallContext {
 /** Calls a function within a context; it holds for all that the function starts. */
 export function serving<T>(call: Partial<CallContext>, work: () => T): T {
   return storage.run({ ...NONE, ...call }, work);
+}
+
+/** Calls a function within a context whose properties may change while it works. */
+export function servingLive<T>(call: CallContext, work: () => T): T {
+  return storage.run(call, work);
 }
 
 /** Calls a function outside of any context, for work that outlives the call that has started it. */

@@ -24,7 +24,7 @@ export class SchemaCheck {
   violations(value: unknown, most = MAX_VIOLATIONS): FieldViolation[] {
     let isValid: boolean;
     try {
-      isValid = this.#validate(value) as boolean;
+      isValid = this.#validate(value);
     } catch {
       return [{ field: "(all)", description: "nested too deep" }];
     }

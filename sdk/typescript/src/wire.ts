@@ -41,7 +41,6 @@ export function timestampOf(ms: number): Timestamp {
 
 /** Returns a text with a question mark for each lone surrogate, which no UTF-8 has. */
 export function withoutSurrogates(text: string): string {
-  // eslint-disable-next-line no-control-regex
   return text.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "?");
 }
 

@@ -18,7 +18,7 @@ import {
   type Publish,
 } from "../api/archon/api/agent/v1/session_pb.js";
 import { TaskState, type TaskRef } from "../api/archon/api/common/v1/common_pb.js";
-import { now, serving } from "../context.js";
+import { NONE, now, servingLive, type CallContext } from "../context.js";
 import {
   ArchonError,
   DeadlineExceeded,
@@ -146,6 +146,13 @@ export class Attempt {
     this.#startTimer(this.#task);
   }
 
+  /** Sets the time that is left, as the orchestrator says when it adopts the attempt. */
+  setRemaining(ms: number): void {
+    if (this.#task === undefined || this.halted !== undefined || !this.working) return;
+    this.#task.setRemaining(ms);
+    this.#startTimer(this.#task);
+  }
+
   #startTimer(task: Task): void {
     const left = task.remainingMs();
     if (left === undefined) return;
@@ -180,10 +187,9 @@ export class Attempt {
     }
     const { span, within } = startTaskSpan(task);
     this.#span = span;
-    const call = { ...task.trace, deadline: task.deadline, runId: task.runId, taskId: task.taskId, attempt: task.attempt };
     let outcome: unknown;
     try {
-      outcome = await serving({ ...call, role: task.role }, () => otelContext.with(within, () => handler(task)));
+      outcome = await servingLive(callOf(task), () => otelContext.with(within, () => handler(task)));
       if (this.halted !== undefined) outcome = this.halted;
     } catch (error) {
       outcome = this.halted ?? failureOf(error);
@@ -416,6 +422,22 @@ export class Attempt {
     else if (error === this.halted && error.code === "CANCELLED") state = TaskState.CANCELED;
     return create(TaskResultSchema, { state, failure: toFailure(error), usage: usageToProto(task.usage) });
   }
+}
+
+/** Returns the context of the calls that a handler makes: their deadline is that of the task, as it is then. */
+function callOf(task: Task): CallContext {
+  const { runId, taskId, attempt, role, trace } = task;
+  return {
+    ...NONE,
+    ...trace,
+    runId,
+    taskId,
+    attempt,
+    role,
+    get deadline(): number | undefined {
+      return task.remainingMs() === undefined ? undefined : task.deadline;
+    },
+  };
 }
 
 /** Returns the error that ends an attempt whose handler threw something. */

@@ -4,6 +4,7 @@ import { SessionRequestSchema } from "../api/archon/api/agent/v1/agent_service_p
 import {
   AgentFrameSchema,
   OrchestratorFrameSchema,
+  type AdoptTask,
   type AgentFrame,
   type Open,
   type OrchestratorFrame,
@@ -26,7 +27,7 @@ import {
 } from "../frames.js";
 import { log } from "../log.js";
 import { asError, fromFailure, malformed, toFailure } from "../status.js";
-import { MAX_CHECKED_BYTES } from "../wire.js";
+import { MAX_CHECKED_BYTES, toMs } from "../wire.js";
 import { Attempt, type FrameSink, type Handler } from "./attempt.js";
 import type { AttemptTable } from "./attemptTable.js";
 import { DEFAULT_PARK_TTL, DEFAULT_SILENCE_LIMIT, parkTtl, ShareWindow, silenceLimit } from "./openLimits.js";
@@ -323,7 +324,7 @@ export class AgentSession implements FrameSink {
         attempt?.cancel({ over: content.value.reason !== SUPERSEDED });
         break;
       case "adoptTask":
-        this.#adopt(ref, attempt, Number(frame.sequence), Number(content.value.lastApplied));
+        this.#adopt(ref, attempt, Number(frame.sequence), content.value);
         break;
       case "delegateResult":
       case "budgetGrant":
@@ -392,14 +393,15 @@ export class AgentSession implements FrameSink {
     );
   }
 
-  #adopt(ref: TaskRef, attempt: Attempt | undefined, sequence: number, lastApplied: number): void {
+  #adopt(ref: TaskRef, attempt: Attempt | undefined, sequence: number, { lastApplied, remaining }: AdoptTask): void {
     if (attempt === undefined) {
       this.#reject(ref, notHeld(), sequence);
       return;
     }
     attempt.bind(this, ref.epoch);
+    if (remaining !== undefined) attempt.setRemaining(toMs(remaining));
     if (attempt.working) attempt.sendAdopted(this);
-    attempt.resend(lastApplied);
+    attempt.resend(Number(lastApplied));
     if (attempt.working) attempt.sendUsage();
   }
 

@@ -447,6 +447,12 @@ export class Task extends Assignment {
     this.#stoppedWith = this.remainingMs();
   }
 
+  /** @internal Sets the time that is left. */
+  setRemaining(ms: number): void {
+    if (this.#stoppedWith === undefined) this.deadline = now() + ms;
+    else this.#stoppedWith = ms;
+  }
+
   /** @internal The time of the task goes on. */
   startClock(): void {
     if (this.#stoppedWith === undefined) return;

@@ -20,7 +20,7 @@ export function typedHandler(handler: Handler, schema: object): Handler {
     try {
       if (typeof returned === "string") value = JSON.parse(returned);
     } catch {
-      throw mismatch([{ field: "(all)", description: "the answer is not JSON" }], String(returned));
+      throw mismatch([{ field: "(all)", description: "the answer is not JSON" }], returned as string);
     }
     const violations = isOther ? [] : check.violations(value);
     if (violations.length > 0) throw mismatch(violations, JSON.stringify(value));

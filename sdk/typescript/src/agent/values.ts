@@ -28,7 +28,7 @@ const POLICIES: Record<PropagationPolicy, PolicyEnum> = {
 /** Returns the number of a policy. Throws InvalidArgument for an unknown one. */
 export function policyToProto(policy: PropagationPolicy): PolicyEnum {
   if (Object.hasOwn(POLICIES, policy)) return POLICIES[policy];
-  throw new InvalidArgument(`unknown policy '${String(policy)}'; use one of ${Object.keys(POLICIES).join(", ")}`);
+  throw new InvalidArgument(`unknown policy '${policy}'; use one of ${Object.keys(POLICIES).join(", ")}`);
 }
 
 /** Returns a policy; the narrowest one if the value is unspecified or unknown. */

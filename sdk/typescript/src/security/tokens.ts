@@ -27,7 +27,7 @@ export function parseKeySet(text: string): KeySet {
       keys.set(String(jwk["kid"]), createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: jwk["x"] }, format: "jwk" }));
     }
     if (keys.size === 0) throw new Error("no key");
-    return { issuer: String(content.issuer), keys, revoked: new Set((content.revoked ?? []).map(String)) };
+    return { issuer: content.issuer, keys, revoked: new Set((content.revoked ?? []).map(String)) };
   } catch {
     throw new FailedPrecondition("it is not a set of public keys of a mesh");
   }
@@ -54,7 +54,7 @@ export function verifyToken(token: string, keys: KeySet, audience: Audience): Pr
   const [head, body, signature, ...rest] = token.split(".");
   const header = decoded(head);
   const claims = decoded(body);
-  const key = keys.keys.get(String(header["kid"] ?? ""));
+  const key = keys.keys.get(typeof header["kid"] === "string" ? header["kid"] : "");
   if (key === undefined) {
     throw invalid(`the token was signed by another mesh than ${keys.issuer}, or with an earlier key of it`);
   }

@@ -81,7 +81,7 @@ export class Execution {
 
   /** Passes on progress to each caller that waits. */
   report(text: string): void {
-    const shown = withoutSurrogates(String(text).slice(0, MAX_PROGRESS));
+    const shown = withoutSurrogates(text.slice(0, MAX_PROGRESS));
     for (const listener of this.#listeners) {
       listener.progress.push(shown);
       if (listener.progress.length > MAX_WAITING_PROGRESS) listener.progress.shift();

@@ -125,7 +125,8 @@ export class ToolOwner {
 
   /** Waits until no call is in progress, at most so long. */
   async drained(ms: number): Promise<void> {
-    await Promise.all([...this.#executions].map((execution) => execution.done || execution.waitLeft(ms)));
+    const inProgress = [...this.#executions].filter((execution) => !execution.done);
+    await Promise.all(inProgress.map((execution) => execution.waitLeft(ms)));
   }
 
   /** Ends all leases and calls with Unavailable. Returns the number of tools that ignore that. */
