@@ -29,4 +29,5 @@ export default tseslint.config(
       "no-constant-condition": ["error", { checkLoops: false }],
     },
   },
+  { files: ["test/**"], rules: { "@typescript-eslint/use-unknown-in-catch-callback-variable": "off" } },
 );

@@ -222,12 +222,12 @@ export class Channel {
 
   /** Opens a stream of bytes in both directions, which the caller ends or cancels. */
   duplex(
-    method: DescMethodBiDiStreaming<DescMessage, DescMessage>,
+    method: DescMethodBiDiStreaming<DescMessage>,
     call: ChannelCall = {},
   ): ClientDuplexStream<Uint8Array, Buffer> {
     const [metadata, timeoutMs] = this.#outgoing(call, undefined);
     const connection = this.#open();
-    const stream = connection.client.makeBidiStreamRequest<Uint8Array>(
+    const stream = connection.client.makeBidiStreamRequest<Uint8Array, Buffer>(
       pathOf(method),
       asBuffer,
       (bytes) => bytes,

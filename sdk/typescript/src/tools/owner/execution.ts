@@ -63,7 +63,7 @@ export class Execution {
   /** Starts the execution. */
   start(call: () => unknown): void {
     this.#timer = outsideOfCalls(() => setTimeout(() => this.#finish(lateToProto(this.limitMs), undefined), this.limitMs));
-    void this.#run(call);
+    setImmediate(() => void this.#run(call)); // after its caller listens for progress
   }
 
   async #run(call: () => unknown): Promise<void> {
