@@ -12,7 +12,7 @@ export async function narrate(goal: string): Promise<string> {
 /** Submits a run and waits for its answer; it is cancelled if that takes longer than a minute. */
 export async function ask(goal: string): Promise<string> {
   await using client = new Client("127.0.0.1:7100");
-  return client.run(goal, { roles: ["reviewer"], signal: AbortSignal.timeout(60_000) });
+  return await client.run(goal, { roles: ["reviewer"], signal: AbortSignal.timeout(60_000) });
 }
 
 /** Prints a line for each change of a task. */

@@ -222,7 +222,7 @@ export class Channel {
 
   /** Opens a stream of bytes in both directions, which the caller ends or cancels. */
   duplex(
-    method: DescMethodBiDiStreaming<DescMessage>,
+    method: DescMethodBiDiStreaming,
     call: ChannelCall = {},
   ): ClientDuplexStream<Uint8Array, Buffer> {
     const [metadata, timeoutMs] = this.#outgoing(call, undefined);

@@ -16,7 +16,7 @@ import { submitRequest, type SubmitOptions } from "./submission.js";
 import { checkedContent, type Content } from "./types/part.js";
 import { questionFromMessage, Run, RunEvent, taskFromMessage, type RunQuestion, type RunTask } from "./types/run.js";
 import type { TaskState } from "./types/usage.js";
-import { durationOf } from "./wire.js";
+import { durationOf, toInt64 } from "./wire.js";
 
 const CALL_MS = 10_000;
 const PLAN_MS = 60_000;
@@ -153,7 +153,7 @@ export class Client {
    */
   async *watch(runId: string, options: WatchOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
     const { durableOnly = false, patienceMs = WATCH_PATIENCE_MS, signal } = options;
-    let afterSeq = BigInt(options.afterSeq ?? 0);
+    let afterSeq = toInt64(options.afterSeq ?? 0, "afterSeq");
     let heard = performance.now();
     let hasExpired = false;
     const transient: readonly Code[] = ["UNAVAILABLE", "ABORTED"];
@@ -273,7 +273,7 @@ export class Client {
     const request = {
       requestId: requestId || randomUUID(),
       runId,
-      afterSeq: BigInt(afterSeq),
+      afterSeq: toInt64(afterSeq, "afterSeq"),
       goal: goal === undefined ? [] : checkedContent(goal, "the goal"),
     };
     const response = await this.#channel.unary(OrchestratorService.method.forkRun, request, limited(call));
@@ -293,7 +293,7 @@ export class Client {
 
   /** Replaces the steps of a run's plan that have not begun. `expectedSeq` is the `changeSeq` of the plan that was edited. */
   async editPlan(runId: string, planJson: string, expectedSeq: number, call: CallOptions = {}): Promise<Run> {
-    const request = { runId, planJson, expectedSeq: BigInt(expectedSeq) };
+    const request = { runId, planJson, expectedSeq: toInt64(expectedSeq, "expectedSeq") };
     const options = { ...call, timeoutMs: call.timeoutMs ?? EDIT_MS };
     return runOf((await this.#channel.unary(OrchestratorService.method.editPlan, request, options)).run);
   }

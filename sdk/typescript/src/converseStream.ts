@@ -12,6 +12,7 @@ import { asError, fromFailure, malformed } from "./status.js";
 import { submitRequest, type SubmitOptions } from "./submission.js";
 import { checkedContent, type Content } from "./types/part.js";
 import { Run, RunEvent } from "./types/run.js";
+import { toInt64 } from "./wire.js";
 
 const COMMAND_MS = 30_000;
 
@@ -57,7 +58,7 @@ export class ConverseStream implements AsyncIterable<RunEvent> {
 
   /** Watches an existing run. */
   watch(runId: string, afterSeq = 0): Promise<Run> {
-    return this.#command({ case: "watch", value: { runId, afterSeq: BigInt(afterSeq) } });
+    return this.#command({ case: "watch", value: { runId, afterSeq: toInt64(afterSeq, "afterSeq") } });
   }
 
   /** Requests that a run be cancelled. */

@@ -39,9 +39,15 @@ export function timestampOf(ms: number): Timestamp {
   return create(TimestampSchema, nanos < 0 ? { seconds: seconds - 1n, nanos: nanos + 1e9 } : { seconds, nanos });
 }
 
+/** Returns a whole number as the contract has it. Throws InvalidArgument if it is none. `what` names it in errors. */
+export function toInt64(value: number, what: string): bigint {
+  if (Number.isSafeInteger(value)) return BigInt(value);
+  throw new InvalidArgument(`${what} is ${value}: not a whole number below 2^53`);
+}
+
 /** Returns a text with a question mark for each lone surrogate, which no UTF-8 has. */
 export function withoutSurrogates(text: string): string {
-  return text.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "?");
+  return (typeof text === "string" ? text : `${text as unknown as number}`).replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "?");
 }
 
 /** Returns the length of a text in UTF-8. */

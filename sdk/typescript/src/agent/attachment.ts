@@ -60,6 +60,7 @@ export class Attachment {
   readonly #stop = new AbortController();
   readonly #waiters = new Set<() => void>();
   #isAttached = false;
+  #isClosing = false;
   #pause = MIN_PAUSE;
   #running: Promise<void> = Promise.resolve();
 
@@ -83,6 +84,7 @@ export class Attachment {
 
   /** Ends all streams after the frames that wait, by which the orchestrator deregisters the agent. Idempotent. */
   async close(): Promise<void> {
+    this.#isClosing = true; // no further stream is opened: it would register the agent again
     for (const { session } of this.#streams) session.end();
     const until = now() + END_TIMEOUT;
     while (this.#streams.size > 0 && now() < until) await this.#changed(until - now());
@@ -93,7 +95,7 @@ export class Attachment {
 
   async #run(): Promise<void> {
     const { signal } = this.#stop;
-    while (!signal.aborted) {
+    while (!signal.aborted && !this.#isClosing) {
       let channel: Channel | undefined;
       try {
         // A connection of its own to one replica, which is chosen at random.
@@ -108,21 +110,21 @@ export class Attachment {
         });
         await this.#keep(channel);
       } catch (error) {
-        if (!signal.aborted) this.#failed(asError(error));
+        if (!this.#isClosing) this.#failed(asError(error));
       }
-      for (const { call } of this.#streams) call.cancel();
+      if (!this.#isClosing) for (const { call } of this.#streams) call.cancel();
       const until = now() + END_TIMEOUT;
       while (this.#streams.size > 0 && now() < until) await this.#changed(until - now());
       this.#isAttached = false;
       channel?.close();
-      if (!signal.aborted) await this.#wait();
+      if (!this.#isClosing) await this.#wait();
     }
   }
 
   /** Keeps one stream spare, until all streams on the channel are lost. Throws the reason. */
   async #keep(channel: Channel): Promise<void> {
     const { signal } = this.#stop;
-    while (!signal.aborted) {
+    while (!this.#isClosing) {
       const spare = this.#begin(channel);
       let until = now() + ACCEPT_TIMEOUT;
       while (!spare.session.orchestratorId && !spare.isOver && !signal.aborted) {
@@ -147,7 +149,7 @@ export class Attachment {
           this.#tell();
         }
       }
-      if (signal.aborted) return;
+      if (signal.aborted || this.#isClosing) return;
       if (spare.session.orchestratorId) {
         this.#pause = MIN_PAUSE;
         continue;

@@ -377,9 +377,7 @@ export class Attempt {
     if (!this.working || task === undefined) return;
     clearTimeout(this.#timer);
     this.flush();
-    const result = this.#result(task, outcome);
-    if (this.#span !== undefined) endTaskSpan(this.#span, result);
-    const content = this.#resultContent(task, result);
+    const content = this.#content(task, outcome);
     this.#task = this.#span = undefined;
     this.finishedAt = now();
     if (this.table.running.has(this)) this.table.abandoned.add(this);
@@ -392,28 +390,33 @@ export class Attempt {
     this.table.changed();
   }
 
-  /** Items that make the frame too large are left out; without them it fails the task. */
-  #resultContent(task: Task, result: TaskResult): Uint8Array {
+  /** The content of the result's frame. An answer, or an error, that cannot be encoded fails the task. */
+  #content(task: Task, outcome: unknown): Uint8Array {
+    let result: TaskResult;
+    let content: Uint8Array;
+    try {
+      result = outcome instanceof ArchonError ? this.#failed(task, outcome) : toResult(task, outcome);
+      content = this.#fitting(task, result);
+    } catch (error) {
+      result = this.#failed(task, failureOf(error));
+      content = agentContent("result", TaskResultSchema, result);
+    }
+    if (this.#span !== undefined) endTaskSpan(this.#span, result);
+    return content;
+  }
+
+  /** Items that make the frame too large are left out; without them it throws FRAME_TOO_LARGE. */
+  #fitting(task: Task, result: TaskResult): Uint8Array {
     const content = agentContent("result", TaskResultSchema, result);
     try {
       this.channel.checkSize(content, this.limit);
       return content;
     } catch (error) {
-      if (result.items.length === 0) {
-        return agentContent("result", TaskResultSchema, this.#failed(task, error as ArchonError));
-      }
+      if (result.items.length === 0) throw error;
       log("warning", `the items of task ${task.taskId} are not published: with them ${(error as Error).message}`);
     }
     result.items = [];
-    return this.#resultContent(task, result);
-  }
-
-  #result(task: Task, outcome: unknown): TaskResult {
-    try {
-      return outcome instanceof ArchonError ? this.#failed(task, outcome) : toResult(task, outcome);
-    } catch (error) {
-      return this.#failed(task, failureOf(error));
-    }
+    return this.#fitting(task, result);
   }
 
   #failed(task: Task, error: ArchonError): TaskResult {

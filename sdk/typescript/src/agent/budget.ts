@@ -2,6 +2,7 @@
 import { create } from "@bufbuild/protobuf";
 import { BudgetSchema, type Budget } from "../api/archon/api/common/v1/common_pb.js";
 import type { Usage } from "../types/usage.js";
+import { toInt64 } from "../wire.js";
 
 type Amounts = [tokens: number, cost: number, calls: number];
 
@@ -45,9 +46,9 @@ export class AttemptBudget {
     if (more.every((amount) => amount === 0)) return undefined;
     const [tokens = 0, cost = 0, calls = 0] = more;
     return create(BudgetSchema, {
-      maxTokens: BigInt(tokens),
-      maxCostMicroUsd: BigInt(cost),
-      maxModelCalls: BigInt(calls),
+      maxTokens: toInt64(Math.ceil(tokens), "tokens"),
+      maxCostMicroUsd: toInt64(Math.ceil(cost), "costMicroUsd"),
+      maxModelCalls: toInt64(Math.ceil(calls), "modelCalls"),
     });
   }
 

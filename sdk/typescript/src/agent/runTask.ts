@@ -31,6 +31,7 @@ export async function* runTask(
   if (refusal !== undefined) throw refusal;
   const frames: AgentFrame["frame"][] = [];
   let wake = (): void => undefined;
+  call.signal.addEventListener("abort", () => wake(), { once: true });
   const sink: FrameSink = {
     orchestratorId: "",
     agreed: new Set(["progress"]),
@@ -60,7 +61,6 @@ export async function* runTask(
       if (agent.attempts.newest(taskId) === undefined) throw new Unavailable("the agent stopped before the task was done");
       await new Promise<void>((resolve) => {
         wake = resolve;
-        call.signal.addEventListener("abort", () => resolve(), { once: true });
         if (frames.length > 0 || call.signal.aborted) resolve();
       });
     }

@@ -6,7 +6,7 @@ import { Aborted, ArchonError } from "../errors.js";
 import { backoff, isTransient, pause } from "../registry/retry.js";
 import { MEMORY } from "../security/peer.js";
 import { asError } from "../status.js";
-import { jsonText, toMs } from "../wire.js";
+import { jsonText, toInt64, toMs } from "../wire.js";
 
 const CALL_TIMEOUT_MS = 10_000;
 const MAX_UPDATES = 100;
@@ -87,7 +87,7 @@ export class WorkingMemoryClient {
       scope: this.scope,
       key,
       valueJson: jsonText(value),
-      ...(expectedVersion !== undefined && { expectedVersion: BigInt(expectedVersion) }),
+      ...(expectedVersion !== undefined && { expectedVersion: toInt64(expectedVersion, "expectedVersion") }),
     };
     const answer = await this.#channel.unary(WorkingMemoryService.method.setValue, request, limited(call));
     return Number(answer.value?.version ?? 0n);

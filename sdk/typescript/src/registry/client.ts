@@ -9,7 +9,7 @@ import type { ArchonError } from "../errors.js";
 import { meshIdMetadata } from "../meshId.js";
 import { REGISTRY } from "../security/peer.js";
 import { asError } from "../status.js";
-import { toMs } from "../wire.js";
+import { toInt64, toMs } from "../wire.js";
 import { Keepalive } from "./keepalive.js";
 import { registrationFromProto, registrationToProto, type Registration } from "./registration.js";
 import { CALL_TIMEOUT_MS, CLOSE_TIMEOUT_MS, RegistrationHandle, type Lease } from "./registrationHandle.js";
@@ -172,7 +172,7 @@ export class RegistryClient {
   ): AsyncGenerator<RegistryChange, void, undefined> {
     const { kinds = [], fromRevision = 0, signal } = options;
     const numbers = kinds.map((kind) => (kind === "instances" ? WatchKind.INSTANCES : WatchKind.EDGES));
-    let revision = BigInt(fromRevision);
+    let revision = toInt64(fromRevision, "fromRevision");
     for (let attempt = 0; ; attempt += 1) {
       let failure: ArchonError | undefined;
       let parts: WatchResponse[] = [];

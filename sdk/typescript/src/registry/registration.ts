@@ -9,7 +9,7 @@ import {
 } from "../api/archon/api/common/v1/capability_pb.js";
 import { DependsOnSchema, RegistrationSchema, type Registration as Message } from "../api/archon/api/registry/v1/registry_pb.js";
 import { policyFromProto, policyToProto, type PropagationPolicy } from "../agent/values.js";
-import { durationOf, toMs } from "../wire.js";
+import { durationOf, toInt64, toMs } from "../wire.js";
 
 /** A capability of a role, with the fields of an A2A skill. Tasks are matched by `id`. */
 export interface Capability {
@@ -190,8 +190,8 @@ export function registrationToProto(registration: Registration): Message {
     ...(profile !== undefined && {
       profile: create(ProfileSchema, {
         instructions: profile.instructions ?? "",
-        expectedLatencyMs: BigInt(profile.expectedLatencyMs ?? 0),
-        expectedCostMicroUsd: BigInt(profile.expectedCostMicroUsd ?? 0),
+        expectedLatencyMs: toInt64(profile.expectedLatencyMs ?? 0, "expectedLatencyMs"),
+        expectedCostMicroUsd: toInt64(profile.expectedCostMicroUsd ?? 0, "expectedCostMicroUsd"),
         expectedQuality: profile.expectedQuality ?? 0,
         messageTypes: { ...profile.messageTypes },
         promptTemplate: profile.promptTemplate ?? "",

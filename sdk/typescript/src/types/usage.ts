@@ -9,7 +9,7 @@ import {
   type TaskRef as TaskRefMessage,
   type Usage as UsageMessage,
 } from "../api/archon/api/common/v1/common_pb.js";
-import { durationOf, toMs } from "../wire.js";
+import { durationOf, toInt64, toMs } from "../wire.js";
 
 /** Resources spent; all counts are additive. */
 export interface Usage {
@@ -47,7 +47,7 @@ export function addUsage(one: Usage, other: Usage): Usage {
 
 export function usageToProto(usage: Usage): UsageMessage {
   const message = create(UsageSchema, { estimated: usage.estimated ?? false });
-  for (const name of COUNTS) message[name] = BigInt(Math.round(usage[name] ?? 0));
+  for (const name of COUNTS) message[name] = toInt64(Math.round(usage[name] ?? 0), name);
   return message;
 }
 
@@ -72,10 +72,10 @@ export interface Budget {
 
 export function budgetToProto(budget: Budget): BudgetMessage {
   return create(BudgetSchema, {
-    maxTokens: BigInt(budget.maxTokens ?? 0),
-    maxCostMicroUsd: BigInt(budget.maxCostMicroUsd ?? 0),
+    maxTokens: toInt64(budget.maxTokens ?? 0, "maxTokens"),
+    maxCostMicroUsd: toInt64(budget.maxCostMicroUsd ?? 0, "maxCostMicroUsd"),
     maxDepth: budget.maxDepth ?? 0,
-    maxModelCalls: BigInt(budget.maxModelCalls ?? 0),
+    maxModelCalls: toInt64(budget.maxModelCalls ?? 0, "maxModelCalls"),
     ...(budget.maxTimeMs !== undefined && { maxTime: durationOf(budget.maxTimeMs) }),
   });
 }
