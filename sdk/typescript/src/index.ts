@@ -4,6 +4,7 @@
  *     const agent = new AgentServer("translator", { description: "Translates to French" }, (task) => translate(task.text));
  *     await agent.run();
  */
+export type { CallMade, ModelCall, Reservation, ToolCall } from "./agent/account.js";
 export type { Handler } from "./agent/attempt.js";
 export type { MessageOptions } from "./agent/inbox.js";
 export type { OnMessage } from "./agent/messageHandler.js";
@@ -12,7 +13,7 @@ export { Question, type Decision, type GivenAnswer, type QuestionOptions, type Q
 export type { Outcome } from "./agent/result.js";
 export { AgentServer, type AgentOptions, type RunProcessOptions } from "./agent/server.js";
 export { settingsFromEnvironment, type AgentSettings } from "./agent/settings.js";
-export { Task, type CallMade, type DelegateOptions } from "./agent/task.js";
+export { Task, type DelegateOptions } from "./agent/task.js";
 export type { Bid, OnBid } from "./agent/typedHandler.js";
 export type {
   Answer,

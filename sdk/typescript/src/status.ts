@@ -49,6 +49,9 @@ const MAX_CAUSES = 16;
 const TOO_LARGE = /larger than max|exceeds maximum size|message larger than/i;
 const NOT_CONNECTED = /No connection established|failed to connect|ECONNREFUSED/i;
 
+/** The texts of grpc-js about a connection that was lost in the middle of a call: it has other codes for them. */
+const CONNECTION_LOST = /Received RST_STREAM with code|Session closed|Call cancelled$|ECONNRESET|Connection dropped|GOAWAY/i;
+
 const CODE_NAMES = new Map<number, Code>(Object.entries(CODES).map(([name, number]) => [number, name as Code]));
 const REASON_NAMES = new Map<number, Reason>(
   Object.entries(REASONS).map(([name, entry]) => [entry.number, name as Reason]),
@@ -149,6 +152,8 @@ export function fromServiceError(raised: ServiceError): ArchonError {
   if (raised.code === grpcStatus.RESOURCE_EXHAUSTED && TOO_LARGE.test(text)) {
     return new InvalidArgument(text, { reason: "MESSAGE_TOO_LARGE" });
   }
+  const isOwn = raised.code === grpcStatus.INTERNAL || raised.code === grpcStatus.CANCELLED;
+  if (isOwn && CONNECTION_LOST.test(text)) return errorOfCode("UNAVAILABLE", `the connection was lost: ${text}`);
   return errorOfCode(codeName(raised.code), text);
 }
 

@@ -4,10 +4,8 @@ import { context as otelContext, type Span } from "@opentelemetry/api";
 import {
   CallRecordSchema,
   ProgressSchema,
-  TaskResultSchema,
   type AssignTask,
   type CallRecord,
-  type TaskResult,
 } from "../api/archon/api/agent/v1/agent_pb.js";
 import type { PeerMessage } from "../api/archon/api/agent/v1/message_pb.js";
 import {
@@ -17,27 +15,24 @@ import {
   PublishSchema,
   type Publish,
 } from "../api/archon/api/agent/v1/session_pb.js";
-import { TaskState, type TaskRef } from "../api/archon/api/common/v1/common_pb.js";
-import { NONE, now, servingLive, type CallContext } from "../context.js";
+import type { TaskRef } from "../api/archon/api/common/v1/common_pb.js";
+import { now, servingLive } from "../context.js";
 import {
-  ArchonError,
   DeadlineExceeded,
   OperationCancelled,
   ResourceExhausted,
-  TaskRejected,
   Unimplemented,
+  type ArchonError,
 } from "../errors.js";
 import { agentContent, encodeFrame, FrameChannel, type OutgoingFrame } from "../frames.js";
-import { log } from "../log.js";
-import { asError, toFailure } from "../status.js";
 import { messageFromProto } from "../types/message.js";
-import { refFromProto, usageToProto } from "../types/usage.js";
+import { refFromProto } from "../types/usage.js";
 import type { Link } from "./link.js";
 import { PendingCalls } from "./pendingCalls.js";
 import { withoutPayload } from "./records.js";
-import { toResult } from "./result.js";
+import { handlerFailure, resultContent } from "./resultContent.js";
 import { Task } from "./task.js";
-import { endTaskSpan, startTaskSpan } from "./taskSpan.js";
+import { callOf, endTaskSpan, startTaskSpan } from "./taskSpan.js";
 
 /** Works on a task. Its return value is a text, an Answer, a Question, or nothing. */
 export type Handler = (task: Task) => unknown;
@@ -159,10 +154,10 @@ export class Attempt {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(
       () => {
-        if ((task.remainingMs() ?? 0) > 1) this.#startTimer(task); // longer than a timer can be
+        if ((task.remainingMs() ?? 0) > 0) this.#startTimer(task); // a timer is early, or cannot be so long
         else this.#halt(new DeadlineExceeded("the task's time is over"), true);
       },
-      Math.min(left, MAX_TIMER),
+      Math.min(Math.ceil(left), MAX_TIMER),
     ).unref();
   }
 
@@ -192,7 +187,7 @@ export class Attempt {
       outcome = await servingLive(callOf(task), () => otelContext.with(within, () => handler(task)));
       if (this.halted !== undefined) outcome = this.halted;
     } catch (error) {
-      outcome = this.halted ?? failureOf(error);
+      outcome = this.halted ?? handlerFailure(error);
     }
     this.table.handlerEnded(this);
     this.#finish(outcome);
@@ -289,7 +284,7 @@ export class Attempt {
   #sendRecords(): void {
     clearTimeout(this.#recordsTimer);
     this.#recordsTimer = undefined;
-    const records = this.#task?.takeRecords() ?? [];
+    const records = this.#task?.account.takeRecords() ?? [];
     if (this.agreed("record")) for (const record of records) this.#sendRecord(record);
   }
 
@@ -305,7 +300,7 @@ export class Attempt {
 
   /** Sends the handler's usage, for an owner that may not know it. */
   sendUsage(): void {
-    this.#task?.sendUsage();
+    this.#task?.account.sendUsage();
   }
 
   /** The task as its handler sees it, while there is no result. */
@@ -377,7 +372,9 @@ export class Attempt {
     if (!this.working || task === undefined) return;
     clearTimeout(this.#timer);
     this.flush();
-    const content = this.#content(task, outcome);
+    const { channel, limit, halted } = this;
+    const { result, content } = resultContent(task, outcome, { channel, limit, halted });
+    if (this.#span !== undefined) endTaskSpan(this.#span, result);
     this.#task = this.#span = undefined;
     this.finishedAt = now();
     if (this.table.running.has(this)) this.table.abandoned.add(this);
@@ -389,61 +386,4 @@ export class Attempt {
     this.send(content);
     this.table.changed();
   }
-
-  /** The content of the result's frame. An answer, or an error, that cannot be encoded fails the task. */
-  #content(task: Task, outcome: unknown): Uint8Array {
-    let result: TaskResult;
-    let content: Uint8Array;
-    try {
-      result = outcome instanceof ArchonError ? this.#failed(task, outcome) : toResult(task, outcome);
-      content = this.#fitting(task, result);
-    } catch (error) {
-      result = this.#failed(task, failureOf(error));
-      content = agentContent("result", TaskResultSchema, result);
-    }
-    if (this.#span !== undefined) endTaskSpan(this.#span, result);
-    return content;
-  }
-
-  /** Items that make the frame too large are left out; without them it throws FRAME_TOO_LARGE. */
-  #fitting(task: Task, result: TaskResult): Uint8Array {
-    const content = agentContent("result", TaskResultSchema, result);
-    try {
-      this.channel.checkSize(content, this.limit);
-      return content;
-    } catch (error) {
-      if (result.items.length === 0) throw error;
-      log("warning", `the items of task ${task.taskId} are not published: with them ${(error as Error).message}`);
-    }
-    result.items = [];
-    return this.#fitting(task, result);
-  }
-
-  #failed(task: Task, error: ArchonError): TaskResult {
-    let state = TaskState.FAILED;
-    if (error instanceof TaskRejected) state = TaskState.REJECTED;
-    else if (error === this.halted && error.code === "CANCELLED") state = TaskState.CANCELED;
-    return create(TaskResultSchema, { state, failure: toFailure(error), usage: usageToProto(task.usage) });
-  }
-}
-
-/** Returns the context of the calls that a handler makes: their deadline is that of the task, as it is then. */
-function callOf(task: Task): CallContext {
-  const { runId, taskId, attempt, role, trace } = task;
-  return {
-    ...NONE,
-    ...trace,
-    runId,
-    taskId,
-    attempt,
-    role,
-    get deadline(): number | undefined {
-      return task.remainingMs() === undefined ? undefined : task.deadline;
-    },
-  };
-}
-
-/** Returns the error that ends an attempt whose handler threw something. */
-function failureOf(raised: unknown): ArchonError {
-  return asError(raised, "tool.crash");
 }

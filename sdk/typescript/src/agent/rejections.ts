@@ -39,7 +39,8 @@ export function notYours(ref: TaskRef): PermissionDenied {
 
 /** The kind of frame is unknown, or was not agreed to. */
 export function unknownFrame(arm: string | undefined): Unimplemented {
-  return new Unimplemented(`unknown frame ${arm ?? "of a newer version"}`, { reason: "UNKNOWN_FRAME" });
+  const name = arm?.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) ?? "of a newer version";
+  return new Unimplemented(`unknown frame ${name}`, { reason: "UNKNOWN_FRAME" });
 }
 
 /** A newer stream of the same orchestrator has replaced this one. */

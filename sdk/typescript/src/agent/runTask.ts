@@ -10,7 +10,7 @@ import type { OutgoingFrame } from "../frames.js";
 import type { ServedCall } from "../server.js";
 import { durationOf, MAX_CHECKED_BYTES, toMs } from "../wire.js";
 import { Attempt, type FrameSink } from "./attempt.js";
-import type { SessionAgent } from "./session.js";
+import type { SessionAgent } from "./sessionAgent.js";
 
 /** Milliseconds of the call's time that are kept for the answer to travel. */
 const ANSWER_MARGIN = 100;

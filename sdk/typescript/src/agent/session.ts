@@ -12,7 +12,7 @@ import {
 import type { TaskRef } from "../api/archon/api/common/v1/common_pb.js";
 import type { Registration } from "../api/archon/api/registry/v1/registry_pb.js";
 import { now } from "../context.js";
-import { ArchonError, FailedPrecondition, invalidField, Unavailable } from "../errors.js";
+import { FailedPrecondition, Unavailable, type ArchonError } from "../errors.js";
 import {
   encodeFrame,
   FEATURES,
@@ -28,9 +28,18 @@ import {
 import { log } from "../log.js";
 import { asError, fromFailure, malformed, toFailure } from "../status.js";
 import { MAX_CHECKED_BYTES, toMs } from "../wire.js";
-import { Attempt, type FrameSink, type Handler } from "./attempt.js";
-import type { AttemptTable } from "./attemptTable.js";
-import { DEFAULT_PARK_TTL, DEFAULT_SILENCE_LIMIT, parkTtl, ShareWindow, silenceLimit } from "./openLimits.js";
+import { Attempt, type FrameSink } from "./attempt.js";
+import {
+  checkOpen,
+  DEFAULT_PARK_TTL,
+  DEFAULT_SILENCE_LIMIT,
+  OPEN_TIMEOUT,
+  parkTtl,
+  PROTOCOL,
+  ShareWindow,
+  silenceLimit,
+  UNREAD_TIMEOUT,
+} from "./openLimits.js";
 import {
   checkRef,
   MAX_ID,
@@ -41,39 +50,13 @@ import {
   StreamRefused,
   unknownFrame,
 } from "./rejections.js";
-
-export const PROTOCOL = 1;
-
-/** The least that an orchestrator must take in one message: failures and deltas must fit. */
-const LEAST_MESSAGE_BYTES = 128 * 1024;
-
-/** Milliseconds that a stream may stay without Open. */
-const OPEN_TIMEOUT = 10_000;
-
-/** Milliseconds that the last frames of a stream may wait to be read. */
-const UNREAD_TIMEOUT = 5_000;
+import type { SessionAgent } from "./sessionAgent.js";
 
 /** Errors that may wait on a stream. */
 const MAX_ERRORS = 10_000;
 
 /** Characters of an orchestrator's text in the log. */
 const MAX_LOGGED = 200;
-
-/** The part of an agent that its sessions use. */
-export interface SessionAgent {
-  readonly role: string;
-  readonly instanceId: string;
-  readonly stateful: boolean;
-  readonly attempts: AttemptTable;
-  readonly handler: Handler;
-  readonly bidHandler: Handler;
-  readonly waitingShare: number;
-  readonly draining: boolean;
-  refusal(superseded: Attempt | undefined, session: AgentSession | undefined): ArchonError | undefined;
-  sessionOpened(session: AgentSession): number;
-}
-
-type Arm = OrchestratorFrame["frame"]["case"];
 
 /** A session, as long as its stream lives. `orchestratorId` is empty before Open. */
 export class AgentSession implements FrameSink {
@@ -235,23 +218,9 @@ export class AgentSession implements FrameSink {
     if (this.orchestratorId) {
       throw new FailedPrecondition("this session is already open", { reason: "SESSION_ALREADY_OPEN" });
     }
-    if (open.instanceId !== agent.instanceId) {
-      throw new StreamRefused(`this is ${agent.instanceId}, not ${open.instanceId.slice(0, MAX_ID)}`, {
-        reason: "WRONG_INSTANCE",
-        metadata: { instance_id: agent.instanceId },
-      });
-    }
-    if (open.protocol < PROTOCOL) {
-      throw new StreamRefused(`this agent speaks protocol ${PROTOCOL}, the orchestrator ${open.protocol}`, {
-        reason: "PROTOCOL_MISMATCH",
-      });
-    }
-    if (open.orchestratorId.length === 0 || open.orchestratorId.length > MAX_ID) {
-      throw invalidField("open.orchestrator_id", `must name the orchestrator's process in 1 to ${MAX_ID} characters`);
-    }
+    checkOpen(open, agent.instanceId);
     const limit = Number(open.maxMessageBytes);
-    if (limit !== 0) {
-      if (limit < LEAST_MESSAGE_BYTES) throw invalidField("open.max_message_bytes", `at least ${LEAST_MESSAGE_BYTES}`);
+    if (limit > 0) {
       this.peerLimit = Math.min(MAX_CHECKED_BYTES, limit);
       this.queue.batchBytes = Math.min(SOFT_BATCH_BYTES, Math.floor(this.peerLimit / 2));
     }
@@ -290,7 +259,7 @@ export class AgentSession implements FrameSink {
         log("info", `orchestrator '${this.orchestratorId}' is draining: ${content.value.reason.slice(0, MAX_LOGGED)}`);
         break;
       default:
-        throw unknownFrame(snake(content.case));
+        throw unknownFrame(content.case);
     }
   }
 
@@ -346,7 +315,7 @@ export class AgentSession implements FrameSink {
         break;
       default:
         if (frame.ack > 0n && frame.sequence === 0n && (frame.$unknown?.length ?? 0) === 0) break; // only an ack
-        throw unknownFrame(snake(content.case));
+        throw unknownFrame(content.case);
     }
   }
 
@@ -428,9 +397,4 @@ export class AgentSession implements FrameSink {
       if (attempt.session === this && attempt.channel.ackOwed) this.put(attempt.channel.stamp(new Uint8Array(0), false));
     }
   }
-}
-
-/** Returns the name of an arm as the contract spells it. */
-function snake(arm: Arm): string | undefined {
-  return arm?.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -7,6 +7,7 @@ import { encodeFrame, joined } from "../frames.js";
 import { asBuffer } from "../grpc.js";
 import { endWith } from "../server.js";
 import { toFailure } from "../status.js";
+import { UNREAD_TIMEOUT } from "./openLimits.js";
 import type { AgentSession } from "./session.js";
 
 function overflow(): ResourceExhausted {
@@ -26,6 +27,7 @@ export function serveSession(
     session.queue.abandon();
     ended();
   };
+  let timer: NodeJS.Timeout | undefined;
   session.onStuck = () => {
     breakOff(stream);
     over();
@@ -37,6 +39,7 @@ export function serveSession(
       if (!isOver && !stream.destroyed) {
         if (error === undefined) stream.end();
         else endWith(stream, error);
+        timer = setTimeout(() => breakOff(stream), UNREAD_TIMEOUT).unref();
       }
       over();
     },
@@ -46,7 +49,10 @@ export function serveSession(
   stream.on("end", () => session.queue.close());
   stream.on("cancelled", over);
   stream.on("error", () => session.queue.close());
-  stream.on("close", over);
+  stream.on("close", () => {
+    clearTimeout(timer);
+    over();
+  });
 }
 
 /** Breaks a stream off whose last frames are not read: grpc-js would wait for its reader for ever. */

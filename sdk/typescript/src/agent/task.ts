@@ -2,37 +2,32 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import {
   ProgressSchema,
-  RecordKind,
   ToolEventSchema,
   type AssignTask,
-  type CallRecord,
   type Progress,
 } from "../api/archon/api/agent/v1/agent_pb.js";
 import { DelegateSchema, PublishSchema } from "../api/archon/api/agent/v1/session_pb.js";
 import { TaskState, TraceContextSchema, type ContextItem as ContextProto } from "../api/archon/api/common/v1/common_pb.js";
 import { currentTrace, now } from "../context.js";
-import { ArchonError, FailedPrecondition, InvalidArgument, invalidField, ResourceExhausted } from "../errors.js";
+import { ArchonError, FailedPrecondition, InvalidArgument } from "../errors.js";
 import { WorkingMemoryClient } from "../memory/working.js";
 import { fromFailure } from "../status.js";
 import type { Message, MessageType } from "../types/message.js";
 import { contentToProto, partFromProto, textOf, type Content } from "../types/part.js";
 import {
-  addUsage,
   budgetToProto,
   usageFromProto,
-  usageToProto,
   type Budget,
   type TaskRef,
   type Usage,
 } from "../types/usage.js";
 import { byteLength, durationOf, toMs, withoutSurrogates } from "../wire.js";
+import { Account, type ModelCall, type Reservation, type ToolCall } from "./account.js";
 import { Assignment } from "./assignment.js";
-import { AttemptBudget } from "./budget.js";
 import type { MessageOptions } from "./inbox.js";
 import type { Link } from "./link.js";
 import { delegatedAnswer, Messenger, taskText, type RequestOptions, type SendOptions } from "./messenger.js";
 import { answerFromProto, Question, questionToProto, type GivenAnswer, type QuestionOptions } from "./question.js";
-import { callRecord, recordMode, redacted } from "./records.js";
 import {
   checkedCheckpoint,
   contextFromProto,
@@ -64,15 +59,6 @@ export interface DelegateOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A call of a model or a tool, as it was made. */
-export interface CallMade {
-  /** In milliseconds since the Unix epoch; by default the time of the call less its duration. */
-  readonly startedMs?: number;
-  readonly durationMs?: number;
-  /** Contents are without what must not be recorded already. */
-  readonly redacted?: boolean;
-}
-
 /** Marks a promise as handled: a handler may await it later, or not at all. */
 function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);
@@ -97,7 +83,7 @@ export class Task extends Assignment {
   /** Whether the role is stateful and the task belongs to a session: its answer extends the session history. */
   readonly remembers: boolean;
   /** @internal */
-  readonly usageSoFar: { value: Usage } = { value: {} };
+  readonly account: Account;
   /** @internal */
   deadline: number | undefined;
   /** @internal */
@@ -110,8 +96,6 @@ export class Task extends Assignment {
   #delegations = 0;
   #questions = 0;
   #messenger: Messenger | undefined;
-  #records: CallRecord[] = [];
-  readonly #budget: AttemptBudget;
   readonly #link: Link;
   readonly #memory: string;
 
@@ -128,7 +112,7 @@ export class Task extends Assignment {
     this.#link = link;
     this.#memory = memory;
     this.#context = assigned.context;
-    this.#budget = new AttemptBudget(assigned.budget);
+    this.account = new Account(assigned.budget, link, role);
     this.remembers = stateful && assigned.conversationId !== "";
     if (assigned.remaining !== undefined) this.deadline = now() + toMs(assigned.remaining);
   }
@@ -165,7 +149,7 @@ export class Task extends Assignment {
 
   /** The usage so far. */
   get usage(): Usage {
-    return { ...this.usageSoFar.value };
+    return { ...this.account.usage };
   }
 
   /** Milliseconds left for this task; undefined if there is no limit or the task waits for a person. */
@@ -282,74 +266,31 @@ export class Task extends Assignment {
   }
 
   /** Reserves a part of the run's budget beyond the usage so far; call it before a model call. Throws BUDGET_EXHAUSTED. */
-  reserve(amount: { tokens?: number; costMicroUsd?: number; modelCalls?: number } = {}): Promise<void> {
-    return quiet(this.#reserve(amount));
-  }
-
-  async #reserve({ tokens = 0, costMicroUsd = 0, modelCalls = 1 }): Promise<void> {
-    for (const [name, value] of Object.entries({ tokens, costMicroUsd, modelCalls })) {
-      if (!(value >= 0)) throw invalidField(name, `is ${value}, and must not be negative`);
-    }
-    const wanted: [number, number, number] = [tokens, costMicroUsd, modelCalls];
-    while (true) {
-      const missing = this.#budget.missing(this.usageSoFar.value, wanted);
-      if (missing === undefined) break;
-      const grant = await this.#link.reserve(missing);
-      if (grant.failure !== undefined) throw fromFailure(grant.failure);
-      if (grant.budget === undefined) {
-        const needed = `${tokens} tokens, ${costMicroUsd} micro-USD, ${modelCalls} calls needed`;
-        throw new ResourceExhausted(`insufficient budget: ${needed}`, {
-          reason: "BUDGET_EXHAUSTED",
-          metadata: { role: this.role },
-        });
-      }
-      this.#budget.add(grant.budget);
-    }
-    this.#budget.reserve(wanted);
+  reserve(amount: Reservation = {}): Promise<void> {
+    return quiet(this.account.reserve(amount));
   }
 
   /** Releases the oldest reservation, for a model call that was not made after all. */
   settle(): void {
-    this.#budget.settle();
+    this.account.settle();
   }
 
   /** Counts usage without recording a call: of work that another system did for this task. */
   addUsage(usage: Usage): void {
-    this.usageSoFar.value = addUsage(this.usageSoFar.value, usage);
-    this.sendUsage();
+    this.account.add(usage);
   }
 
   /**
    * Records a model call exactly as it was made, and counts its usage. The call releases the oldest reservation, unless it is
    * `retried`: then the next try needs it.
    */
-  recordModelCall(
-    model: string,
-    call: CallMade & { request?: unknown; response?: unknown; usage?: Usage; retried?: boolean },
-  ): void {
-    const { usage = {}, retried = false } = call;
-    this.usageSoFar.value = addUsage(this.usageSoFar.value, { ...usage, modelCalls: 1, toolCalls: 0 });
-    if (!retried) this.settle();
-    this.sendUsage();
-    const record = this.#record(RecordKind.MODEL, model, call.request, call.response, call);
-    if (record !== undefined) record.usage = usageToProto(usage);
+  recordModelCall(model: string, call: ModelCall): void {
+    this.account.recordModelCall(model, call);
   }
 
   /** Records a tool call. Arguments and result are JSON values. */
-  recordToolCall(tool: string, call: CallMade & { arguments?: unknown; result?: unknown }): void {
-    this.#record(RecordKind.TOOL, tool, call.arguments, call.result, call);
-  }
-
-  #record(kind: RecordKind, target: string, request: unknown, response: unknown, call: CallMade): CallRecord | undefined {
-    const mode = recordMode();
-    if (mode === "off") return undefined;
-    const { durationMs = 0, startedMs = Date.now() - durationMs } = call;
-    const hides = mode === "redacted" && call.redacted !== true;
-    const [asked, given] = hides ? [redacted(request), redacted(response)] : [request, response];
-    const record = callRecord(kind, target, asked, given, startedMs, durationMs);
-    this.#records.push(record);
-    this.#link.recorded();
-    return record;
+  recordToolCall(tool: string, call: ToolCall): void {
+    this.account.recordToolCall(tool, call);
   }
 
   /** Sends a message to agents of the run, and returns its id once the run's journal has it. */
@@ -435,13 +376,6 @@ export class Task extends Assignment {
     this.#messenger?.end(error);
   }
 
-  /** @internal Returns the calls recorded since the last time. */
-  takeRecords(): CallRecord[] {
-    const records = this.#records;
-    this.#records = [];
-    return records;
-  }
-
   /** @internal Stops the time of the task. */
   stopClock(): void {
     this.#stoppedWith = this.remainingMs();
@@ -458,13 +392,6 @@ export class Task extends Assignment {
     if (this.#stoppedWith === undefined) return;
     this.deadline = now() + this.#stoppedWith;
     this.#stoppedWith = undefined;
-  }
-
-  /** @internal Sends the usage so far, if the budget is limited. */
-  sendUsage(): void {
-    const { value } = this.usageSoFar;
-    if (!this.#budget.limited || Object.keys(value).length === 0) return;
-    this.#link.progress(create(ProgressSchema, { state: TaskState.WORKING, usage: usageToProto(value) }));
   }
 
   #show(content: Progress["content"], offset = 0): void {

@@ -1,7 +1,8 @@
-/** The span of one attempt at a task, as the agent that works on it sees it. */
+/** The span of one attempt at a task, as the agent that works on it sees it, and the context of its calls. */
 import type { Context, Span } from "@opentelemetry/api";
 import type { TaskResult } from "../api/archon/api/agent/v1/agent_pb.js";
 import { TaskState } from "../api/archon/api/common/v1/common_pb.js";
+import { NONE, type CallContext } from "../context.js";
 import { fromFailure } from "../status.js";
 import * as names from "../telemetry/names.js";
 import { failSpan, startServing } from "../telemetry/spans.js";
@@ -38,4 +39,20 @@ export function endTaskSpan(span: Span, result: TaskResult): void {
     failSpan(span, error.reason, error.message);
   }
   span.end();
+}
+
+/** Returns the context of the calls that a handler makes: their deadline is that of the task, as it is then. */
+export function callOf(task: Task): CallContext {
+  const { runId, taskId, attempt, role, trace } = task;
+  return {
+    ...NONE,
+    ...trace,
+    runId,
+    taskId,
+    attempt,
+    role,
+    get deadline(): number | undefined {
+      return task.remainingMs() === undefined ? undefined : task.deadline;
+    },
+  };
 }
