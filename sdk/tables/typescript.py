@@ -14,7 +14,13 @@ def reasons_file() -> str:
     lines = ["// Made by `python -m sdk.tables`. Do not edit.", ""]
     lines += ["/** The canonical gRPC codes by name. */", "export const CODES = {"]
     lines += [f"  {code}: {number}," for number, code in enumerate(table.GRPC_CODES) if number]
-    lines += ["} as const;", "", "/** The name of a canonical gRPC code. */", "export type Code = keyof typeof CODES;", ""]
+    lines += [
+        "} as const;",
+        "",
+        "/** The name of a canonical gRPC code. */",
+        "export type Code = keyof typeof CODES;",
+        "",
+    ]
     lines += ["/** The reasons of the contract, without their prefix: number in the enum, gRPC code, kind. */"]
     lines += ["export const REASONS = {"]
     for row in rows:
@@ -23,7 +29,9 @@ def reasons_file() -> str:
     lines += ["} as const;", "", "/** A reason of the contract. */", "export type Reason = keyof typeof REASONS;", ""]
     lines += ["/** The kinds of failures, in the order of the catalogue. */", "export const KINDS = {"]
     for kind in table.kinds():
-        entry = f'failureClass: "{kind.failure_class.name}", severity: "{kind.severity.name}", retry: "{kind.retry.name}"'
+        entry = (
+            f'failureClass: "{kind.failure_class.name}", severity: "{kind.severity.name}", retry: "{kind.retry.name}"'
+        )
         lines.append(f'  "{kind.name}": {{ {entry} }},')
     lines += ["} as const;", "", "/** The name of a kind of failure. */", "export type Kind = keyof typeof KINDS;", ""]
     lines += ["/** The kind of an error of each code whose reason does not tell. */"]

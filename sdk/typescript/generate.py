@@ -1,5 +1,5 @@
-"""Generates the stubs of the TypeScript SDK into `src/api`: `python sdk/typescript/generate.py`; with `--check` it tells
-whether they are those of the contract. Needs `npm ci` in this folder."""
+"""Generates the stubs of the TypeScript SDK into `src/api`: `python sdk/typescript/generate.py`; with `--check` it only
+tells whether they are those of the contract. Needs `npm ci` in this folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only tell whether the stubs are current")
     is_check = parser.parse_args().check
     if not PLUGIN.exists():
-        print("error: protoc-gen-es is missing: `npm ci` in sdk/typescript", file=sys.stderr)
+        sys.stderr.write("error: protoc-gen-es is missing: `npm ci` in sdk/typescript\n")
         return 2
     with tempfile.TemporaryDirectory(prefix="archon-stubs-") as folder:
         made = Path(folder)
@@ -58,7 +58,7 @@ def main() -> int:
             old, new = contents(OUTPUT) if OUTPUT.exists() else {}, contents(made)
             changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
             for name in changed:
-                print(f"sdk/typescript/src/api/{name} is not what the contract gives", file=sys.stderr)
+                sys.stderr.write(f"sdk/typescript/src/api/{name} is not what the contract gives\n")
             return 1 if changed else 0
         shutil.rmtree(OUTPUT, ignore_errors=True)
         shutil.copytree(made, OUTPUT)

@@ -1,6 +1,7 @@
-/** The subject of the conformance scenarios: an agent or a client over this SDK (sdk/conformance/README.md). */
+/** The subject of the conformance scenarios: an agent, a client or an echo over this SDK (sdk/conformance/README.md). */
 import { createInterface } from "node:readline";
 import { AgentServer, ArchonError, Client, MemoryGraphClient, RegistryClient, type Outcome, type Strategy, type Task } from "../src/index.js";
+import { echo } from "./echo.js";
 import { Ending, execute, outcome, shown } from "./steps.js";
 
 function say(line: object): void {
@@ -143,4 +144,5 @@ async function call(): Promise<void> {
 }
 
 process.on("SIGTERM", () => process.argv[2] === "client" && process.exit(0));
-await (process.argv[2] === "client" ? call() : serve());
+const MODES: Record<string, () => Promise<void>> = { agent: serve, client: call, echo };
+await (MODES[process.argv[2] ?? ""] ?? serve)();
