@@ -1,0 +1,21 @@
+/** The names of spans and attributes, which follow OpenTelemetry's semantic conventions for GenAI and RPC. */
+export const SCOPE = "archon";
+export const INVOKE_AGENT = "invoke_agent";
+export const EXECUTE_TOOL = "execute_tool";
+export const OPERATION_NAME = "gen_ai.operation.name";
+export const AGENT_NAME = "gen_ai.agent.name";
+export const CONVERSATION_ID = "gen_ai.conversation.id";
+export const INPUT_TOKENS = "gen_ai.usage.input_tokens";
+export const OUTPUT_TOKENS = "gen_ai.usage.output_tokens";
+export const CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens";
+export const CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens";
+export const TOOL_NAME = "gen_ai.tool.name";
+export const ERROR_TYPE = "error.type";
+export const RPC_SYSTEM = "rpc.system.name";
+export const RPC_METHOD = "rpc.method";
+export const RPC_STATUS = "rpc.response.status_code";
+export const RUN_ID = "archon.run.id";
+export const TASK_ID = "archon.task.id";
+export const TASK_ATTEMPT = "archon.task.attempt";
+export const TASK_STATE = "archon.task.state";
+export const COST = "archon.usage.cost_usd";
