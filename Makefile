@@ -192,6 +192,7 @@ public: $(VENV)/.dev ## docs, examples and other packages import public names on
 
 drift: $(VENV)/.dev ## the committed stubs are what the contract gives
 	@$(RUN) protos/generate.py --check
+	@$(RUN) -m sdk.tables --check
 
 buf: $(VENV)/.dev ## the contract: lint, format, and no breaking change
 	@$(BIN)/buf lint protos
@@ -213,6 +214,9 @@ gates: $(VENV)/.dev ## each check above fails on a deliberate break
 protos: $(VENV)/.dev ## generate the stubs from the contract
 	@$(BIN)/buf format -w protos
 	@$(RUN) protos/generate.py
+	@$(RUN) -m sdk.tables
+	@if command -v go > /dev/null; then $(RUN) sdk/go/generate.py; else echo "sdk/go/api is not generated without Go"; fi
+	@if [ -d sdk/typescript/node_modules ]; then $(RUN) sdk/typescript/generate.py; else echo "sdk/typescript/src/api is not generated without npm ci"; fi
 
 buf-baseline: $(VENV)/.dev ## take the contract as it is for the baseline; needs an ADR that says why
 	@$(BIN)/buf build protos -o protos/baseline.binpb

@@ -7,7 +7,7 @@ export async function compare(task: Task): Promise<string> {
       const { text } = await task.delegate(task.text, { role, timeoutMs: 30_000 });
       return `${role}: ${text}`;
     } catch (error) {
-      if (error instanceof ArchonError && error.reason === "UNKNOWN_ROLE") return `${role}: nobody`;
+      if (error instanceof ArchonError && error.reason === "UNKNOWN_ROLE") return `${role}: not here`;
       throw error;
     }
   });
