@@ -54,6 +54,8 @@ _REPLICAS: Final = json.dumps({"loadBalancingConfig": [{"round_robin": {}}], "me
 # until the last of its streams is collected as garbage.
 _ONE_ADDRESS: Final = json.dumps({"loadBalancingConfig": [{"pick_first": {}}], "methodConfig": [_RETRIES]})
 
+_ONE_REPLICA: Final = json.dumps({"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": True}}]})
+
 DIRECT: Final[Option] = ("grpc.enable_http_proxy", 0)
 """gRPC would connect through the proxy of http_proxy, also to this machine; a mesh is never behind one."""
 
@@ -91,6 +93,14 @@ def _is_ip_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def attach_options() -> list[Option]:
+    """Options of the channel of an attached agent: full keepalive, on a connection of its own to one replica of the
+    orchestrator, which is chosen at random."""
+    limits: list[Option] = [("grpc.max_receive_message_length", MAX_RECEIVE_BYTES)]
+    own: list[Option] = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)]
+    return [*_COMMON, *limits, *_KEEPALIVE, *own, ("grpc.service_config", _ONE_REPLICA)]
 
 
 def agent_options(*, fresh: bool = False) -> list[Option]:

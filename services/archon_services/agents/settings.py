@@ -29,6 +29,15 @@ class AgentServiceSettings(ServiceSettings):
     advertise: str = Field(
         default="", description="host or host:port that others dial; empty: the address it listens on"
     )
+    attach: str = Field(
+        default="",
+        description="host:port of an orchestrator to attach to: the agent does not listen, it opens its sessions "
+        "itself; empty: orchestrators dial it",
+    )
+    orchestrator: str = Field(
+        default="",
+        description="host:port of the orchestrator to attach to if none can dial the agent; empty: it stays unreached",
+    )
     depends_on: str | None = Field(
         default=None, description="comma-separated roles that replace the dependencies of the role"
     )
@@ -75,6 +84,11 @@ class AgentServiceSettings(ServiceSettings):
     @classmethod
     def _from_list(cls, value: Any) -> Any:
         return ",".join(map(str, value)) if isinstance(value, list) else value
+
+    @property
+    def serves(self) -> str:
+        """How the agent is reached."""
+        return "attached to" if self.attach else super().serves
 
     def overrides(self) -> ModelOverrides:
         """Returns the overrides of a file's settings of model calls."""

@@ -59,7 +59,7 @@ def run(
                 starting = False
                 _tune_gc()
                 announce(settings.ready_file, address)
-                _log.info("serving on %s", address)
+                _log.info("%s %s", settings.serves, address)
                 await stop.wait()
                 _log.info("stopping")
             withdraw(settings.ready_file)

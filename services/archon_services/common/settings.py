@@ -52,6 +52,11 @@ class ServiceSettings(BaseSettings):
         description="file to write host:port to when the service is ready; removed when it has stopped serving",
     )
 
+    @property
+    def serves(self) -> str:
+        """How the service is reached, as the log says it: this, and the address."""
+        return "serving on"
+
     @field_validator("*")
     @classmethod
     def _check_number(cls, value: Any) -> Any:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
 from archon.api.audit.v1 import audit_service_pb2_grpc
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.history import AuditKey
@@ -21,6 +22,13 @@ from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
+from archon_services.orchestrator.attach import (
+    ATTACH_SERVICE,
+    SESSION_SERVICE,
+    AttachRelay,
+    AttachServicer,
+    RelayedSessionServicer,
+)
 from archon_services.orchestrator.audit import AuditLinker
 from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
@@ -120,8 +128,10 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server
         audit = Service(AUDIT_SERVICE, add_audit, AuditServicer(journal))
-        server = GrpcServer([service, audit], host=settings.host, port=settings.port)
+        relay = AttachRelay(settings.registry)
+        server = GrpcServer([service, audit, *_attach(relay)], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)
+        stack.push_async_callback(relay.close)
         runs.start(pool)
 
         async def leave() -> None:
@@ -149,12 +159,22 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             await counts.start()
         linker.start()
         address = await server.start()
-        ownership.address = settings.advertised(address)
+        ownership.address = relay.address = settings.advertised(address)
         try:
             yield address
         except BaseException:
             gives_up = False
             raise
+
+
+def _attach(relay: AttachRelay) -> tuple[Service, Service]:
+    """The services for agents that cannot be dialled."""
+    add_attach = attach_service_pb2_grpc.add_AttachServiceServicer_to_server
+    add_sessions = agent_service_pb2_grpc.add_AgentServiceServicer_to_server
+    return (
+        Service(ATTACH_SERVICE, add_attach, AttachServicer(relay)),
+        Service(SESSION_SERVICE, add_sessions, RelayedSessionServicer(relay)),
+    )
 
 
 async def _open(journal: Journal) -> None:

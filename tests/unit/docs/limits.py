@@ -542,6 +542,16 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Agents that are attached to one orchestrator; their streams that wait for a session, of one instance",
+            "{archon_services.orchestrator.attach.relay:MAX_INSTANCES}; "
+            "{archon_services.orchestrator.attach.instance:MAX_SPARES}",
+            "`Attach` is refused with a delay; the oldest stream ends with `SESSION_REPLACED`.",
+            [
+                "test_agents_that_attach_above_the_limit_are_refused",
+                "test_the_oldest_of_too_many_spare_streams_ends",
+            ],
+        ),
+        Limit(
             "Bytes of an instance's frames that are not durable yet; of all instances",
             "{archon_services.orchestrator.sessions.in_flight:MAX_SESSION_BYTES|bytes}; "
             "{archon_services.orchestrator.sessions.in_flight:MAX_PROCESS_BYTES|bytes}",

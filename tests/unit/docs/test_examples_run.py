@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import re
 import sys
@@ -15,6 +16,7 @@ from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from archon.agent import AgentServer
+from archon.client import answer_text
 from archon.errors import Unavailable
 from archon.registry import Tool
 from archon.tools import SharedTool, SharedToolCall
@@ -25,9 +27,10 @@ from archon_mesh.testing import InProcessMesh
 from archon_mesh.tools.mcp.serving.server import create_server
 from archon_mesh.workflows import load_workflow
 from tests.fixtures.media import PNG
+from tests.fixtures.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
-EXAMPLES = {"testing-agents": "testing"}
+EXAMPLES = {"testing-agents": "testing", "attached-agents": "attached_member"}
 """Examples of pages whose files have another name."""
 
 
@@ -55,6 +58,7 @@ TESTING = load_example("testing")
 MESSAGES = load_example("messages")
 SHARED_TOOLS = load_example("shared_tools")
 FEDERATION = load_example("federation")
+ATTACHED_MEMBER = load_example("attached_member")
 
 
 @pytest.mark.parametrize(
@@ -187,6 +191,23 @@ async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> Non
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
 
+async def test_the_example_of_the_smallest_attaching_member_works(tmp_path: Path) -> None:
+    async with InProcessMesh(tmp_path) as mesh:
+        member = asyncio.create_task(ATTACHED_MEMBER.main(mesh.orchestrator.address))
+        try:
+            await eventually(lambda: _is_registered(mesh, "shouter"))
+            for _ in range(2):
+                handle = await mesh.client.submit("a rose", roles=["shouter"], wait=10)
+                assert answer_text(handle.run) == "A ROSE"
+        finally:
+            member.cancel()
+            await asyncio.wait([member], timeout=5.0)
+
+
+async def _is_registered(mesh: InProcessMesh, role: str) -> bool:
+    return bool(await mesh.directory.list_instances(role))
+
+
 async def test_the_example_of_direct_messages_gives_its_answer(tmp_path: Path) -> None:
     assert await MESSAGES.directly(tmp_path) == "status_update: {'status': 'ready'}"
 
@@ -289,6 +310,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("people", 3),
         ("messages", 4),
         ("federation", 1),
+        ("attached-agents", 1),
         ("workflows", 4),
         ("testing-agents", 9),
         ("clients", 2),

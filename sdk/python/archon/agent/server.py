@@ -24,11 +24,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, TypeVar
 
+from archon.agent.attachment import Attachment
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
 from archon.agent.bids import OnBid, bid_handler
 from archon.agent.direct_inbox import DirectInbox, OnDirect
 from archon.agent.message_handler import OnMessage, with_messages
+from archon.agent.reachability import unreached
 from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced, short_of_memory
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
@@ -58,6 +60,9 @@ _log = logging.getLogger(__name__)
 
 SWEEP_INTERVAL: Final = 5.0
 ACK_GRACE: Final = 5.0
+
+ATTACH_TIMEOUT: Final = 10.0
+"""Seconds that the start of an attached agent waits for an orchestrator."""
 
 MAX_SESSIONS: Final = 64
 """Orchestrators that may have a session at a time: far more than one mesh has replicas."""
@@ -165,6 +170,9 @@ class AgentServer:
         self._server: GrpcServer | None = None
         self._registry: RegistryClient | None = None
         self._handle: RegistrationHandle | None = None
+        self._attachment: Attachment | None = None
+        self._reached = False
+        self._reachability = BackgroundLoop("agent: reachability", self._attach_if_unreached)
         self._sweeper = BackgroundLoop("agent: sweep", self._sweep, backoff_max=SWEEP_INTERVAL)
         self._stopped: asyncio.Task[None] | None = None
         self._observed = ExitStack()
@@ -230,17 +238,21 @@ class AgentServer:
 
     @property
     def address(self) -> str:
-        """host:port as bound; empty before `start`."""
+        """host:port as bound; empty before `start`, and if the agent is attached."""
         return self._server.address if self._server is not None else ""
 
     async def start(self) -> str:
         """Starts serving, then registers if a registry is configured; while that is unreachable, registration continues
-        in the background. Returns the address. Raises FailedPrecondition without a handler, Unavailable if the port is
-        taken, and the errors with which the registry refuses the registration, such as InvalidArgument."""
+        in the background. Returns the address. With `AgentSettings.attach` it attaches instead, and returns the address
+        of the orchestrator. Raises FailedPrecondition without a handler, or if an attached agent has tools to lend,
+        Unavailable if the port is taken, and the errors with which the registry refuses the registration, such as
+        InvalidArgument."""
         if self._on_message is not None:
             self._handler = with_messages(self.handler, *self._on_message)
         _ = self.handler
         self.attempts.shared = SharedConnection(self.settings.memory)
+        if self.settings.attach:
+            return await self._attach(self.settings.attach)
         services = [
             Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
             Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
@@ -253,11 +265,7 @@ class AgentServer:
         )
         address = await self._server.start()
         self._sweeper.start()
-        if (recorder := metrics.recorder()) is not None:
-            self._observed.callback(recorder.observe(metrics.AGENT_TASKS, self._count_tasks))
-            self._observed.callback(
-                recorder.observe(metrics.AGENT_SLOTS, lambda: [((self.role,), self.attempts.capacity)])
-            )
+        self._observe()
         self.registration = replace(self.registration, address=self.settings.advertised(self._server.port))
         if self.settings.registry:
             try:
@@ -268,9 +276,44 @@ class AgentServer:
                 raise
             self._advertising = Advertising(self._shared, self._handle, self._registered)
             self._advertising.start()
+            if self.settings.orchestrator and not self._shared.advertised:
+                self._reachability.start()
         else:
             _log.warning("no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent")
         return address
+
+    async def _attach(self, target: str) -> str:
+        if self._shared.advertised:
+            raise FailedPrecondition("an attached agent cannot lend tools: other agents cannot dial it")
+        self._sweeper.start()
+        self._observe()
+        self._attachment = Attachment(self, target)
+        try:
+            await self._attachment.start(ATTACH_TIMEOUT)
+        except BaseException:
+            await self.stop(0.0)
+            raise
+        return target
+
+    async def _attach_if_unreached(self) -> None:
+        target = self.settings.orchestrator
+        if self._handle is None or self._registry is None:
+            return
+        await self._handle.registered.wait()
+        if await unreached(target, lambda: self._reached):
+            dialled = self.registration.address
+            _log.warning("no orchestrator can dial %s at %s: attaching to %s", self.instance_id, dialled, target)
+            await self._registry.close()
+            self._attachment = Attachment(self, target)
+            await self._attachment.start(ATTACH_TIMEOUT)
+
+    def _observe(self) -> None:
+        """Reports its tasks and slots as metrics, until it stops."""
+        if (recorder := metrics.recorder()) is not None:
+            self._observed.callback(recorder.observe(metrics.AGENT_TASKS, self._count_tasks))
+            self._observed.callback(
+                recorder.observe(metrics.AGENT_SLOTS, lambda: [((self.role,), self.attempts.capacity)])
+            )
 
     async def stop(self, grace: float = DRAIN_GRACE) -> None:
         """Drains: deregisters, takes no new tasks, finishes tasks in progress within `grace` seconds, waits up to
@@ -291,6 +334,7 @@ class AgentServer:
 
     async def _stop(self, grace: float) -> None:
         self._draining = True
+        await self._reachability.close()
         if self._server is not None:
             await self._server.unhealthy()
         for session in self._sessions:
@@ -316,6 +360,8 @@ class AgentServer:
             _log.warning("stopping with results that were never acked")
         self._left_behind = await self._shared.stop() + await self.attempts.stop()
         await self.attempts.shared.close()
+        if self._attachment is not None:
+            await self._attachment.close()
         for session in self._streams:
             session.end()
         await self._sweeper.close()
@@ -351,7 +397,7 @@ class AgentServer:
             _log.error("%s", error)
             return 1
         announce(self.settings.ready_file, address)
-        _log.info("%s serves on %s", self.instance_id, address)
+        _log.info("%s %s %s", self.instance_id, "is attached to" if self.settings.attach else "serves on", address)
         code = await self._wait_until_over(stop)
         await self.stop(self.settings.drain)
         withdraw(self.settings.ready_file)
@@ -407,6 +453,7 @@ class AgentServer:
                 self._sessions.remove(older)
                 older.end(replaced(session.orchestrator_id))
         self._sessions.append(session)
+        self._reached = True
         share = session.announced = self._share()  # by Ready
         session.window.set(share)
         self._credit()

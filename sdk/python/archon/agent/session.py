@@ -124,6 +124,10 @@ class AgentSession:
         self._closed_at: float | None = None
         self.on_stuck: Callable[[], object] = lambda: None
         """Breaks the stream off."""
+        self.on_open: Callable[[], object] = lambda: None
+        """Called once Open has come."""
+        self.attached = False
+        """Whether the agent has opened the stream: it may wait for Open as long as it likes."""
         self._began = self._heard = time.monotonic()
 
     async def read(self, messages: AsyncIterator[bytes]) -> None:
@@ -165,7 +169,7 @@ class AgentSession:
         """True if the stream was never opened, or nothing came for so long that the orchestrator must be gone."""
         now = time.monotonic()
         if not self.orchestrator_id:
-            return now - self._began > OPEN_TIMEOUT
+            return not self.attached and now - self._began > OPEN_TIMEOUT
         return now - self._heard > max(10.0, 5 * self._silence_limit)
 
     def end(self, error: ArchonError | None = None) -> None:
@@ -271,6 +275,7 @@ class AgentSession:
         self.queue.put(session_pb2.AgentFrame(ready=ready))
         if self._agent.draining:
             self.drain()
+        self.on_open()
 
     def _session_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
         if arm == "heartbeat":

@@ -23,7 +23,9 @@ class AgentSettings:
     """Settings that depend on where the agent runs. Without a `registry` it serves unregistered. `depends_on` replaces
     the role's own dependencies unless it is None; `max_tasks` replaces the role's own unless it is 0. `ttl` is the
     lease of the registration in seconds, `memory` the memory service (host:port) of `TaskContext.shared`, `drain` how
-    long tasks in progress may take after SIGTERM, in seconds."""
+    long tasks in progress may take after SIGTERM, in seconds. With `attach`, the host:port of an orchestrator, the
+    agent does not listen: it opens its sessions itself, and the orchestrator registers it. It does so with
+    `orchestrator` (host:port) if it has registered, and no orchestrator can dial it."""
 
     host: str = field(default_factory=loopback_host)
     port: int = 0
@@ -37,12 +39,15 @@ class AgentSettings:
     drain: float = DRAIN_GRACE
     log_format: LogFormat = "auto"
     memory: str = ""
+    attach: str = ""
+    orchestrator: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AgentSettings:
         """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
         ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_LOG_LEVEL,
-        ARCHON_LOG_FORMAT, ARCHON_MEMORY, ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
+        ARCHON_LOG_FORMAT, ARCHON_MEMORY, ARCHON_ATTACH, ARCHON_ORCHESTRATOR,
+        ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
         if environment is None:
             clean_environment()
         env = os.environ if environment is None else environment
@@ -59,6 +64,8 @@ class AgentSettings:
             log_level=_choice(env, "ARCHON_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
             log_format=_choice(env, "ARCHON_LOG_FORMAT", "auto", FORMATS),
             memory=env.get("ARCHON_MEMORY", ""),
+            attach=_target(env, "ARCHON_ATTACH"),
+            orchestrator=_target(env, "ARCHON_ORCHESTRATOR"),
             ready_file=Path(ready) if ready else None,
             drain=_number(env, "ARCHON_DRAIN", DRAIN_GRACE, 0.0, 3600.0),
         )
@@ -73,6 +80,13 @@ class AgentSettings:
 def roles_in(text: str) -> tuple[str, ...]:
     """Returns the roles of a list that is separated by commas."""
     return tuple(role for part in text.split(",") if (role := part.strip()))
+
+
+def _target(env: Mapping[str, str], name: str) -> str:
+    target = env.get(name, "")
+    if target and not has_port(target):
+        raise InvalidArgument(f"environment variable {name} is {target!r}: not host:port")
+    return target
 
 
 def _whole(env: Mapping[str, str], name: str, least: int, most: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import zip_longest
 from typing import Any, Final, cast
@@ -44,7 +44,8 @@ class RegistryClient:
 
     Calls present `credentials`, by default the token of this process or of the mesh on this machine. `on_registered`
     is called with the public keys of the mesh (a JSON Web Key Set, or empty) and the tenant after each registration.
-    The client's registrations are its own: other clients can neither change nor end them."""
+    The client's registrations are its own: other clients can neither change nor end them, unless they have the same
+    registration `token`, a secret of 16 to 128 characters; empty: a random one."""
 
     def __init__(
         self,
@@ -54,13 +55,14 @@ class RegistryClient:
         credentials: Credentials | None = None,
         certificate: CertificateFolder | None = None,
         on_registered: Callable[[str, str], None] | None = None,
+        token: str = "",
     ) -> None:
         self.target = target
         self._channel = connect(target, options, peer=REGISTRY, credentials=credentials, certificate=certificate)
         self._on_registered = on_registered
         self._stub = registry_service_pb2_grpc.RegistryServiceStub(self._channel)
         self._keepalive = Keepalive(self._stub)
-        self._token = secrets.token_urlsafe(24)
+        self._token = token or secrets.token_urlsafe(24)
         self._closed = False
         self._watch_lost: float | None = time.monotonic()
 
@@ -79,10 +81,18 @@ class RegistryClient:
 
     async def close(self) -> None:
         """Deregisters all registrations, within about two seconds, and closes the connection. Idempotent."""
+        await self._close(lambda handle: handle.close())
+
+    async def abandon(self) -> None:
+        """Like `close`, but the registrations stay until their leases expire, or until a client with the same token
+        renews them. Idempotent."""
+        await self._close(lambda handle: handle.abandon())
+
+    async def _close(self, end: Callable[[RegistrationHandle], Awaitable[None]]) -> None:
         if self._closed:
             return
         self._closed = True
-        await asyncio.gather(*(handle.close() for handle in self._keepalive.handles()))
+        await asyncio.gather(*(end(handle) for handle in self._keepalive.handles()))
         await self._keepalive.close()
         await self._channel.close()
 

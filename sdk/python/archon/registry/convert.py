@@ -21,6 +21,7 @@ def registration_to_proto(registration: Registration) -> registry_pb2.Registrati
             role=registration.role,
             version=registration.version,
             address=registration.address,
+            via_orchestrator=registration.via_orchestrator,
             description=registration.description,
             capabilities=[_capability_to_proto(c) for c in registration.capabilities],
             tools=[tool_to_proto(t) for t in registration.tools],

@@ -86,7 +86,10 @@ class Registration:
     delegations of coordinators nor steps of plans go to it. `output_schema_json` is the JSON Schema of the role's
     answers, if they are JSON.
 
-    The registry sets the last four fields; they are ignored when registering.
+    `via_orchestrator` is host:port of the orchestrator through which an attached agent is reached; it then has no
+    `address`. Only orchestrators register with it.
+
+    The registry sets `tenant`, `identity` and `revision`; they are ignored when registering.
     """
 
     role: str
@@ -114,3 +117,9 @@ class Registration:
     def __post_init__(self) -> None:
         if not self.instance_id:
             object.__setattr__(self, "instance_id", f"{self.role or 'instance'}-{uuid.uuid4().hex[:12]}")
+
+    @property
+    def dialled_at(self) -> str:
+        """host:port that an orchestrator dials for a session: of the instance, or of the orchestrator that it is
+        attached to."""
+        return self.address or self.via_orchestrator

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
@@ -16,7 +16,7 @@ from archon.loopback import loopback_host
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import AgentModelOption, RegistryOption
-from archon_services.cli.target.mesh import find_registry, memory_beside
+from archon_services.cli.target.mesh import checked_address, find_registry, memory_beside, orchestrator_beside
 
 MEMORY: Final = "ARCHON_MEMORY"
 
@@ -89,6 +89,15 @@ def serve(
             help="The address that others dial; by default the one it listens on.",
         ),
     ] = "",
+    attach: Annotated[
+        str,
+        typer.Option(
+            envvar="ARCHON_ATTACH",
+            metavar="HOST:PORT",
+            help="The orchestrator to attach to: the agent does not listen, for others cannot dial it. By default it "
+            "attaches if no orchestrator reaches it within 20 s.",
+        ),
+    ] = "",
     check: Annotated[bool, typer.Option("--check", help="Validate the file and exit.")] = False,
     reload: Annotated[
         bool, typer.Option("--reload", help="Restart when a Python or YAML file in the folder of FILE changes.")
@@ -104,8 +113,8 @@ def serve(
     if mesh:
         from archon_services.cli.serve_mesh import GatewayRole, serve_mesh
 
-        if file is not None or reload or model:
-            raise CliError("--mesh takes neither a FILE nor --model nor --reload", code=USAGE)
+        if file is not None or reload or model or attach:
+            raise CliError("--mesh takes neither a FILE nor --model, --reload or --attach", code=USAGE)
         if not check:
             _join_mesh(registry)
         given = (capability or (), strategy, role or (), planner, pass_metadata or ())
@@ -125,14 +134,36 @@ def serve(
         return
     if not check:
         _join_mesh(registry)
+    place = Place(host, port, advertise, checked_address(attach) if attach else "", registry)
     if reload and not check:
         from archon_services.cli.reload import serve_reloading
 
-        options = _options(model, host, port, advertise, find_registry(registry))
-        raise typer.Exit(asyncio.run(serve_reloading(file, options)))
+        raise typer.Exit(asyncio.run(serve_reloading(file, _options(model, place))))
     if is_program:
-        _become_program(file, _variables(model, host, port, advertise, find_registry(registry)))
-    _serve_yaml(file, model, host, port, advertise, registry, check=check)
+        _become_program(file, _variables(model, place))
+    _serve_yaml(file, model, place, check=check)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an agent is served: the interface and port it listens on, and the address that others dial; or the
+    orchestrator that it attaches to. `named` is the registry as the caller names it."""
+
+    host: str
+    port: int
+    advertise: str
+    attach: str
+    named: str
+
+    @property
+    def registry(self) -> str:
+        """The registry; empty if the agent attaches. Raises CliError if no mesh is running."""
+        return "" if self.attach else find_registry(self.named)
+
+    @property
+    def orchestrator(self) -> str:
+        """The orchestrator of the mesh; empty if it is not known, or the agent attaches to another one."""
+        return "" if self.attach else orchestrator_beside(self.registry)
 
 
 def _join_mesh(registry: str) -> None:
@@ -174,15 +205,30 @@ def _file(file: Path | None, role: str) -> Path:
     return FOLDER / f"{role}.yaml"
 
 
-def _options(model: str, host: str, port: int, advertise: str, registry: str) -> list[str]:
+def _options(model: str, place: Place) -> list[str]:
     """Returns the options of a process that serves the file."""
-    values = {"--model": model, "--host": host, "--port": str(port), "--advertise": advertise, "--registry": registry}
+    values = {
+        "--model": model,
+        "--host": place.host,
+        "--port": str(place.port),
+        "--advertise": place.advertise,
+        "--attach": place.attach,
+        "--registry": place.registry,
+    }
     return [word for option, value in values.items() if value for word in (option, value)]
 
 
-def _variables(model: str, host: str, port: int, advertise: str, registry: str) -> dict[str, str]:
+def _variables(model: str, place: Place) -> dict[str, str]:
     """Returns the variables of a program that serves a role."""
-    values = {"MODEL": model, "HOST": host, "PORT": str(port), "ADVERTISE": advertise, "REGISTRY": registry}
+    values = {
+        "MODEL": model,
+        "HOST": place.host,
+        "PORT": str(place.port),
+        "ADVERTISE": place.advertise,
+        "ATTACH": place.attach,
+        "REGISTRY": place.registry,
+        "ORCHESTRATOR": place.orchestrator,
+    }
     return {f"ARCHON_{name}": value for name, value in values.items() if value}
 
 
@@ -200,7 +246,7 @@ def _become_program(file: Path, variables: Mapping[str, str]) -> NoReturn:
     os.execve(sys.executable, [sys.executable, str(file)], {**os.environ, **variables})
 
 
-def _serve_yaml(file: Path, model: str, host: str, port: int, advertise: str, registry: str, *, check: bool) -> None:
+def _serve_yaml(file: Path, model: str, place: Place, *, check: bool) -> None:
     from archon.errors import InvalidArgument, NotFound
     from archon_mesh.declared import load_agent
     from archon_mesh.node.tools import tool_descriptions
@@ -220,6 +266,12 @@ def _serve_yaml(file: Path, model: str, host: str, port: int, advertise: str, re
         print(f"{file} declares the role {declared.role.name} with {tools}.")
         return
     settings = AgentServiceSettings(
-        registry=find_registry(registry), host=host, port=port, advertise=advertise, log_level="info"
+        registry=place.registry,
+        host=place.host,
+        port=place.port,
+        advertise=place.advertise,
+        attach=place.attach,
+        orchestrator=place.orchestrator,
+        log_level="info",
     )
     raise typer.Exit(serve_role(declared.role, settings, declared.agent))

@@ -20,6 +20,7 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FrameTooLarge, MessageTooLarge, UnknownFrame, WrongInstance
 from archon.frames import OutgoingFrame
 from archon.registry import Registration
+from archon.security.peer import ORCHESTRATOR, agent
 from archon.telemetry import metrics
 from archon_services.common.tenants import role_key
 from archon_services.orchestrator.ports import AttemptStatus, Inbox
@@ -227,7 +228,8 @@ class Session:
 
     async def _serve(self, failures: int) -> None:
         """Dials the instance and runs a stream until it ends; raises the reason."""
-        address, turn = self.instance.address, Turn(self._answered, failures)
+        instance, turn = self.instance, Turn(self._answered, failures)
+        address = instance.dialled_at
         if failures or not self._answered:
             await self._dials.greet(address, turn, self._limits.open_timeout)
         self._place = place = await self._dials.take(turn)
@@ -235,7 +237,7 @@ class Session:
             orchestrator_id=self._orchestrator_id,
             instance_id=self.instance_id,
             role=self.role,
-            tenant=self.instance.tenant,
+            peer=agent(self.role, instance.tenant) if instance.address else ORCHESTRATOR,
             limits=self._limits,
             busy=lambda: not self.idle,
             on_ready=self._ready,

@@ -34,7 +34,7 @@ from archon.frames import (
 )
 from archon.interceptors.stream_status import StreamStatus
 from archon.security.credentials import credentials_for
-from archon.security.peer import agent
+from archon.security.peer import Peer
 from archon.telemetry import metrics
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
@@ -53,9 +53,10 @@ PAUSE: Final = 0.05
 
 
 class Stream:
-    """Is used for one call of `serve`. `busy` tells whether the instance holds attempts; `on_ready` and `on_frame`
-    (with the frame's size) must not block. Nothing is read while `in_flight` is full, after a call of `on_full`, and
-    while messages to other agents come faster than `rate` allows."""
+    """Is used for one call of `serve`. `peer` is who answers the dial: the agents of the role, or an orchestrator that
+    relays the session to an attached instance. `busy` tells whether the instance holds attempts; `on_ready` and
+    `on_frame` (with the frame's size) must not block. Nothing is read while `in_flight` is full, after a call of
+    `on_full`, and while messages to other agents come faster than `rate` allows."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Stream:
         orchestrator_id: str,
         instance_id: str,
         role: str,
-        tenant: str = "",
+        peer: Peer,
         limits: Limits,
         busy: Callable[[], bool],
         on_ready: Callable[[session_pb2.Ready], None],
@@ -77,7 +78,7 @@ class Stream:
         self._orchestrator_id = orchestrator_id
         self._instance_id = instance_id
         self._role = role
-        self._tenant = tenant
+        self._peer = peer
         self._limits = limits
         self._busy = busy
         self._on_ready = on_ready
@@ -97,9 +98,10 @@ class Stream:
 
     async def _serve(self, address: str, *, fresh: bool) -> None:
         # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
-        channel = bare_channel(address, agent_options(fresh=fresh), agent(self._role, self._tenant))
+        channel = bare_channel(address, agent_options(fresh=fresh), self._peer)
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
-        call = method(self._requests(), metadata=(*mesh_id.outgoing(), *credentials_for(address, "agents").metadata()))
+        credentials = credentials_for(address, self._peer.audience)
+        call = method(self._requests(), metadata=(*mesh_id.outgoing(), *credentials.metadata()))
         ended = StreamStatus(call)
 
         def broken(error: ArchonError) -> None:

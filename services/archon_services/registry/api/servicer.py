@@ -10,6 +10,7 @@ from typing import Any
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.context import current
+from archon.principal import Kind
 from archon.security.keys import KeyFile
 from archon.security.policy import check_all_tenants, check_role
 from archon.wire import duration
@@ -44,7 +45,11 @@ class RegistryServicer:
         call = current()
         check_role(call.principal, request.registration.role)
         wanted = validation.registration(
-            request.registration, tenant=call.tenant, identity=call.identity, loopback=self._loopback
+            request.registration,
+            tenant=call.tenant,
+            identity=call.identity,
+            loopback=self._loopback,
+            attached=call.principal is None or call.principal.kind is Kind.SERVICE,
         )
         issued, owner = ("", owner_of(validation.token(request.token))) if request.token else issue()
         wanted.owner = owner

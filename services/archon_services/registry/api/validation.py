@@ -42,22 +42,25 @@ MIN_TOKEN: Final = 16
 MAX_TOKEN: Final = 128
 
 
-def registration(request: Registration, *, tenant: str, identity: str, loopback: bool = True) -> Registration:
+def registration(
+    request: Registration, *, tenant: str, identity: str, loopback: bool = True, attached: bool = False
+) -> Registration:
     """Returns the registration to store: with defaults, and output-only fields set from the caller's credentials.
-    `loopback`: whether addresses of this machine alone are accepted. Raises InvalidArgument."""
+    `loopback`: whether addresses of this machine alone are accepted, `attached`: whether the caller may register an
+    instance by the orchestrator through which it is reached. Raises InvalidArgument."""
     violations = Violations()
     violations.check_role(request.role, "registration.role")
     instance_id(request.instance_id, violations, "registration.instance_id")
     fault = version_fault(request.version)
     violations.check(not fault, "registration.version", fault)
-    address = ADDRESS.fullmatch(request.address)
+    via = request.via_orchestrator if attached and not request.address else ""
+    field = "registration.via_orchestrator" if via else "registration.address"
+    address = ADDRESS.fullmatch(via or request.address)
     violations.check(
-        address is not None and 0 < int(address[2]) < 65536,
-        "registration.address",
-        "must be host:port that other services can dial",
+        address is not None and 0 < int(address[2]) < 65536, field, "must be host:port that other services can dial"
     )
     if address is not None and (reason := _undialable(address[1], loopback=loopback)):
-        violations.check(False, "registration.address", reason)
+        violations.check(False, field, reason)
     violations.check(request.max_tasks >= 0, "registration.max_tasks", "must be at least 1; 0 means 1")
     ttl = request.ttl.seconds + (1 if request.ttl.nanos > 0 else 0) if request.HasField("ttl") else DEFAULT_TTL
     violations.check(
@@ -90,7 +93,7 @@ def registration(request: Registration, *, tenant: str, identity: str, loopback:
     for dependency in result.depends_on:
         dependency.policy = _policy(dependency.policy)
     result.tenant, result.identity = tenant, identity
-    result.revision, result.via_orchestrator, result.owner = 0, "", ""
+    result.revision, result.via_orchestrator, result.owner = 0, via, ""
     return result
 
 

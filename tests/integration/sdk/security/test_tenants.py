@@ -10,6 +10,7 @@ import datetime
 import json
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +22,9 @@ from google.protobuf import descriptor_pool, message_factory, text_format
 from google.protobuf.message import Message
 
 from archon import AgentServer, TaskContext, status
+from archon.agent import AgentSettings
 from archon.api.agent.v1 import agent_service_pb2 as agent
-from archon.api.agent.v1 import session_pb2
+from archon.api.agent.v1 import attach_service_pb2, session_pb2
 from archon.api.audit.v1 import audit_service_pb2 as audit
 from archon.api.common.v1 import common_pb2 as common
 from archon.api.memory.v1 import long_term_memory_service_pb2 as long_term
@@ -34,7 +36,7 @@ from archon.api.registry.v1 import registry_pb2
 from archon.api.registry.v1 import registry_service_pb2 as registry
 from archon.api.tool.v1 import tool_service_pb2 as tool
 from archon.client import Client
-from archon.errors import AlreadyExists, ArchonError, FailedPrecondition, NotFound, PermissionDenied
+from archon.errors import AlreadyExists, ArchonError, FailedPrecondition, NotFound, PermissionDenied, UnknownRole
 from archon.principal import Kind, Principal
 from archon.registry import Tool
 from archon.security.certificates import CertificateFolder
@@ -44,6 +46,7 @@ from archon.tools import SharedTool
 from archon.types import Usage
 from archon_services.local_mesh.authority import Authority
 from archon_services.testing.in_process import InProcessMesh
+from archon_services.testing.link import Link
 from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
 
@@ -62,7 +65,7 @@ SILENCE: Final = 0.3
 
 _TIME: Final = re.compile(r"seconds|nanos|tasks:|use_count|last_use_time|revision|^  }$")
 
-REQUEST_STREAMS: Final = {"KeepAlive", "Session", "Converse"}
+REQUEST_STREAMS: Final = {"KeepAlive", "Session", "Converse", "Attach"}
 
 
 class WithTokens:
@@ -137,6 +140,8 @@ class World:
     def place(self, method: str) -> tuple[str, str]:
         """Returns the address that serves a method, and the name of who serves it."""
         service = method.split("/")[1]
+        if service.endswith(".AttachService"):
+            return self.mesh.orchestrator.address, "orchestrator.service.default"
         if ".agent." in service or ".tool." in service:
             return self.worker.address, "worker.agent.acme"
         if ".registry." in service:
@@ -299,10 +304,16 @@ OWN: Final[dict[str, Request]] = {
         entries=[memory_pb2.LongTermEntry(entry_id=w.entry_id, content="of blue")]
     ),
     "memory.v1.LongTermMemoryService/GetStats": lambda w: long_term.GetStatsRequest(),
+    "agent.v1.AttachService/Attach": lambda w: _attachment(w.instance_id),
 }
 """Calls that concern blue's own things, whatever they are about: those of acme stay as they are."""
 
-NOT_SERVED: Final = {"agent.v1.AttachService/Attach"}
+
+def _attachment(instance_id: str) -> attach_service_pb2.AttachRequest:
+    """Returns the first message of an agent that attaches as an instance of the role `worker`."""
+    registration = registry_pb2.Registration(instance_id=instance_id, role="worker", version="1.0.0")
+    ready = session_pb2.Ready(instance_id=instance_id, role="worker", registration=registration)
+    return attach_service_pb2.AttachRequest(frames=[session_pb2.AgentFrame(ready=ready)])
 
 
 @pytest.fixture(params=[WithTokens, WithCertificates], ids=["tokens", "certificates"])
@@ -382,7 +393,7 @@ def _full(method: str) -> str:
 
 
 def test_every_rpc_has_a_case() -> None:
-    assert {_full(method) for method in (READS | CHANGES | OWN)} | {_full(each) for each in NOT_SERVED} == set(POLICY)
+    assert {_full(method) for method in (READS | CHANGES | OWN)} == set(POLICY)
 
 
 async def test_no_rpc_reaches_anything_of_another_tenant(world: World) -> None:
@@ -433,6 +444,39 @@ async def test_two_tenants_have_roles_of_the_same_name(world: World, monkeypatch
                 assert [answer.text for answer in (await run.result(10)).answers] == [expected]
             with pytest.raises(FailedPrecondition, match="no pipeline"):
                 await blue.submit("work")  # the edge to `editor` is acme's
+
+
+async def _is_attaching() -> bool:
+    return any(task.get_name() == "attach" for task in asyncio.all_tasks())
+
+
+async def test_an_attached_agent_belongs_to_the_tenant_of_its_credentials(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in world.door.environment(Principal(Kind.AGENT, "clerk", "blue", frozenset({"clerk"}))).items():
+        monkeypatch.setenv(name, value)
+    settings = AgentSettings(attach=world.mesh.orchestrator.address)
+    with pytest.raises(PermissionDenied, match="may not register the role 'worker'"):
+        await AgentServer("worker", handler=lambda task: "done", settings=settings).start()
+    link = Link(int(world.mesh.orchestrator.address.rpartition(":")[2]))
+    clerk = AgentServer("clerk", handler=lambda task: "of blue", settings=AgentSettings(attach=link.listen()))
+    attaching = asyncio.create_task(clerk.start())
+    # Once it has its credentials, the orchestrator, which is in this process, needs others.
+    await eventually(_is_attaching)
+    for name, value in world.door.environment(SERVICES).items():
+        monkeypatch.setenv(name, value)
+    async with link, AsyncExitStack() as stack:
+        await attaching
+        stack.push_async_callback(clerk.stop)
+        async with world.client("blue") as blue, world.client("acme") as acme:
+            run = await blue.submit("work", roles=["clerk"])
+            assert [answer.text for answer in (await run.result(10)).answers] == ["of blue"]
+            with pytest.raises(UnknownRole):
+                await acme.submit("work", roles=["clerk"])
+        listing = registry.ListInstancesRequest(role="clerk")
+        listed = await call(world, _full("registry.v1.RegistryService/ListInstances"), listing, "blue")
+        assert isinstance(listed.response, registry.ListInstancesResponse)
+        assert [(each.tenant, each.identity) for each in listed.response.instances] == [("blue", "agent:clerk")]
 
 
 async def test_an_edge_of_one_tenant_closes_no_cycle_of_another(world: World) -> None:

@@ -90,7 +90,9 @@ class Registration(_message.Message):
     revision: _builtins.int
     """Output only. The registry's revision of the last change to this registration."""
     via_orchestrator: _builtins.str
-    """Output only. The orchestrator through which an attached agent is reached; empty if the agent can be dialled."""
+    """The orchestrator through which an attached agent is reached, as host:port; empty if the agent can be dialled. Set by
+    the orchestrator that registers the agent, in place of the address; ignored from others.
+    """
     all_ancestors: _builtins.bool
     """True if tasks of the role receive the answers of all ancestors, not only of the roles that it depends on directly."""
     coordinator: _builtins.bool

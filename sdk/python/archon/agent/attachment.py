@@ -1,0 +1,235 @@
+"""Attaches an agent that cannot be dialled to an orchestrator: it opens the streams of its sessions itself.
+
+Each stream begins with the registration and becomes a session when an orchestrator sends Open on it. One stream is
+always spare: when it becomes a session, the next one is opened on the same connection, so that several orchestrators
+can have a session at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any, Final, Protocol
+
+import grpc.aio
+
+from archon import mesh_id, status
+from archon.agent.session import AgentSession
+from archon.api.agent.v1 import attach_service_pb2, session_pb2
+from archon.background import BackgroundLoop
+from archon.channel import attach_options, connect
+from archon.errors import ArchonError, Unavailable
+from archon.interceptors.stream_status import StreamStatus
+from archon.registry import Registration
+from archon.registry.convert import registration_to_proto
+from archon.registry.retry import is_transient
+
+METHOD: Final = "/archon.api.agent.v1.AttachService/Attach"
+
+TOKEN_KEY: Final = "archon-attach-token"
+"""Metadata of Attach: a secret of this process, by which another orchestrator lets it take its registration along."""
+
+MIN_PAUSE: Final = 0.1
+MAX_PAUSE: Final = 5.0
+"""Seconds between two streams after one that ended without Open, or after all were lost."""
+
+ACCEPT_TIMEOUT: Final = 20.0
+"""Seconds that an orchestrator has to register the agent."""
+
+OPEN_TIMEOUT: Final = 15.0
+"""Seconds without a session after which the connection is given up: the orchestrator itself opens one at once."""
+
+END_TIMEOUT: Final = 3.0
+"""Seconds that the streams have to end when the agent stops: the orchestrator deregisters it first."""
+
+_log = logging.getLogger(__name__)
+
+
+class Attached(Protocol):
+    """The part of the agent that an attachment uses."""
+
+    @property
+    def instance_id(self) -> str: ...
+
+    @property
+    def role(self) -> str: ...
+
+    registration: Registration
+
+    def stream_began(self) -> AgentSession: ...
+
+    def stream_ended(self, session: AgentSession) -> None: ...
+
+
+class _Stream:
+    """One Attach stream; `opened` is set once it is a session, `ended` once it is over."""
+
+    def __init__(self, agent: Attached, session: AgentSession) -> None:
+        self.session = session
+        self.accepted = False
+        self.error: ArchonError | None = None
+        self.changed = asyncio.Event()
+        self._agent = agent
+        session.attached = True
+        session.on_open = self.changed.set
+
+    @property
+    def opened(self) -> bool:
+        return bool(self.session.orchestrator_id)
+
+    async def serve(self, call: Any) -> None:
+        """Reads until the stream ends; `error` says why."""
+        ended = StreamStatus(call)
+        self.session.on_stuck = call.cancel
+        try:
+            async with asyncio.timeout(ACCEPT_TIMEOUT):
+                await call.initial_metadata()
+            self.accepted = not call.done()
+            self.changed.set()
+            await self.session.read(self._messages(call, ended))
+        except TimeoutError:
+            self.error = self.error or Unavailable("the orchestrator did not answer in time")
+        finally:
+            self.session.queue.close()
+            call.cancel()
+            self._agent.stream_ended(self.session)
+            self.changed.set()
+
+    async def _messages(self, call: Any, ended: StreamStatus) -> AsyncIterator[bytes]:
+        try:
+            async for message in call:
+                yield message
+        except grpc.aio.AioRpcError as raised:
+            if (error := await ended.error(raised)) is not None:
+                self.error = status.from_rpc_error(error)
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Yields the messages for the orchestrator: the registration, then the session's messages."""
+        agent = self._agent
+        ready = session_pb2.Ready(
+            instance_id=agent.instance_id, role=agent.role, registration=registration_to_proto(agent.registration)
+        )
+        yield attach_service_pb2.AttachRequest(frames=[session_pb2.AgentFrame(ready=ready)]).SerializeToString()
+        queue = self.session.queue
+        while message := await queue.batch():  # an AttachRequest has the form of a SessionResponse
+            yield message
+        if (error := self.session.error) is not None:  # a client cannot end a stream with an error
+            failure = session_pb2.AgentFrame(failure=status.to_failure(error))
+            yield attach_service_pb2.AttachRequest(frames=[failure]).SerializeToString()
+
+
+class Attachment:
+    """Keeps `agent` attached to the orchestrator at `target` (host:port, or a name with several replicas)."""
+
+    def __init__(self, agent: Attached, target: str) -> None:
+        self.target = target
+        self.error: ArchonError | None = None
+        """Why the agent is not attached, or None."""
+        self._agent = agent
+        self._token = secrets.token_urlsafe(24)
+        self._tasks: dict[asyncio.Task[None], _Stream] = {}
+        self._attached = asyncio.Event()
+        self._tried = asyncio.Event()
+        self._pause = MIN_PAUSE
+        self._loop = BackgroundLoop(f"attachment of {agent.instance_id}", self._run, backoff_max=MAX_PAUSE)
+
+    async def start(self, timeout: float) -> None:
+        """Attaches in the background; waits until an orchestrator has registered the agent, at most `timeout` seconds.
+        Raises the errors with which it refuses the agent, such as PermissionDenied."""
+        self._loop.start()
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._attached.is_set():
+                    self._tried.clear()
+                    await self._tried.wait()
+                    if self.error is not None and not is_transient(self.error):
+                        raise self.error
+        except TimeoutError:
+            _log.warning("not attached to %s yet, trying again: %s", self.target, self.error or "no answer")
+
+    async def close(self) -> None:
+        """Ends all streams after the frames that wait, by which the orchestrator deregisters the agent. Idempotent."""
+        for stream in self._tasks.values():
+            stream.session.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=END_TIMEOUT)
+        await self._loop.close()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                channel = connect(self.target, attach_options())
+                try:
+                    await self._keep(channel)
+                finally:
+                    await self._drop()
+                    await channel.close()
+            except ArchonError as error:
+                self._failed(error)
+            await self._wait()
+
+    def _failed(self, error: ArchonError) -> None:
+        """Keeps an error for `start`, and logs it unless it is the last one again."""
+        if str(error) != str(self.error):
+            _log.log(
+                logging.INFO if is_transient(error) else logging.WARNING,
+                "%s is not attached to %s, trying again: %s",
+                self._agent.instance_id,
+                self.target,
+                error,
+            )
+        self.error = error
+        self._tried.set()
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))
+        self._pause = min(MAX_PAUSE, self._pause * 2)
+
+    async def _drop(self) -> None:
+        """Ends all streams at once; their attempts wait to be adopted."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=END_TIMEOUT)
+        self._tasks.clear()
+        self._attached.clear()
+
+    async def _keep(self, channel: grpc.aio.Channel) -> None:
+        """Keeps one stream spare, until all streams on the channel are lost. Raises the reason."""
+        while True:
+            spare, task = self._begin(channel)
+            while not (spare.opened or task.done()):
+                spare.changed.clear()
+                try:
+                    async with asyncio.timeout(OPEN_TIMEOUT):
+                        await spare.changed.wait()
+                except TimeoutError:
+                    if not self._in_session(but=task):
+                        raise Unavailable(f"no session was opened within {OPEN_TIMEOUT:g} s") from None
+                if spare.accepted:
+                    self.error = None
+                    self._attached.set()
+                    self._tried.set()
+            if spare.opened:
+                self._pause = MIN_PAUSE
+                continue
+            error = spare.error or Unavailable("the orchestrator has ended the stream")
+            if not self._in_session(but=task):
+                raise error
+            self._failed(error)
+            await self._wait()
+
+    def _in_session(self, *, but: asyncio.Task[None]) -> bool:
+        return any(stream.opened and not task.done() for task, stream in self._tasks.items() if task is not but)
+
+    def _begin(self, channel: grpc.aio.Channel) -> tuple[_Stream, asyncio.Task[None]]:
+        stream = _Stream(self._agent, self._agent.stream_began())
+        method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
+        call = method(stream.frames(), metadata=(*mesh_id.outgoing(), (TOKEN_KEY, self._token)))
+        task = asyncio.create_task(stream.serve(call), name="attach")
+        self._tasks[task] = stream
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        return stream, task
