@@ -152,11 +152,6 @@ final class AgentSession implements FrameSink, FrameQueue.Writer {
         Ready.newBuilder()
             .setInstanceId(agent.instanceId())
             .setRole(agent.role())
-            .setProtocol(PROTOCOL)
-            .addAllFeatures(new TreeSet<>(Frames.FEATURES))
-            .setMaxTasks(agent.share())
-            .setMaxWaiting(agent.waitingShare())
-            .setMaxMessageBytes(Wire.MAX_CHECKED_BYTES)
             .setRegistration(registration)
             .build();
     queue.put(AgentFrame.newBuilder().setReady(ready).build());
@@ -299,6 +294,7 @@ final class AgentSession implements FrameSink, FrameQueue.Writer {
     if (agent.isDraining()) {
       drain();
     }
+    stream.opened();
   }
 
   private void sessionFrame(OrchestratorFrame frame) {

@@ -16,6 +16,9 @@ interface FrameStream {
   /** Breaks the stream off. */
   void abort();
 
+  /** Open has come: the stream is a session. */
+  void opened();
+
   /** Returns whether the agent has opened it: it may wait for Open as long as it likes. */
   boolean isAttached();
 }

@@ -1,0 +1,95 @@
+package dev.archon.sdk.agent;
+
+import dev.archon.api.agent.v1.AgentServiceGrpc;
+import dev.archon.api.agent.v1.DescribeRequest;
+import dev.archon.api.agent.v1.DescribeResponse;
+import dev.archon.api.agent.v1.RunTaskRequest;
+import dev.archon.api.agent.v1.RunTaskResponse;
+import dev.archon.sdk.channel.MeshServer.RawBytes;
+import dev.archon.sdk.errors.ArchonException;
+import dev.archon.sdk.errors.Failures;
+import dev.archon.sdk.internal.Frames;
+import dev.archon.sdk.registry.Convert;
+import dev.archon.sdk.registry.Registration;
+import io.grpc.MethodDescriptor;
+import io.grpc.ServerMethodDefinition;
+import io.grpc.ServerServiceDefinition;
+import io.grpc.stub.ServerCallStreamObserver;
+import io.grpc.stub.ServerCalls;
+import io.grpc.stub.StreamObserver;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+
+/** AgentService over gRPC. The messages of sessions are not decoded here, so that a broken frame affects no other. */
+final class AgentService extends AgentServiceGrpc.AgentServiceImplBase {
+  private final AgentCore agent;
+  private final Supplier<Registration> registration;
+
+  AgentService(AgentCore agent, Supplier<Registration> registration) {
+    this.agent = agent;
+    this.registration = registration;
+  }
+
+  /** Returns the service with raw messages in sessions. */
+  ServerServiceDefinition definition() {
+    MethodDescriptor<byte[], byte[]> session =
+        AgentServiceGrpc.getSessionMethod().toBuilder(RawBytes.MARSHALLER, RawBytes.MARSHALLER).build();
+    ServerServiceDefinition.Builder service = ServerServiceDefinition.builder(AgentServiceGrpc.SERVICE_NAME);
+    for (ServerMethodDefinition<?, ?> method : bindService().getMethods()) {
+      if (method.getMethodDescriptor().getFullMethodName().equals(session.getFullMethodName())) {
+        service.addMethod(session, ServerCalls.asyncBidiStreamingCall(this::serveSession));
+      } else {
+        service.addMethod(method);
+      }
+    }
+    return service.build();
+  }
+
+  private StreamObserver<byte[]> serveSession(StreamObserver<byte[]> responses) {
+    ServerCallStreamObserver<byte[]> out = (ServerCallStreamObserver<byte[]>) responses;
+    ServedStream stream = new ServedStream(agent, out);
+    out.disableAutoRequest();
+    out.setOnReadyHandler(stream::ready);
+    out.setOnCancelHandler(stream::gone);
+    out.setOnCloseHandler(stream::gone);
+    out.request(1);
+    return stream;
+  }
+
+  @Override
+  public void describe(DescribeRequest request, StreamObserver<DescribeResponse> responses) {
+    try {
+      int running = agent.loop().call(() -> agent.attempts().working()).get(5, TimeUnit.SECONDS);
+      responses.onNext(
+          DescribeResponse.newBuilder()
+              .setRegistration(Convert.toProto(registration.get()))
+              .addProtocols(AgentSession.PROTOCOL)
+              .addAllFeatures(Frames.FEATURES)
+              .addInputModes("text/plain")
+              .addOutputModes("text/plain")
+              .setRunningTasks(running)
+              .build());
+      responses.onCompleted();
+    } catch (InterruptedException | ExecutionException | TimeoutException stopping) {
+      responses.onError(Failures.toException(ArchonException.of(io.grpc.Status.Code.UNAVAILABLE, "it stops").build()));
+    }
+  }
+
+  @Override
+  public void runTask(RunTaskRequest request, StreamObserver<RunTaskResponse> responses) {
+    ServerCallStreamObserver<RunTaskResponse> out = (ServerCallStreamObserver<RunTaskResponse>) responses;
+    RunTaskCall call = new RunTaskCall(agent, out);
+    out.setOnReadyHandler(call::ready);
+    out.setOnCancelHandler(call::gone);
+    CompletableFuture<Boolean> begun = agent.loop().call(() -> call.begin(request.getTask()));
+    begun.whenComplete(
+        (done, error) -> {
+          if (error != null) {
+            out.onError(Failures.toException(Failures.of(error)));
+          }
+        });
+  }
+}
