@@ -14,6 +14,7 @@ import dev.archon.sdk.registry.Registration;
 import io.grpc.MethodDescriptor;
 import io.grpc.ServerMethodDefinition;
 import io.grpc.ServerServiceDefinition;
+import io.grpc.ServiceDescriptor;
 import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.ServerCalls;
 import io.grpc.stub.StreamObserver;
@@ -37,15 +38,23 @@ final class AgentService extends AgentServiceGrpc.AgentServiceImplBase {
   ServerServiceDefinition definition() {
     MethodDescriptor<byte[], byte[]> session =
         AgentServiceGrpc.getSessionMethod().toBuilder(RawBytes.MARSHALLER, RawBytes.MARSHALLER).build();
-    ServerServiceDefinition.Builder service = ServerServiceDefinition.builder(AgentServiceGrpc.SERVICE_NAME);
+    ServiceDescriptor generated = AgentServiceGrpc.getServiceDescriptor();
+    ServiceDescriptor.Builder described = ServiceDescriptor.newBuilder(generated.getName());
+    described.setSchemaDescriptor(generated.getSchemaDescriptor()); // for reflection
+    generated.getMethods().forEach(method -> described.addMethod(isSession(method) ? session : method));
+    ServerServiceDefinition.Builder service = ServerServiceDefinition.builder(described.build());
     for (ServerMethodDefinition<?, ?> method : bindService().getMethods()) {
-      if (method.getMethodDescriptor().getFullMethodName().equals(session.getFullMethodName())) {
+      if (isSession(method.getMethodDescriptor())) {
         service.addMethod(session, ServerCalls.asyncBidiStreamingCall(this::serveSession));
       } else {
         service.addMethod(method);
       }
     }
     return service.build();
+  }
+
+  private static boolean isSession(MethodDescriptor<?, ?> method) {
+    return method.getFullMethodName().equals(AgentServiceGrpc.getSessionMethod().getFullMethodName());
   }
 
   private StreamObserver<byte[]> serveSession(StreamObserver<byte[]> responses) {

@@ -135,6 +135,14 @@ final class Attempt {
     }
   }
 
+  /** Takes the time of a new owner in place of the own countdown. */
+  void setRemaining(double seconds) {
+    if (task != null && halted == null) {
+      task.setRemaining(seconds);
+      startTimer();
+    }
+  }
+
   private void startTimer() {
     Loop.cancel(timer);
     task.remaining().ifPresent(left -> timer = core.loop().schedule(left, this::timeOut));

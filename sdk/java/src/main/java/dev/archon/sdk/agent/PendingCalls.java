@@ -127,25 +127,36 @@ final class PendingCalls {
   CompletableFuture<Input> ask(InputRequest question) {
     byte[] content = Frames.content(AgentFrame.ASK_FIELD_NUMBER, question);
     check(content, "input");
-    CompletableFuture<Input> call = new CompletableFuture<>();
+    CompletableFuture<Input> outcome = new CompletableFuture<>();
     Runnable begin =
         () -> {
-          if (call.isDone()) {
+          if (outcome.isDone()) {
             asked();
             return;
           }
           isAsking = true;
           attempt.flush();
           attempt.stopClock();
-          begin(questions, question.getInputId(), call, content);
-          call.whenComplete((result, error) -> loop.execute(this::asked));
+          CompletableFuture<Input> call = call(questions, question.getInputId(), content);
+          outcome.whenComplete((result, error) -> loop.run(() -> call.cancel(false)));
+          call.whenComplete(
+              (result, error) ->
+                  loop.run(
+                      () -> {
+                        asked(); // before the handler goes on
+                        if (error == null) {
+                          outcome.complete(result);
+                        } else {
+                          outcome.completeExceptionally(error);
+                        }
+                      }));
         };
     if (isAsking) {
       waitingQuestions.add(begin);
     } else {
       begin.run();
     }
-    return call;
+    return outcome;
   }
 
   private void asked() {

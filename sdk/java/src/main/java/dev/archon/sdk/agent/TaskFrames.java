@@ -9,6 +9,7 @@ import dev.archon.sdk.errors.Failures;
 import dev.archon.sdk.errors.Reasons;
 import dev.archon.sdk.internal.FrameChannel.Verdict;
 import dev.archon.sdk.internal.Frames;
+import dev.archon.sdk.internal.Wire;
 
 /** Serves the frames of a session that name a task. Used by the loop. */
 final class TaskFrames {
@@ -146,6 +147,9 @@ final class TaskFrames {
     }
     attempt.bind(session, frame.getTask().getEpoch());
     if (attempt.isWorking()) {
+      if (frame.getAdoptTask().hasRemaining()) {
+        attempt.setRemaining(Wire.seconds(frame.getAdoptTask().getRemaining()));
+      }
       attempt.sendAdopted(session);
     }
     attempt.resend(frame.getAdoptTask().getLastApplied());

@@ -246,6 +246,14 @@ public abstract sealed class TaskInput permits Task {
     }
   }
 
+  synchronized void setRemaining(double seconds) {
+    if (isStopped) {
+      stoppedWith = seconds;
+    } else {
+      deadline = Loop.now() + seconds;
+    }
+  }
+
   synchronized void halt(boolean over) {
     isCancelled = true;
     isOver |= over;

@@ -51,7 +51,7 @@ public final class Channels {
   static ManagedChannel connect(String target, Peer peer, Outgoing outgoing, CertificateFolder folder) {
     NettyChannelBuilder builder;
     try {
-      builder = NettyChannelBuilder.forTarget(address(target));
+      builder = NettyChannelBuilder.forTarget(target);
     } catch (IllegalArgumentException malformed) {
       throw ArchonException.of(Reasons.INVALID_ARGUMENT, "'" + target + "' is no address (host:port)").build();
     }
@@ -89,10 +89,6 @@ public final class Channels {
     } catch (SSLException error) {
       throw ArchonException.of(Reasons.FAILED_PRECONDITION, "cannot use TLS: " + error.getMessage()).cause(error).build();
     }
-  }
-
-  private static String address(String target) {
-    return target.contains("://") || target.startsWith("unix:") ? target : "dns:///" + target;
   }
 
   /** Shuts a channel down, and waits for its threads at most two seconds. */

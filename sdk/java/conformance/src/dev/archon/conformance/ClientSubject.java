@@ -1,0 +1,9 @@
+package dev.archon.conformance;
+
+final class ClientSubject {
+  private ClientSubject() {}
+
+  static int run() {
+    return 2;
+  }
+}
