@@ -42,6 +42,7 @@ final class PendingCalls {
   private final Map<String, CompletableFuture<MessageResult>> messages = new HashMap<>();
   private final Deque<Runnable> waitingMessages = new ArrayDeque<>();
   private final Deque<Runnable> waitingQuestions = new ArrayDeque<>();
+  private final Deque<CompletableFuture<Input>> waitingOutcomes = new ArrayDeque<>();
   private boolean isAsking;
   private int sending;
   private int requested;
@@ -153,6 +154,7 @@ final class PendingCalls {
         };
     if (isAsking) {
       waitingQuestions.add(begin);
+      waitingOutcomes.add(outcome);
     } else {
       begin.run();
     }
@@ -163,6 +165,7 @@ final class PendingCalls {
     isAsking = false;
     attempt.startClock();
     Runnable next = waitingQuestions.poll();
+    waitingOutcomes.poll();
     if (next != null && attempt.isWorking()) {
       next.run();
     }
@@ -230,6 +233,8 @@ final class PendingCalls {
   void close() {
     pending().forEach(call -> call.cancel(false));
     waitingQuestions.clear();
+    waitingOutcomes.forEach(outcome -> outcome.cancel(false));
+    waitingOutcomes.clear();
     waitingMessages.clear();
   }
 

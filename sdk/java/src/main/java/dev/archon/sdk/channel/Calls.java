@@ -123,15 +123,24 @@ public final class Calls {
     }
 
     /** Returns the next message, null after the last one. Throws the error of the server. An interrupt ends the stream. */
-    @SuppressWarnings("unchecked")
     public R next() throws InterruptedException {
+      return next(Long.MAX_VALUE / 1e9);
+    }
+
+    /** Returns the next message as {@link #next()}. Throws UNAVAILABLE if nothing comes within so many seconds. */
+    @SuppressWarnings("unchecked")
+    public R next(double seconds) throws InterruptedException {
       Object next = ended;
       if (next == null) {
         try {
-          next = received.take();
+          next = received.poll((long) (seconds * 1e9), TimeUnit.NANOSECONDS);
         } catch (InterruptedException interrupted) {
           close();
           throw interrupted;
+        }
+        if (next == null) {
+          next = ArchonException.of(Reasons.UNAVAILABLE, "the server is silent").build();
+          close();
         }
       }
       if (next == END) {
