@@ -2,11 +2,14 @@ package dev.archon.sdk.channel;
 
 import dev.archon.sdk.errors.ArchonException;
 import dev.archon.sdk.errors.Reasons;
+import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.netty.shaded.io.grpc.netty.NegotiationType;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLException;
 
@@ -76,19 +79,39 @@ public final class Channels {
       builder.disableRetry();
     }
     if (folder == null) {
-      return builder.usePlaintext().build();
+      return reconnecting(builder.usePlaintext().build());
     }
     SpiffeId own = folder.identity();
     String tenant = isService ? Principal.DEFAULT_TENANT : own.tenant();
     try {
-      return builder
+      return reconnecting(builder
           .negotiationType(NegotiationType.TLS)
           .sslContext(Tls.client(folder))
           .overrideAuthority(new SpiffeId(own.mesh(), tenant, peer.kind(), peer.name()).dnsName())
-          .build();
+          .build());
     } catch (SSLException error) {
       throw ArchonException.of(Reasons.FAILED_PRECONDITION, "cannot use TLS: " + error.getMessage()).cause(error).build();
     }
+  }
+
+  /**
+   * Makes a channel connect again within half a second while it cannot: gRPC's own pause begins with 1 s and grows to two minutes, so
+   * that a service which was restarted would stay out of reach.
+   */
+  private static ManagedChannel reconnecting(ManagedChannel channel) {
+    ConnectivityState state = channel.getState(false);
+    if (state == ConnectivityState.TRANSIENT_FAILURE) {
+      long pause = ThreadLocalRandom.current().nextLong(200, 500);
+      CompletableFuture.delayedExecutor(pause, TimeUnit.MILLISECONDS)
+          .execute(
+              () -> {
+                channel.resetConnectBackoff();
+                reconnecting(channel);
+              });
+    } else if (state != ConnectivityState.SHUTDOWN) {
+      channel.notifyWhenStateChanged(state, () -> reconnecting(channel));
+    }
+    return channel;
   }
 
   /** Shuts a channel down, and waits for its threads at most two seconds. */
