@@ -25,11 +25,15 @@ def reasons_file() -> str:
         "import java.util.LinkedHashMap;",
         "import java.util.Map;",
         "",
-        "/** The reasons of the contract (archon.api.common.v1.ErrorReason) without their prefix, and the catalogue of failures. */",
+        "/** The reasons of the contract (ErrorReason) without their prefix, and the catalogue of failures. */",
         "public final class Reasons {",
     ]
     for reason in rows:
-        lines += [f"  /** {_text(reason.comment)} */", f'  public static final String {reason.name} = "{reason.name}";', ""]
+        lines += [
+            f"  /** {_text(reason.comment)} */",
+            f'  public static final String {reason.name} = "{reason.name}";',
+            "",
+        ]
     lines += [
         "  private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();",
         "  private static final Map<String, Reason> REASONS = new LinkedHashMap<>();",
@@ -57,7 +61,7 @@ def _text(comment: str) -> str:
     return html.escape(comment, quote=False).replace("*/", "*&#47;")
 
 
-_FUNCTIONS: Final = '''\
+_FUNCTIONS: Final = """\
   /** Returns a reason of the contract by its name; null if this version does not know it. */
   public static Reason find(String name) {
     return REASONS.get(name);
@@ -103,8 +107,6 @@ _FUNCTIONS: Final = '''\
     NUMBERS.put(number, reason);
   }
 }
-'''
+"""
 
-FILES: Final[dict[str, Callable[[], str]]] = {
-    "sdk/java/src/main/java/dev/archon/sdk/errors/Reasons.java": reasons_file
-}
+FILES: Final[dict[str, Callable[[], str]]] = {"sdk/java/src/main/java/dev/archon/sdk/errors/Reasons.java": reasons_file}

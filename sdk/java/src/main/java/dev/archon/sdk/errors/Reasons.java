@@ -8,7 +8,7 @@ import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** The reasons of the contract (archon.api.common.v1.ErrorReason) without their prefix, and the catalogue of failures. */
+/** The reasons of the contract (ErrorReason) without their prefix, and the catalogue of failures. */
 public final class Reasons {
   /** Another system failed and gave no further detail. */
   public static final String UNKNOWN = "UNKNOWN";
