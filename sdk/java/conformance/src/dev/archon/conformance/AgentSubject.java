@@ -57,7 +57,6 @@ final class AgentSubject {
     JsonArray steps;
     try {
       steps = JsonParser.parseString(task.text()).getAsJsonArray();
-      steps.forEach(step -> step.getAsJsonObject());
     } catch (JsonParseException | IllegalStateException none) {
       return Answer.of(task.text());
     }

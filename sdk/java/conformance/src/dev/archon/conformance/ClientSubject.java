@@ -178,7 +178,7 @@ final class ClientSubject {
   private JsonElement view(String runId) throws InterruptedException {
     RunView view = new RunView();
     try (RunWatch watch = client.watch(runId, 0)) {
-      watch.forEachRemaining(view::apply);
+      watch.forEach(view::apply);
     }
     JsonObject tasks = new JsonObject();
     view.tasks()

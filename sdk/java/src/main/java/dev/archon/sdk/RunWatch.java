@@ -20,7 +20,7 @@ import java.util.concurrent.ThreadLocalRandom;
  *
  * <p>An interrupt ends the watch: {@link #next} throws CANCELLED, and leaves the thread interrupted.
  */
-public final class RunWatch implements Iterator<RunEvent>, Iterable<RunEvent>, AutoCloseable {
+public final class RunWatch implements Iterable<RunEvent>, AutoCloseable {
   private static final double PATIENCE = 60.0;
   private static final double SILENCE = 45.0; // an empty batch comes every 15 s
 
@@ -47,12 +47,23 @@ public final class RunWatch implements Iterator<RunEvent>, Iterable<RunEvent>, A
     return afterSeq;
   }
 
+  /** Returns an iterator over the events that were not returned yet. */
   @Override
   public Iterator<RunEvent> iterator() {
-    return this;
+    return new Iterator<>() {
+      @Override
+      public boolean hasNext() {
+        return RunWatch.this.hasNext();
+      }
+
+      @Override
+      public RunEvent next() {
+        return RunWatch.this.next();
+      }
+    };
   }
 
-  @Override
+  /** Returns whether the run has a further event, and waits for it. */
   public boolean hasNext() {
     try {
       while (waiting.isEmpty() && !isOver) {
@@ -66,7 +77,7 @@ public final class RunWatch implements Iterator<RunEvent>, Iterable<RunEvent>, A
     }
   }
 
-  @Override
+  /** Returns the next event, and waits for it. Throws NoSuchElementException after the run's last event. */
   public RunEvent next() {
     if (!hasNext()) {
       throw new NoSuchElementException("the run has ended");

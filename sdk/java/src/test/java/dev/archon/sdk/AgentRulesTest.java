@@ -515,6 +515,36 @@ class AgentRulesTest {
   }
 
   @Test
+  @DisplayName("C13: direct messages are handed to their handler, and a request id counts once")
+  void c13Direct() throws Exception {
+    List<String> taken = new java.util.concurrent.CopyOnWriteArrayList<>();
+    CountDownLatch both = new CountDownLatch(2);
+    server =
+        AgentServer.builder("worker")
+            .handler(task -> "x")
+            .onDirect(
+                message -> {
+                  taken.add(message.text());
+                  both.countDown();
+                })
+            .settings(AgentSettings.local())
+            .environment(new Environment(Map.of()))
+            .build();
+    server.start();
+    var channel = io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder.forTarget(server.address()).usePlaintext().build();
+    var stub = dev.archon.api.agent.v1.AgentServiceGrpc.newBlockingStub(channel);
+    var request = dev.archon.api.agent.v1.DeliverRequest.newBuilder().setRequestId("r");
+    request.addMessagesBuilder().setMessageId("m1").addContentBuilder().setText("one");
+    request.addMessagesBuilder().setMessageId("m2").addContentBuilder().setText("two");
+    for (int time = 0; time < 2; time++) {
+      assertEquals(List.of("m1", "m2"), List.copyOf(stub.deliver(request.build()).getAcceptedMessageIdsList()));
+    }
+    both.await();
+    assertEquals(List.of("one", "two"), taken);
+    channel.shutdownNow();
+  }
+
+  @Test
   @DisplayName("an exception of a handler is a typed failure without its text")
   void unexpectedException() throws Exception {
     ReplyHandler handler =

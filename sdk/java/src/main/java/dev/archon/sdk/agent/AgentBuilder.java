@@ -9,6 +9,7 @@ import dev.archon.sdk.registry.Profile;
 import dev.archon.sdk.registry.Registration;
 import dev.archon.sdk.registry.Tool;
 import dev.archon.sdk.tools.SharedTool;
+import dev.archon.sdk.types.Message;
 import io.opentelemetry.api.GlobalOpenTelemetry;
 import io.opentelemetry.api.OpenTelemetry;
 import java.util.ArrayList;
@@ -16,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.function.Consumer;
 
 /** The description of a role, from which {@link #build} makes its server. */
 public final class AgentBuilder {
@@ -36,6 +38,7 @@ public final class AgentBuilder {
   private int maxTasks = 8;
   private int maxWaiting = 100;
   private ReplyHandler handler;
+  private Consumer<Message> onDirect;
   private AgentSettings settings;
   private Environment environment = Environment.own();
   private OpenTelemetry telemetry;
@@ -154,6 +157,15 @@ public final class AgentBuilder {
     return this;
   }
 
+  /**
+   * Sets what handles messages that other instances deliver directly, outside of any run, one after the other. {@code senderId} is the
+   * role of the sender by its credentials, empty in a mesh without. Without a handler such messages are refused.
+   */
+  public AgentBuilder onDirect(Consumer<Message> value) {
+    onDirect = value;
+    return this;
+  }
+
   /** Sets the settings in place of those of the environment. */
   public AgentBuilder settings(AgentSettings value) {
     settings = value;
@@ -204,6 +216,10 @@ public final class AgentBuilder {
 
   ReplyHandler replyHandler() {
     return handler;
+  }
+
+  Consumer<Message> directHandler() {
+    return onDirect;
   }
 
   int maxWaiting() {

@@ -32,6 +32,7 @@ public final class AgentServer implements AutoCloseable {
   private final Environment environment;
   private final ToolOwner tools;
   private final AgentCore core;
+  private final DirectInbox direct;
   private volatile Registration registration;
   private MeshServer server;
   private RegistryClient registry;
@@ -47,6 +48,8 @@ public final class AgentServer implements AutoCloseable {
     tools = new ToolOwner(builder.sharedTools(), builder.telemetry());
     registration = builder.registration(settings, tools.advertised());
     registration.checkNames();
+    var types = registration.profile() == null ? java.util.Map.<String, String>of() : registration.profile().messageTypes();
+    direct = new DirectInbox(registration.role(), types, builder.directHandler());
     core = new AgentCore(registration, builder.replyHandler(), builder.maxWaiting(), builder.telemetry());
   }
 
@@ -107,7 +110,7 @@ public final class AgentServer implements AutoCloseable {
 
   private String serve() throws InterruptedException {
     Authenticator authenticator = new Authenticator(settings.registry(), environment);
-    AgentService service = new AgentService(core, this::registration);
+    AgentService service = new AgentService(core, this::registration, direct);
     server =
         new MeshServer(
             settings.host(),
@@ -117,6 +120,7 @@ public final class AgentServer implements AutoCloseable {
             environment);
     registration = registration.withAddress(settings.advertised(server.port()));
     core.start();
+    direct.start();
     if (settings.registry().isEmpty()) {
       LOG.log(System.Logger.Level.WARNING, "no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent");
     } else {
@@ -142,8 +146,12 @@ public final class AgentServer implements AutoCloseable {
 
   /** Drains within the time of the settings, and stops. */
   @Override
-  public void close() throws InterruptedException {
-    stop(settings.drain());
+  public void close() {
+    try {
+      stop(settings.drain());
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   /**
@@ -201,6 +209,7 @@ public final class AgentServer implements AutoCloseable {
       attachment.close();
     }
     core.awaitStreams(1.0);
+    direct.close();
     if (server != null) {
       server.stop(1.0);
     }

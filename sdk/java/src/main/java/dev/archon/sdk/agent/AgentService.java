@@ -1,11 +1,14 @@
 package dev.archon.sdk.agent;
 
 import dev.archon.api.agent.v1.AgentServiceGrpc;
+import dev.archon.api.agent.v1.DeliverRequest;
+import dev.archon.api.agent.v1.DeliverResponse;
 import dev.archon.api.agent.v1.DescribeRequest;
 import dev.archon.api.agent.v1.DescribeResponse;
 import dev.archon.api.agent.v1.RunTaskRequest;
 import dev.archon.api.agent.v1.RunTaskResponse;
 import dev.archon.sdk.channel.MeshServer.RawBytes;
+import dev.archon.sdk.context.CallContext;
 import dev.archon.sdk.errors.ArchonException;
 import dev.archon.sdk.errors.Failures;
 import dev.archon.sdk.internal.Frames;
@@ -28,10 +31,12 @@ import java.util.function.Supplier;
 final class AgentService extends AgentServiceGrpc.AgentServiceImplBase {
   private final AgentCore agent;
   private final Supplier<Registration> registration;
+  private final DirectInbox direct;
 
-  AgentService(AgentCore agent, Supplier<Registration> registration) {
+  AgentService(AgentCore agent, Supplier<Registration> registration, DirectInbox direct) {
     this.agent = agent;
     this.registration = registration;
+    this.direct = direct;
   }
 
   /** Returns the service with raw messages in sessions. */
@@ -85,6 +90,19 @@ final class AgentService extends AgentServiceGrpc.AgentServiceImplBase {
     } catch (InterruptedException | ExecutionException | TimeoutException stopping) {
       responses.onError(Failures.toException(ArchonException.of(io.grpc.Status.Code.UNAVAILABLE, "it stops").build()));
     }
+  }
+
+  @Override
+  public void deliver(DeliverRequest request, StreamObserver<DeliverResponse> responses) {
+    DeliverResponse response;
+    try {
+      response = direct.deliver(request, CallContext.current().principal());
+    } catch (ArchonException refused) {
+      responses.onError(Failures.toException(refused));
+      return;
+    }
+    responses.onNext(response);
+    responses.onCompleted();
   }
 
   @Override

@@ -41,9 +41,10 @@ final class Inbox {
           return message;
         }
       }
-      if (!waitUntil(end)) {
+      if (isOver(end)) {
         return null;
       }
+      wait(millis(end));
     }
   }
 
@@ -51,20 +52,20 @@ final class Inbox {
   synchronized Message reply(String messageId, double seconds) throws InterruptedException {
     double end = System.nanoTime() / 1e9 + seconds;
     while (!replies.containsKey(messageId)) {
-      if (!waitUntil(end)) {
+      if (isOver(end)) {
         return null;
       }
+      wait(millis(end));
     }
     return note(replies.remove(messageId));
   }
 
-  private boolean waitUntil(double end) throws InterruptedException {
-    double left = end - System.nanoTime() / 1e9;
-    if (left <= 0) {
-      return false;
-    }
-    wait(Math.max(1, (long) Math.min(left * 1000, 3_600_000)));
-    return true;
+  private static boolean isOver(double end) {
+    return System.nanoTime() / 1e9 >= end;
+  }
+
+  private static long millis(double end) {
+    return Math.max(1, (long) Math.min((end - System.nanoTime() / 1e9) * 1000, 3_600_000));
   }
 
   private Message note(Message message) {

@@ -69,10 +69,7 @@ public final class Environment {
   }
 
   private static ArchonException fault(String name, String value, String why) {
-    String separator = why.startsWith("must") ? ": " : ": ";
-    return ArchonException.of(
-            Reasons.INVALID_ARGUMENT, "environment variable " + name + " is '" + value + "'" + separator + why)
-        .violation(name, why)
-        .build();
+    String text = "environment variable " + name + " is '" + value + "': " + why;
+    return ArchonException.of(Reasons.INVALID_ARGUMENT, text).violation(name, why).build();
   }
 }

@@ -52,7 +52,7 @@ public record MeshFolder(Path root) {
     if (value == null || value.isJsonNull()) {
       return false;
     }
-    return !value.isJsonPrimitive() || !value.getAsString().equals("false") && !value.getAsString().isEmpty();
+    return !value.isJsonPrimitive() || !(value.getAsString().equals("false") || value.getAsString().isEmpty());
   }
 
   private Optional<JsonObject> liveState() {

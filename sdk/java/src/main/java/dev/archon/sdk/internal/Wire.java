@@ -26,12 +26,14 @@ public final class Wire {
 
   /** Returns the seconds of a duration. */
   public static double seconds(Duration message) {
-    return message.getSeconds() + message.getNanos() / 1000 / 1e6;
+    int micros = message.getNanos() / 1000;
+    return message.getSeconds() + micros / 1e6;
   }
 
   /** Returns the seconds since the Unix epoch. */
   public static double seconds(Timestamp message) {
-    return message.getSeconds() + message.getNanos() / 1000 / 1e6;
+    int micros = message.getNanos() / 1000;
+    return message.getSeconds() + micros / 1e6;
   }
 
   /** Returns a duration in whole microseconds. Throws INVALID_ARGUMENT if the number is not finite or too large. */

@@ -91,7 +91,11 @@ public final class FakeAgent implements AutoCloseable {
 
   /** Stops at once. */
   @Override
-  public void close() throws InterruptedException {
-    server.stop(0);
+  public void close() {
+    try {
+      server.stop(0);
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+    }
   }
 }

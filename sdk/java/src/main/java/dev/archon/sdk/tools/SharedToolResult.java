@@ -87,8 +87,7 @@ public record SharedToolResult(
 
   static boolean isJson(String text) {
     try {
-      JsonParser.parseString(text);
-      return true;
+      return JsonParser.parseString(text) != null;
     } catch (JsonParseException | StackOverflowError malformed) {
       return false;
     }

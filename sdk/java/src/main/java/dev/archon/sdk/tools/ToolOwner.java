@@ -154,8 +154,9 @@ public final class ToolOwner {
 
   /** Waits until a tool is shared or taken back, at most so many seconds. Returns the new number of changes. */
   public synchronized int awaitChange(int seen, double seconds) throws InterruptedException {
-    if (changes == seen) {
-      wait((long) (seconds * 1000));
+    double end = System.nanoTime() / 1e9 + seconds;
+    while (changes == seen && System.nanoTime() / 1e9 < end) {
+      wait(Math.max(1, (long) ((end - System.nanoTime() / 1e9) * 1000)));
     }
     return changes;
   }
