@@ -148,8 +148,6 @@ final class Attempt {
     task.remaining().ifPresent(left -> timer = core.loop().schedule(left, this::timeOut));
   }
 
-  // The handler
-
   void start(ReplyHandler handler, AssignTask assigned) {
     task = new Task(channel.ref(), assigned, new AttemptLink(this, core.loop()), core.role(), core.isStateful());
     context = Context.ROOT.withValue(dev.archon.sdk.context.CallContext.KEY, task.callContext()).withCancellation();
@@ -201,8 +199,6 @@ final class Attempt {
       finish(null, error);
     }
   }
-
-  // Its frames
 
   /** Sends a sequenced frame on the current stream; without a stream it waits for one. */
   void send(byte[] content) {
@@ -374,8 +370,6 @@ final class Attempt {
   void leave() {
     session = null;
   }
-
-  // Its result
 
   private void finish(Reply reply, Throwable error) {
     if (!isWorking() || task == null) {

@@ -40,13 +40,12 @@ import java.util.concurrent.atomic.AtomicInteger;
  * thread of the handler is interrupted then; let it pass. gRPC calls that the handler makes carry the deadline and the trace of the
  * task, and end with it.
  */
-public final class Task extends TaskInput {
+public final class Task extends TaskMessages {
   private static final int MAX_DELTA_CHARS = 16 * 1024;
   private static final int MAX_INPUT_ID = 256;
   private static final int MAX_SHOWN_BYTES = 64 * 1024;
 
   private final AttemptLink link;
-  private final Messenger messenger;
   private final AttemptBudget budget;
   private final AtomicInteger delegations = new AtomicInteger();
   private final AtomicInteger questions = new AtomicInteger();
@@ -55,18 +54,9 @@ public final class Task extends TaskInput {
   private long offset;
 
   Task(TaskRef ref, AssignTask assigned, AttemptLink link, String role, boolean isStateful) {
-    super(ref, assigned, role, isStateful);
+    super(ref, assigned, link, role, isStateful);
     this.link = link;
-    this.messenger = new Messenger(link);
     this.budget = new AttemptBudget(assigned.getBudget(), assigned.hasBudget());
-  }
-
-  Messenger messenger() {
-    return messenger;
-  }
-
-  long messagesRead() {
-    return messenger.inbox().readSeq();
   }
 
   CallContext callContext() {
@@ -265,40 +255,6 @@ public final class Task extends TaskInput {
   // Messages
 
   /**
-   * Sends a message to agents of the run, and returns once the run's journal has it: it is delivered once to each attempt that reads
-   * it, also after a crash. Throws NO_RECEIVER, MESSAGE_NOT_ALLOWED, TOO_MANY_MESSAGES, INVALID_ARGUMENT, and NOT_SERVED if the
-   * caller of this task does not support messages.
-   */
-  public Sent send(OutgoingMessage message) throws InterruptedException {
-    return messenger.send(message, false);
-  }
-
-  /** Answers a message with a {@code task_response}. Throws the errors of {@link #send}. */
-  public Sent reply(Message message, String text) throws InterruptedException {
-    OutgoingMessage answer = OutgoingMessage.to(message.senderTaskId(), text).ofType(MessageType.TASK_RESPONSE);
-    return send(answer.answering(message.messageId()));
-  }
-
-  /**
-   * Subscribes to the messages for this task, its step and its role, and to topics ({@code broadcast}, {@code type:TYPE}). Throws
-   * INVALID_ARGUMENT for another topic, and NOT_SERVED if the caller does not support messages.
-   */
-  public void subscribe(String... topics) throws InterruptedException {
-    messenger.subscribe(List.of(topics));
-  }
-
-  /** Returns the next message, from the first of the run on, and subscribes at the first call; waits as long as it takes. */
-  public Message receive() throws InterruptedException {
-    return receive(Double.MAX_VALUE);
-  }
-
-  /** Returns the next message; null if none comes within so many seconds. */
-  public Message receive(double seconds) throws InterruptedException {
-    messenger.subscribe(List.of());
-    return messenger.inbox().next(0, seconds);
-  }
-
-  /**
    * Sends a message, by default a {@code task_request}, and returns the answer. If no task of the receiver is reading messages, the
    * request becomes a task of its own for the role, as by {@link #delegate}. Throws DEADLINE_EXCEEDED if no answer comes in time,
    * and the errors of {@link #send} and {@link #delegate}.
@@ -309,10 +265,10 @@ public final class Task extends TaskInput {
 
   /** Sends a message and returns the answer, as {@link #request(String, String, double)}. */
   public Message request(OutgoingMessage message, double seconds) throws InterruptedException {
-    messenger.subscribe(List.of());
+    messenger().subscribe(List.of());
     try {
-      Sent sent = messenger.send(message, true);
-      Message reply = messenger.inbox().reply(sent.messageId(), seconds);
+      Sent sent = messenger().send(message, true);
+      Message reply = messenger().inbox().reply(sent.messageId(), seconds);
       if (reply == null) {
         throw ArchonException.of(Reasons.DEADLINE_EXCEEDED, "no reply came within " + seconds + " s").build();
       }

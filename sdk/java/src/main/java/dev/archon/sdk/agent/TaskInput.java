@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.OptionalDouble;
 
 /** What an attempt at a task was assigned, its clock, and the newer answers that came since. */
-public abstract sealed class TaskInput permits Task {
+public abstract sealed class TaskInput permits TaskMessages {
   private final TaskRef ref;
   private final AssignTask assigned;
   private final String role;

@@ -23,6 +23,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.net.ssl.SSLException;
 
@@ -36,6 +37,7 @@ public final class MeshServer {
   private final HealthStatusManager health = new HealthStatusManager();
   private final ExecutorService executor;
   private final ScheduledExecutorService checks;
+  private final AtomicBoolean isUnhealthy = new AtomicBoolean();
 
   /**
    * Serves on host:port; port 0 picks a free one. Throws UNAVAILABLE if the port is taken, FAILED_PRECONDITION if others could
@@ -133,7 +135,9 @@ public final class MeshServer {
 
   /** Makes health report NOT_SERVING, so that clients send no new calls. */
   public void unhealthy() {
-    health.enterTerminalState();
+    if (!isUnhealthy.getAndSet(true)) {
+      health.enterTerminalState();
+    }
   }
 
   /** Refuses new calls, gives calls in progress {@code grace} seconds, and ends its threads. */
