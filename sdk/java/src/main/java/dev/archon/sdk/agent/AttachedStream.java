@@ -34,7 +34,8 @@ final class AttachedStream extends ClientCall.Listener<byte[]> implements FrameS
       AgentCore agent, Channel channel, Metadata metadata, dev.archon.api.registry.v1.Registration registration, Runnable changed) {
     this.agent = agent;
     this.changed = changed;
-    call = channel.newCall(METHOD, CallOptions.DEFAULT);
+    // In the order of the connection: on pooled threads, messages of the next stream could overtake the last ones of this
+    call = channel.newCall(METHOD, CallOptions.DEFAULT.withExecutor(Runnable::run));
     session = agent.streamBegan(this);
     call.start(this, metadata);
     call.request(1);

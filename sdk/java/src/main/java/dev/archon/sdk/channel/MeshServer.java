@@ -1,5 +1,6 @@
 package dev.archon.sdk.channel;
 
+import dev.archon.api.agent.v1.AgentServiceGrpc;
 import dev.archon.sdk.errors.ArchonException;
 import dev.archon.sdk.errors.Failures;
 import dev.archon.sdk.errors.Reasons;
@@ -8,6 +9,7 @@ import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Server;
 import io.grpc.ServerCall;
+import io.grpc.ServerCallExecutorSupplier;
 import io.grpc.ServerMethodDefinition;
 import io.grpc.ServerServiceDefinition;
 import io.grpc.HandlerRegistry;
@@ -19,6 +21,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetSocketAddress;
 import java.util.List;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -54,6 +57,7 @@ public final class MeshServer {
     NettyServerBuilder builder =
         NettyServerBuilder.forAddress(new InetSocketAddress(Addresses.host(Addresses.withPort(host, 1)), port))
             .executor(executor)
+            .callExecutor(new Sessions())
             .maxInboundMessageSize(64 * 1024 * 1024)
             .maxInboundMetadataSize(Channels.MAX_METADATA_BYTES)
             .permitKeepAliveTime(400, TimeUnit.MILLISECONDS)
@@ -111,6 +115,19 @@ public final class MeshServer {
         .log(
             System.Logger.Level.WARNING,
             "listening on " + host + " without TLS: every host of the network can read and change all traffic");
+  }
+
+  /**
+   * Has the messages of a session handed to the loop by the thread that reads the connection, in the order of the connection: one
+   * read before a cancellation is not lost, and none overtakes that of an earlier stream. A session begins on a pooled thread.
+   */
+  private static final class Sessions implements ServerCallExecutorSupplier {
+    private static final String METHOD = AgentServiceGrpc.getSessionMethod().getFullMethodName();
+
+    @Override
+    public <ReqT, RespT> Executor getExecutor(ServerCall<ReqT, RespT> call, Metadata metadata) {
+      return call.getMethodDescriptor().getFullMethodName().equals(METHOD) ? Runnable::run : null;
+    }
   }
 
   /** Returns a factory of daemon threads that are named and numbered. */
