@@ -2,8 +2,13 @@ package dev.archon.sdk.channel;
 
 import dev.archon.sdk.errors.ArchonException;
 import dev.archon.sdk.errors.Reasons;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
+import io.grpc.MethodDescriptor;
 import io.grpc.netty.shaded.io.grpc.netty.NegotiationType;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import java.util.List;
@@ -62,6 +67,7 @@ public final class Channels {
     boolean isOneAddress = Addresses.isIp(Addresses.host(target));
     String policy = isOneAddress || !isService ? "pick_first" : "round_robin";
     Map<String, ?> retried = Map.of("name", List.of(Map.of()), "retryPolicy", RETRIES);
+    Waking waking = new Waking();
     builder
         .proxyDetector(address -> null)
         .maxInboundMessageSize(MAX_RECEIVE_BYTES)
@@ -72,23 +78,23 @@ public final class Channels {
         .idleTimeout(1, TimeUnit.DAYS)
         .defaultLoadBalancingPolicy(policy)
         .disableServiceConfigLookUp()
-        .intercept(outgoing);
+        .intercept(outgoing, waking);
     if (isService) {
       builder.defaultServiceConfig(Map.of("methodConfig", List.of(retried))).enableRetry();
     } else {
       builder.disableRetry();
     }
     if (folder == null) {
-      return reconnecting(builder.usePlaintext().build());
+      return waking.use(reconnecting(builder.usePlaintext().build()));
     }
     SpiffeId own = folder.identity();
     String tenant = isService ? Principal.DEFAULT_TENANT : own.tenant();
     try {
-      return reconnecting(builder
+      return waking.use(reconnecting(builder
           .negotiationType(NegotiationType.TLS)
           .sslContext(Tls.client(folder))
           .overrideAuthority(new SpiffeId(own.mesh(), tenant, peer.kind(), peer.name()).dnsName())
-          .build());
+          .build()));
     } catch (SSLException error) {
       throw ArchonException.of(Reasons.FAILED_PRECONDITION, "cannot use TLS: " + error.getMessage()).cause(error).build();
     }
@@ -112,6 +118,24 @@ public final class Channels {
       channel.notifyWhenStateChanged(state, () -> reconnecting(channel));
     }
     return channel;
+  }
+
+  /** Has a channel that cannot connect try again at each call: its retries then find the service, if it is back. */
+  private static final class Waking implements ClientInterceptor {
+    private volatile ManagedChannel channel;
+
+    private ManagedChannel use(ManagedChannel made) {
+      channel = made;
+      return made;
+    }
+
+    @Override
+    public <Q, R> ClientCall<Q, R> interceptCall(MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
+      if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+        channel.resetConnectBackoff();
+      }
+      return next.newCall(method, options);
+    }
   }
 
   /** Shuts a channel down, and waits for its threads at most two seconds. */
