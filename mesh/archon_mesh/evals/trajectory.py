@@ -31,6 +31,8 @@ class Trajectory:
     answer: str
     state: str = "completed"
     failure: str = ""
+    failure_reason: str = ""
+    """The reason of the failure for programs, such as `RUN_TIMEOUT`."""
     run_id: str = ""
     roles: tuple[str, ...] = ()
     tool_calls: tuple[CalledTool, ...] | None = ()
@@ -53,6 +55,7 @@ def trajectory_of(recorded: RecordedRun) -> Trajectory:
         answer=recorded.answer,
         state=str(run.state),
         failure=run.failure.message if run.failure is not None else "",
+        failure_reason=run.failure.reason if run.failure is not None else "",
         run_id=run.run_id,
         roles=recorded.roles,
         tool_calls=None if run.usage.tool_calls and not calls else calls,
