@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from archon_mesh.evals.answer_scorers import Contains, Exact, Judge, Regex, Schema
     from archon_mesh.evals.case import Case, parse_cases, to_lines
     from archon_mesh.evals.collect import case_from_run
-    from archon_mesh.evals.compare import Change, Comparison, compare
-    from archon_mesh.evals.evaluate import evaluate, score_runs
+    from archon_mesh.evals.comparison import Change, Comparison, compare
+    from archon_mesh.evals.run_eval import evaluate, score_runs
     from archon_mesh.evals.expectation import Expectation, Score
     from archon_mesh.evals.files import read_cases, read_report, write_report
     from archon_mesh.evals.junit import junit_xml
@@ -33,8 +33,8 @@ _MODULES: Final = {
         "answer_scorers": ("Contains", "Exact", "Judge", "Regex", "Schema"),
         "case": ("Case", "parse_cases", "to_lines"),
         "collect": ("case_from_run",),
-        "compare": ("Change", "Comparison", "compare"),
-        "evaluate": ("evaluate", "score_runs"),
+        "comparison": ("Change", "Comparison", "compare"),
+        "run_eval": ("evaluate", "score_runs"),
         "expectation": ("Expectation", "Score"),
         "files": ("read_cases", "read_report", "write_report"),
         "junit": ("junit_xml",),

@@ -51,7 +51,7 @@ class Expectation(BaseModel, ABC):
     """Whether it reads the tool calls, which have to be fetched."""
 
     scorer: str
-    name: str = Field(default="", max_length=200)
+    name: str = Field(default="", max_length=200, pattern=r"^(?!passed$|run\.)")
 
     @property
     def label(self) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 from xml.etree import ElementTree
 
-from archon_mesh.evals.compare import Comparison
+from archon_mesh.evals.comparison import Comparison
 from archon_mesh.evals.report import CaseResult, EvalReport
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Final
@@ -21,10 +21,10 @@ MAX_ANSWER: Final = 4_000
 """Characters of an answer that results keep."""
 
 PASSED: Final = "passed"
-COST: Final = "cost_usd"
-TOKENS: Final = "tokens"
-SECONDS: Final = "seconds"
-"""The metrics of every eval; the others are the labels of its expectations."""
+COST: Final = "run.cost_usd"
+TOKENS: Final = "run.tokens"
+SECONDS: Final = "run.seconds"
+"""The metrics of every eval; the others are the labels of its expectations, which never begin with `run.`."""
 
 MANY: Final = 20
 """Cases from which on the intervals of means are bootstrapped: times and costs are rarely distributed normally."""
@@ -128,15 +128,22 @@ class EvalReport:
     @cached_property
     def metrics(self) -> dict[str, Interval]:
         """The mean of each metric with its interval at 95 %: `passed` (part of the trials), then the value of each
-        expectation, then `cost_usd`, `tokens` and `seconds` of a run. Cases count alike, however often they ran."""
+        expectation, then `run.cost_usd`, `run.tokens` and `run.seconds`. Cases count alike, however often they ran."""
         found: dict[str, Interval] = {}
         groups = [[trial.passed for trial in case.trials if trial.passed is not None] for case in self.cases]
         if any(groups):
             found[PASSED] = clustered_wilson(groups)
         for metric in (*self.labels, COST, TOKENS, SECONDS):
+            values = [[*_values(trial, metric)] for case in self.cases for trial in case.trials]
+            if metric in self.labels and all(value in (0.0, 1.0) for each in values for value in each):
+                groups = [[value == 1 for trial in case.trials for value in _values(trial, metric)] for case in self.cases]
+                if any(groups):
+                    found[metric] = clustered_wilson(groups)
+                continue
             means = [mean for case in self.cases if (mean := case.mean(metric)) is not None]
             if means:
-                found[metric] = bootstrap(means) if len(means) >= MANY else t_interval(means)
+                interval = bootstrap(means) if len(means) >= MANY else t_interval(means)
+                found[metric] = replace(interval, low=max(0.0, interval.low)) if math.isfinite(interval.low) else interval
         return found
 
     @cached_property

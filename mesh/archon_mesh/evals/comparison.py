@@ -15,6 +15,11 @@ ALPHA: Final = 0.05
 TOLERANCE: Final = 0.1
 """The part by which cost, tokens or time may rise without being worse, even if it is no noise."""
 
+ENOUGH: Final = 6
+"""Paired cases that a comparison needs to tell any change from noise: with five that all change alike, p is 0.06."""
+
+_Measured = tuple[float, float, Interval, float, bool]
+
 _LESS_IS_BETTER: Final = (COST, TOKENS, SECONDS)
 
 
@@ -99,10 +104,14 @@ def compare(
         for metric in (PASSED, *labels, COST, TOKENS, SECONDS)
         if (found := _measure(metric, before, after, common)) is not None
     ]
-    adjusted = holm([p_value for _, (_, _, _, p_value, _) in measured])
+    gates = frozenset((PASSED, *labels, *also))
+    adjusted: dict[str, float] = {}
+    for family in (True, False):
+        members = [(metric, found[3]) for metric, found in measured if (metric in gates) is family]
+        adjusted |= zip([metric for metric, _ in members], holm([p_value for _, p_value in members]), strict=True)
     changes = [
-        Change(metric, first, second, difference, p_value, _verdict(metric, first, difference, p_value, alpha), paired)
-        for (metric, (first, second, difference, _, paired)), p_value in zip(measured, adjusted, strict=True)
+        Change(metric, *found[:3], adjusted[metric], _verdict(metric, found, adjusted[metric], alpha), found[4])
+        for metric, found in measured
     ]
     pairs = [(case_id, before[case_id].passed, after[case_id].passed) for case_id in common]
     return Comparison(
@@ -111,13 +120,13 @@ def compare(
         fixed=tuple(case_id for case_id, first, second in pairs if first is False and second),
         missing=tuple(case_id for case_id in before if case_id not in after),
         compared=len(common),
-        gates=frozenset((PASSED, *labels, *also)),
+        gates=gates,
     )
 
 
 def _measure(
     metric: str, before: dict[str, CaseResult], after: dict[str, CaseResult], common: list[str]
-) -> tuple[float, float, Interval, float, bool] | None:
+) -> _Measured | None:
     """Returns both means, the interval of the difference, its p-value, and whether it is paired; None if one of them has
     no value."""
     if common:
@@ -135,8 +144,8 @@ def _measure(
     return sum(old) / len(old), sum(new) / len(new), welch(old, new), permutation_p(old, new), False
 
 
-def _verdict(metric: str, before: float, difference: Interval, p_value: float, alpha: float) -> str:
-    change = difference.mean
+def _verdict(metric: str, found: _Measured, p_value: float, alpha: float) -> str:
+    before, change = found[0], found[2].mean
     if p_value > alpha or change == 0:
         return "same"
     if metric in _LESS_IS_BETTER:
