@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from archon_mesh.evals.trajectory import Trajectory
 from archon_mesh.llm import ModelClient
@@ -51,7 +51,14 @@ class Expectation(BaseModel, ABC):
     """Whether it reads the tool calls, which have to be fetched."""
 
     scorer: str
-    name: str = Field(default="", max_length=200, pattern=r"^(?!passed$|run\.)")
+    name: str = Field(default="", max_length=200)
+
+    @field_validator("name")
+    @classmethod
+    def _is_free(cls, name: str) -> str:
+        if name == "passed" or name.startswith("run."):
+            raise ValueError(f"cannot be {name!r}, which is a metric of every eval")
+        return name
 
     @property
     def label(self) -> str:
@@ -61,8 +68,7 @@ class Expectation(BaseModel, ABC):
     async def score(self, question: Question) -> Score:
         """Returns the score of a trajectory. A run that has not completed has no answer to score."""
         if self.NEEDS_ANSWER and not question.trajectory.completed:
-            failure = question.trajectory.failure
-            return self.fails(f"the run {question.trajectory.state}" + (f": {failure}" if failure else ""))
+            return self.fails(f"the run ended {question.trajectory.state}")
         return await self.check(question)
 
     @abstractmethod

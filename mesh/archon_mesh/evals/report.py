@@ -39,6 +39,7 @@ class Trial:
     scores: tuple[Score, ...] = ()
     run_id: str = ""
     state: str = ""
+    failure: str = ""
     answer: str = ""
     roles: tuple[str, ...] = ()
     cost_usd: float = 0.0
@@ -55,8 +56,11 @@ class Trial:
     @property
     def reasons(self) -> list[str]:
         """Why it did not pass."""
-        wrong = [f"{score.name}: {score.reason}" for score in self.scores if score.passed is False]
-        return [self.error] if self.error else wrong
+        if self.error:
+            return [self.error]
+        if self.state not in ("", "completed"):
+            return [f"the run ended {self.state}" + (f": {self.failure}" if self.failure else "")]
+        return [f"{score.name}: {score.reason}" for score in self.scores if score.passed is False]
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class _Evaluation:
                 self._on_trial(case, trial)
 
     async def _trial(self, case: Case, workers: int) -> Trial:
-        share = self.budget.reserve(min(workers, len(self._waiting) + 1))
+        share = await self.budget.reserve(min(workers, len(self._waiting) + 1))
         if share == 0.0:
             return Trial(None, skipped=BUDGET_SPENT)
         spent = 0.0
@@ -181,6 +181,7 @@ async def _scored(case: Case, trajectory: Trajectory, judge: ModelClient | None)
         scores,
         trajectory.run_id,
         trajectory.state,
+        trajectory.failure,
         trajectory.answer[:MAX_ANSWER],
         trajectory.roles,
         trajectory.cost_usd,

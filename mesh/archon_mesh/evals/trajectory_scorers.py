@@ -147,7 +147,7 @@ class Python(Expectation):
     @property
     @override
     def label(self) -> str:
-        return self.name or self.function.partition(":")[2]
+        return self.name or self.function
 
     @override
     async def check(self, question: Question) -> Score:
