@@ -52,6 +52,11 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "Say why each attempt of a run went to its instance: which instances were compared by load and "
             "record, why it was made again, and which rule of the plan took part.",
         ),
+        "explain": (
+            "explain:explain",
+            "Explain a run, from its events alone: what was asked, who did what, why it ended as it did, and how sure "
+            "that is.",
+        ),
         "messages": ("messages:messages", "List the messages between the agents of a run, and who has read them."),
         "cancel": ("cancel:cancel", "Cancel a run."),
         "rate": ("rate:rate", "Rate a run that has ended."),
