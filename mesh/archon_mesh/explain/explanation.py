@@ -97,7 +97,58 @@ def confidence_text(confidence: Confidence) -> str:
     """Returns the confidence as a sentence."""
     doubts = f", lowered because {listed(confidence.doubts)}" if confidence.doubts else ""
     if confidence.value is None:
-        return f"How sure the answer is, nothing in the run states{doubts}." if not doubts else _unknown(doubts)
+        if not confidence.doubts:
+            return "Nothing in the run states how sure the answer is."
+        return f"Confidence: low, because {listed(confidence.doubts)}."
+    return f"Confidence: {confidence.level} ({confidence.value:.2g} of 1: {listed(confidence.reasons)}){doubts}."
+
+
+def iso_time(self) -> str:
+        """The time in UTC, to the millisecond."""
+        return iso_time(self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of a run. `conclusion` is its outcome in a sentence. Without events (`expired`), which have been
+    deleted, it has fewer facts, and no record."""
+
+    run_id: str
+    state: str
+    conclusion: str
+    confidence: Confidence
+    facts: tuple[Fact, ...]
+    record: tuple[RecordLine, ...] = ()
+    expired: bool = False
+
+    def paragraph(self) -> str:
+        """Returns all facts and the confidence as one paragraph."""
+        return " ".join([*(fact.text for fact in self.facts), confidence_text(self.confidence)])
+
+    def document(self, audience: Audience) -> dict[str, Any]:
+        """Returns the JSON form for an audience: the text for users, with the conclusion, the evidence and the confidence
+        for developers, and with the record as well for auditors."""
+        document: dict[str, Any] = {"run_id": self.run_id, "for": str(audience), "state": self.state}
+        if audience is Audience.USER:
+            return document | {"text": self.paragraph(), "confidence": asdict(self.confidence)}
+        document |= {
+            "conclusion": self.conclusion,
+            "confidence": asdict(self.confidence),
+            "evidence": [asdict(fact) for fact in self.facts],
+            "events_deleted": self.expired,
+        }
+        if audience is Audience.AUDITOR:
+            document["record"] = [asdict(line) | {"time_utc": line.iso_time} for line in self.record]
+        return document
+
+
+def confidence_text(confidence: Confidence) -> str:
+    """Returns the confidence as a sentence."""
+    doubts = f", lowered because {listed(confidence.doubts)}" if confidence.doubts else ""
+    if confidence.value is None:
+        if not confidence.doubts:
+            return "Nothing in the run states how sure the answer is."
+        return f"Confidence: low, because {listed(confidence.doubts)}."
     return f"Confidence: {confidence.level} ({confidence.value:.2g} of 1: {listed(confidence.reasons)}){doubts}."
 
 
@@ -108,6 +159,11 @@ def _unknown(doubts: str) -> str:
 def iso_time(seconds: float) -> str:
     """Returns a time in seconds since the epoch in UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def sentence(text: str) -> str:
+    """Returns a text with a full stop at its end, unless it ends with one, also of a quotation."""
+    return text if text.endswith((".", "?", "!", '."', '?"', '!"', '…"')) else text + "."
 
 
 def listed(texts: Sequence[str]) -> str:

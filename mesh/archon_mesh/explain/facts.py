@@ -12,13 +12,11 @@ from archon.answers import states_confidence
 from archon.run_view import RunView, TaskView
 from archon.types import RunEvent, TaskState
 from archon_mesh.explain.event_text import event_text, failure_text, parts_text, quoted
-from archon_mesh.explain.explanation import Confidence, Explanation, Fact, RecordLine, confidence_of, listed
+from archon_mesh.explain.explanation import Confidence, Explanation, Fact, RecordLine, confidence_of, listed, sentence
 from archon_mesh.recorded import RecordedRun
 
 MAX_NAMED: Final = 12
 """Things that one sentence names."""
-
-_MISSING: Final[Mapping[str, Any]] = {}
 
 
 def explain(recorded: RecordedRun) -> Explanation:
@@ -84,9 +82,9 @@ class _Reader:
 
     def _goal(self) -> Fact:
         goal = "\n\n".join(part.text or part.data_json or part.url or part.filename for part in self._run.goal)
-        who = f" for {self._run.identity}" if self._run.identity and self._run.identity != "anonymous" else ""
+        who = f" of {self._run.identity}" if self._run.identity and self._run.identity != "anonymous" else ""
         parent = f", continuing run {self._run.parent_run_id[:12]}" if self._run.parent_run_id else ""
-        return Fact("goal", f"The goal{who}{parent} was {quoted(goal)}.", (1,) if self._recorded.events else ())
+        return Fact("goal", sentence(f"The goal{who}{parent} was {quoted(goal)}"), (1,) if self._recorded.events else ())
 
     def _outcome(self) -> Fact:
         seqs = tuple(event.seq for event in self._by_kind.get("run_state", ()))
@@ -118,8 +116,7 @@ class _Reader:
         seqs = tuple(event.seq for event in self._by_kind.get("dispatched", ()))
         reused = [task.label for task in self._view.tasks.values() if task.reused]
         taken = f", reusing the answers of {_named(reused)}" if reused else ""
-        verb = "worked on it"
-        yield Fact("work", f"{_counted(len(roles), 'role')} {verb}: {_named(roles)}{taken}.", seqs)
+        yield Fact("work", f"{_counted(len(roles), 'role')} worked on it: {_named(roles)}{taken}.", seqs)
 
     def _plans(self) -> Iterator[Fact]:
         plans = list(self._events("planned"))
@@ -177,7 +174,7 @@ class _Reader:
             reply = quoted(parts_text(answer.data["parts"])) if parts_text(answer.data["parts"]) else ""
             verb = verb or f"answered {reply}"
             yield Fact(
-                "person", f"{self._label(question)} asked {prompt}, and {who} {verb}.", (question.seq, answer.seq)
+                "person", sentence(f"{self._label(question)} asked {prompt}, and {who} {verb}"), (question.seq, answer.seq)
             )
 
     def _troubles(self) -> Iterator[Fact]:
@@ -212,26 +209,32 @@ class _Reader:
             event = results.get(answer.task_id)
             label = f"{answer.role} ({answer.step_id})" if answer.step_id else answer.role
             if event is None:
-                yield Fact("answer", f"{label} gave the answer {quoted(answer.text)}.")
+                yield Fact("answer", sentence(f"{label} gave the answer {quoted(answer.text)}"))
                 continue
             used, unread = self._context(event)
             rests = f", which rests on the answers of {_named([name for name, _ in used])}," if used else ""
             left = f" It was given, and did not use, the answers of {_named(unread)}." if unread else ""
             seqs = (event.seq, *(seq for _, seq in used if seq))
-            yield Fact("answer", f"The answer of {label}{rests} is {quoted(answer.text)}.{left}", seqs)
+            yield Fact("answer", sentence(f"The answer of {label}{rests} is {quoted(answer.text)}") + left, seqs)
 
     def _context(self, result: RunEvent) -> tuple[list[tuple[str, int]], list[str]]:
         """Returns the answers that a result used, as roles with their events, and the roles of those that it was given
         and did not use."""
-        used = [(str(ref["role"]), int(ref["seq"])) for ref in result.data["used"]]
+        labels = {task.result_seq: task.label for task in self._view.tasks.values() if task.result_seq}
+
+        def name(ref: Mapping[str, Any]) -> str:
+            own = ref["run_id"] in ("", self._run.run_id)
+            return labels.get(ref["seq"], str(ref["role"])) if own else str(ref["role"])
+
+        used = [(name(ref), int(ref["seq"])) for ref in result.data["used"]]
         number = result.task.attempt if result.task is not None else 0
         attempts = [
             event
             for event in self._by_kind.get("dispatched", ())
             if event.task_id == result.task_id and event.task is not None and event.task.attempt == number
         ]
-        given = [str(ref["role"]) for event in attempts for ref in event.data["given"]]
-        return used, [role for role in given if role not in {name for name, _ in used}]
+        given = [name(ref) for event in attempts for ref in event.data["given"]]
+        return used, [each for each in given if each not in {label for label, _ in used}]
 
     def _tools(self) -> Iterator[Fact]:
         calls = Counter(record.target for record in self._recorded.records if record.kind == "tool")

@@ -57,6 +57,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "Explain a run, from its events alone: what was asked, who did what, why it ended as it did, and how sure "
             "that is.",
         ),
+        "diff": (
+            "diff:diff",
+            "Compare two runs side by side: tasks, answers, tool calls, prompts, cost and time.",
+        ),
         "messages": ("messages:messages", "List the messages between the agents of a run, and who has read them."),
         "cancel": ("cancel:cancel", "Cancel a run."),
         "rate": ("rate:rate", "Rate a run that has ended."),
