@@ -28,10 +28,6 @@ Scorer = Annotated[
     Exact | Contains | Regex | Schema | Judge | Tools | Roles | Cost | Tokens | Seconds | Rating | Python,
     Field(discriminator="scorer"),
 ]
-SCORERS: Final = ("exact", "contains", "regex", "schema", "judge", "tools", "roles", "cost", "tokens", "seconds") + (
-    "rating",
-    "python",
-)
 
 
 class PartDocument(BaseModel):

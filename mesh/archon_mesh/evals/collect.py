@@ -30,7 +30,9 @@ def case_from_run(recorded: RecordedRun, expect: Sequence[dict[str, Any]] = (), 
     """
     run = recorded.run
     if not run.answers:
-        raise FailedPrecondition(f"run {run.run_id} has no answer: it is {run.state}, and a case is made of one that has")
+        raise FailedPrecondition(
+            f"run {run.run_id} has no answer: it is {run.state}, and a case is made of one that has"
+        )
     roles, planner = _submitted(run, recorded.events)
     document: dict[str, Any] = {
         "id": case_id or run.run_id[:12],

@@ -140,14 +140,18 @@ class EvalReport:
         for metric in (*self.labels, COST, TOKENS, SECONDS):
             values = [[*_values(trial, metric)] for case in self.cases for trial in case.trials]
             if metric in self.labels and all(value in (0.0, 1.0) for each in values for value in each):
-                groups = [[value == 1 for trial in case.trials for value in _values(trial, metric)] for case in self.cases]
+                groups = [
+                    [value == 1 for trial in case.trials for value in _values(trial, metric)] for case in self.cases
+                ]
                 if any(groups):
                     found[metric] = clustered_wilson(groups)
                 continue
             means = [mean for case in self.cases if (mean := case.mean(metric)) is not None]
             if means:
                 interval = bootstrap(means) if len(means) >= MANY else t_interval(means)
-                found[metric] = replace(interval, low=max(0.0, interval.low)) if math.isfinite(interval.low) else interval
+                found[metric] = (
+                    replace(interval, low=max(0.0, interval.low)) if math.isfinite(interval.low) else interval
+                )
         return found
 
     @cached_property

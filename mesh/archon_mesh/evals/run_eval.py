@@ -108,7 +108,9 @@ def _check(cases: Sequence[Case], repeat: int, parallel: int) -> None:
     if not cases:
         raise InvalidArgument("there is no case to evaluate")
     if repeat < 1 or len(cases) * repeat > MAX_TRIALS:
-        raise InvalidArgument(f"an eval has 1 to {MAX_TRIALS:,} trials: {len(cases):,} cases, repeated {repeat:,} times")
+        raise InvalidArgument(
+            f"an eval has 1 to {MAX_TRIALS:,} trials: {len(cases):,} cases, repeated {repeat:,} times"
+        )
     if not 1 <= parallel <= MAX_PARALLEL:
         raise InvalidArgument(f"`parallel` must be 1 to {MAX_PARALLEL}, not {parallel}")
     if len({case.id for case in cases}) < len(cases):

@@ -110,7 +110,9 @@ class MeshTarget:
         await self._client.respond(event.run_id, input_id, "" if decision else answer, decision=decision)
 
     async def _cancel(self, handle: RunHandle) -> None:
-        cancelling = asyncio.create_task(self._client.cancel(handle.run_id, "the eval was cancelled"), name="cancel run")
+        cancelling = asyncio.create_task(
+            self._client.cancel(handle.run_id, "the eval was cancelled"), name="cancel run"
+        )
         await asyncio.wait([cancelling], timeout=CANCEL_TIMEOUT)
         if not cancelling.done():
             cancelling.cancel()

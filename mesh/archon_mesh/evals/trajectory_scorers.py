@@ -78,7 +78,9 @@ class Cost(Expectation):
     @override
     async def check(self, question: Question) -> Score:
         cost = question.trajectory.cost_usd
-        return self.passes() if cost <= self.max_usd else self.fails(f"it cost ${cost:.6g}, at most ${self.max_usd:.6g}")
+        return (
+            self.passes() if cost <= self.max_usd else self.fails(f"it cost ${cost:.6g}, at most ${self.max_usd:.6g}")
+        )
 
 
 class Tokens(Expectation):

@@ -28,7 +28,9 @@ def quoted(text: str) -> str:
 
 def parts_text(parts: Sequence[Mapping[str, Any]]) -> str:
     """Returns the texts of parts, with the names of files."""
-    texts = [part.get("text") or part.get("data_json") or part.get("url") or part.get("filename") or "" for part in parts]
+    texts = [
+        part.get("text") or part.get("data_json") or part.get("url") or part.get("filename") or "" for part in parts
+    ]
     return "\n\n".join(filter(None, texts))
 
 
@@ -65,7 +67,9 @@ def _task_state(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
 
 
 def _dispatched(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
-    given = [f"{ref['role']} (event {ref['seq']})" if ref["seq"] else f"{ref['role']} (session)" for ref in data["given"]]
+    given = [
+        f"{ref['role']} (event {ref['seq']})" if ref["seq"] else f"{ref['role']} (session)" for ref in data["given"]
+    ]
     context = f", with the answers of {', '.join(given)}" if given else ""
     placement = data.get("placement")
     why = f", chosen as {placement['reason'].replace('_', ' ')} of {placement['compared']}" if placement else ""

@@ -104,8 +104,8 @@ def confidence_text(confidence: Confidence) -> str:
 
 
 def iso_time(self) -> str:
-        """The time in UTC, to the millisecond."""
-        return iso_time(self.time)
+    """The time in UTC, to the millisecond."""
+    return iso_time(self.time)
 
 
 @dataclass(frozen=True, slots=True)

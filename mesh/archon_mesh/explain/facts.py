@@ -74,7 +74,9 @@ class _Reader:
         return RecordLine(event.seq, event.time, offset, subject, event.type, text, event.task_id, attempt)
 
     def _events(self, *kinds: str) -> Iterator[RunEvent]:
-        yield from sorted((event for kind in kinds for event in self._by_kind.get(kind, ())), key=lambda event: event.seq)
+        yield from sorted(
+            (event for kind in kinds for event in self._by_kind.get(kind, ())), key=lambda event: event.seq
+        )
 
     def _label(self, event: RunEvent) -> str:
         task = self._view.tasks.get(event.task_id)
@@ -84,7 +86,9 @@ class _Reader:
         goal = "\n\n".join(part.text or part.data_json or part.url or part.filename for part in self._run.goal)
         who = f" of {self._run.identity}" if self._run.identity and self._run.identity != "anonymous" else ""
         parent = f", continuing run {self._run.parent_run_id[:12]}" if self._run.parent_run_id else ""
-        return Fact("goal", sentence(f"The goal{who}{parent} was {quoted(goal)}"), (1,) if self._recorded.events else ())
+        return Fact(
+            "goal", sentence(f"The goal{who}{parent} was {quoted(goal)}"), (1,) if self._recorded.events else ()
+        )
 
     def _outcome(self) -> Fact:
         seqs = tuple(event.seq for event in self._by_kind.get("run_state", ()))
@@ -146,14 +150,18 @@ class _Reader:
         for event in self._events("result"):
             resolution = event.data.get("resolution")
             if resolution:
-                chosen = f" chose {resolution['winner_step_id']}" if resolution["winner_step_id"] else " left it undecided"
+                chosen = (
+                    f" chose {resolution['winner_step_id']}" if resolution["winner_step_id"] else " left it undecided"
+                )
                 conflict = f"; the results differ: {resolution['conflict']}" if resolution["conflict"] else ""
                 text = f"For {self._label(event)}, the rule {resolution['rule']}{chosen}: {resolution['reason']}{conflict}."
                 yield Fact("decision", text, (event.seq,))
         for task in self._view.tasks.values():
             if task.verdict is not None:
                 chosen = f" for {task.verdict.winner}" if task.verdict.winner else ""
-                text = f"{task.label} settled a conflict by {task.verdict.way}{chosen}: {task.verdict.reason.rstrip('.')}."
+                text = (
+                    f"{task.label} settled a conflict by {task.verdict.way}{chosen}: {task.verdict.reason.rstrip('.')}."
+                )
                 yield Fact("decision", text, (task.result_seq,) if task.result_seq else ())
 
     def _people(self) -> Iterator[Fact]:
@@ -170,11 +178,15 @@ class _Reader:
                 continue
             who = str(answer.data["identity"]) or "a person"
             who = "a person" if who == "anonymous" else who
-            verb = {"approve": "approved it", "reject": "rejected it", "modify": "changed it"}.get(answer.data["decision"], "")
+            verb = {"approve": "approved it", "reject": "rejected it", "modify": "changed it"}.get(
+                answer.data["decision"], ""
+            )
             reply = quoted(parts_text(answer.data["parts"])) if parts_text(answer.data["parts"]) else ""
             verb = verb or f"answered {reply}"
             yield Fact(
-                "person", sentence(f"{self._label(question)} asked {prompt}, and {who} {verb}"), (question.seq, answer.seq)
+                "person",
+                sentence(f"{self._label(question)} asked {prompt}, and {who} {verb}"),
+                (question.seq, answer.seq),
             )
 
     def _troubles(self) -> Iterator[Fact]:
@@ -244,7 +256,9 @@ class _Reader:
 
     def _cost(self) -> Fact:
         usage = self._run.usage
-        cost = f"It cost ${usage.cost_micro_usd / 1e6:.6g}" if usage.cost_micro_usd else "It cost nothing that has a price"
+        cost = (
+            f"It cost ${usage.cost_micro_usd / 1e6:.6g}" if usage.cost_micro_usd else "It cost nothing that has a price"
+        )
         about = "about " if usage.estimated else ""
         tokens = f"{about}{usage.input_tokens + usage.output_tokens:,} tokens"
         return Fact("cost", f"{cost}: {_counted(usage.model_calls, 'model call')}, {tokens}.")

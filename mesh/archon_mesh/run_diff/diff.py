@@ -111,7 +111,9 @@ class RunDiff:
         return tuple(
             TextChange(task.label, "tool calls", tuple(word_diff("\n".join(left.tools), "\n".join(right.tools))))
             for task in self.tasks
-            if (left := task.sides[0]) is not None and (right := task.sides[1]) is not None and left.tools != right.tools
+            if (left := task.sides[0]) is not None
+            and (right := task.sides[1]) is not None
+            and left.tools != right.tools
         )
 
     @property
@@ -192,7 +194,9 @@ def _notes(left: RecordedRun, right: RecordedRun) -> list[str]:
     notes = []
     for recorded, name in ((left, "left"), (right, "right")):
         if recorded.expired:
-            notes.append(f"the events of the {name} run have been deleted: attempts and answers of its tasks are unknown")
+            notes.append(
+                f"the events of the {name} run have been deleted: attempts and answers of its tasks are unknown"
+            )
         if recorded.run.usage.model_calls and not any(record.kind == "model" for record in recorded.records):
             notes.append(f"the model calls of the {name} run are not recorded: its prompts are unknown")
     return notes
@@ -274,9 +278,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _prompt_changes(
-    label: str, left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]
-) -> list[TextChange]:
+def _prompt_changes(label: str, left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) -> list[TextChange]:
     """Returns the messages that differ, call by call. A call that only one run has is one change."""
     changes = []
     for number in range(max(len(left), len(right))):

@@ -90,7 +90,10 @@ async def test_an_eval_of_fifty_cases_catches_a_changed_role(tmp_path: Path) -> 
     assert tuple(case.case_id for case in report.failures) == broken
     comparison = compare(report, read_report(tmp_path / "baseline.json"))
     assert comparison.broken == broken and not comparison.fixed
-    assert [(change.metric, change.verdict) for change in comparison.regressions] == [("passed", "worse"), ("exact", "worse")]
+    assert [(change.metric, change.verdict) for change in comparison.regressions] == [
+        ("passed", "worse"),
+        ("exact", "worse"),
+    ]
     assert not report.passed
     same = compare(parse_report(json.dumps(baseline.document())), baseline)
     assert not same.regressed and {change.verdict for change in same.changes} == {"same"}
@@ -134,7 +137,11 @@ async def test_a_case_answers_the_questions_of_its_run(mesh: InProcessMesh) -> N
 
 
 async def test_a_run_that_fails_fails_its_case_with_the_reason(mesh: InProcessMesh) -> None:
-    cases = [make_case("fail", "Do it.", {"scorer": "cost", "max_usd": 1.0}, {"scorer": "regex", "pattern": "."}, roles=["failer"])]
+    cases = [
+        make_case(
+            "fail", "Do it.", {"scorer": "cost", "max_usd": 1.0}, {"scorer": "regex", "pattern": "."}, roles=["failer"]
+        )
+    ]
     report = await evaluate(cases, mesh.client)
     assert not report.passed and "that is too hard" in reasons(report)[0]
     report = await evaluate([make_case("lost", "Do it.", roles=["no-such-role"])], mesh.client)
@@ -142,7 +149,10 @@ async def test_a_run_that_fails_fails_its_case_with_the_reason(mesh: InProcessMe
 
 
 async def test_a_budget_ends_an_eval_before_it_is_exceeded(mesh: InProcessMesh) -> None:
-    cases = [make_case(f"pay-{number}", "Buy it.", {"scorer": "cost", "max_usd": 0.02}, roles=["payer"]) for number in range(20)]
+    cases = [
+        make_case(f"pay-{number}", "Buy it.", {"scorer": "cost", "max_usd": 0.02}, roles=["payer"])
+        for number in range(20)
+    ]
     report = await evaluate(cases, mesh.client, parallel=3, budget_usd=0.105)
     ran = [case for case in report.cases if not case.skipped]
     assert len(ran) >= 8 and report.skipped == 20 - len(ran)
@@ -198,7 +208,10 @@ async def _asks(mesh: InProcessMesh, run_id: str) -> bool:
 
 
 async def test_ratings_count_when_runs_are_scored_again(mesh: InProcessMesh) -> None:
-    cases = [make_case(f"rated-{number}", "a pen", {"scorer": "rating", "least": 3.0}, roles=["payer"]) for number in range(2)]
+    cases = [
+        make_case(f"rated-{number}", "a pen", {"scorer": "rating", "least": 3.0}, roles=["payer"])
+        for number in range(2)
+    ]
     report = await evaluate(cases, mesh.client)
     assert not report.passed and not report.failures and report.unscored == 2
     runs = {case.case_id: [case.trials[0].run_id] for case in report.cases}

@@ -79,7 +79,9 @@ def add(
     except OSError as error:
         raise CliError(f"cannot write {file}: {error.strerror}") from None
     scorers = ", ".join(each.label for each in case.expectations)
-    print(f"Added run {recorded.run.run_id} as {case.id} to {file}, which has {count:,} {"case" if count == 1 else "cases"}. It expects: {scorers}.")
+    print(
+        f"Added run {recorded.run.run_id} as {case.id} to {file}, which has {count:,} {'case' if count == 1 else 'cases'}. It expects: {scorers}."
+    )
 
 
 def expectation(text: str) -> dict[str, Any]:

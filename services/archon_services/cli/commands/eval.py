@@ -57,7 +57,10 @@ def eval_(
     ] = None,
     gate: Annotated[
         list[Gate] | None,
-        typer.Option(metavar="METRIC", help="cost, tokens or time: also fail if it is worse than the baseline: by more than 10 %, beyond noise. Repeatable."),
+        typer.Option(
+            metavar="METRIC",
+            help="cost, tokens or time: also fail if it is worse than the baseline: by more than 10 %, beyond noise. Repeatable.",
+        ),
     ] = None,
     case: Annotated[
         list[str] | None, typer.Option("--case", metavar="ID", help="Only the case with this id or tag. Repeatable.")
@@ -72,7 +75,9 @@ def eval_(
     score: Annotated[
         Path | None,
         typer.Option(
-            "--score", metavar="FILE", help="Execute nothing: score the runs of this file of --save again, as rated since."
+            "--score",
+            metavar="FILE",
+            help="Execute nothing: score the runs of this file of --save again, as rated since.",
         ),
     ] = None,
     save: Annotated[

@@ -32,7 +32,9 @@ def explain(
     ] = Audience.USER,
     model: Annotated[
         str,
-        typer.Option(metavar="MODEL", help="A model that words it, such as openai/NAME; the facts are printed as well."),
+        typer.Option(
+            metavar="MODEL", help="A model that words it, such as openai/NAME; the facts are printed as well."
+        ),
     ] = "",
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
@@ -54,7 +56,9 @@ def explain(
         )
     wording = asyncio.run(_word(explanation, audience, model)) if model else None
     if as_json:
-        worded = {"text": wording.text, "worded_by": wording.model, "unproven": list(wording.unproven)} if wording else {}
+        worded = (
+            {"text": wording.text, "worded_by": wording.model, "unproven": list(wording.unproven)} if wording else {}
+        )
         print_json(explanation.document(audience) | worded)
         return
     print("\n".join(explanation_lines(explanation, audience, wording)))

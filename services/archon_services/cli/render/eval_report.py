@@ -140,5 +140,3 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-

@@ -122,7 +122,9 @@ def _changes(title: str, changes: Sequence[TextChange], columns: Columns) -> Ite
     yield ""
     yield title
     for change in changes[:MAX_CHANGES]:
-        yield f"  {one_line(change.label, 60)}" + (f", {change.place}" if change.place not in ("answer", "tool calls") else "")
+        yield f"  {one_line(change.label, 60)}" + (
+            f", {change.place}" if change.place not in ("answer", "tool calls") else ""
+        )
         yield from columns.rows(*marked(change.pieces))
     if len(changes) > MAX_CHANGES:
         yield f"  and {len(changes) - MAX_CHANGES:,} more (--json has all)"

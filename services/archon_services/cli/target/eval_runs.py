@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from archon_mesh.evals import Case
 
 
-async def baseline_runs(
-    client: Client, cases: Sequence[Case], names: str, *, is_origin: bool
-) -> dict[str, list[str]]:
+async def baseline_runs(client: Client, cases: Sequence[Case], names: str, *, is_origin: bool) -> dict[str, list[str]]:
     """Returns the runs of each case: its origin, or those of the runs in `names` (separated by commas) that an eval made
     of it or that it was made from. Raises CliError if there are none, or a run belongs to no case."""
     from archon_mesh.evals.targets import CASE_KEY
@@ -41,5 +39,7 @@ async def _find(client: Client, name: str) -> str:
         return await find_run_id(client, name)
     except CliError as error:
         if error.code == NOT_FOUND:
-            raise CliError(f"there is no file and no run {name!r}, for --against", hint=error.hint, code=NOT_FOUND) from None
+            raise CliError(
+                f"there is no file and no run {name!r}, for --against", hint=error.hint, code=NOT_FOUND
+            ) from None
         raise

@@ -24,7 +24,13 @@ from archon_mesh.evals.statistics import (
 
 @pytest.mark.parametrize(
     ("successes", "trials", "low", "high"),
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718), (8, 10, 0.4902, 0.9433)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (8, 10, 0.4902, 0.9433),
+    ],
 )
 def test_wilson_has_the_published_intervals(successes: int, trials: int, low: float, high: float) -> None:
     interval = wilson(successes, trials)  # Newcombe 1998, table I, method 3
