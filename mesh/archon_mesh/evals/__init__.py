@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from archon_mesh.evals.case import Case, parse_cases, to_lines
     from archon_mesh.evals.collect import case_from_run
     from archon_mesh.evals.comparison import Change, Comparison, compare
-    from archon_mesh.evals.run_eval import evaluate, score_runs
     from archon_mesh.evals.expectation import Expectation, Score
     from archon_mesh.evals.files import read_cases, read_report, write_report
     from archon_mesh.evals.junit import junit_xml
     from archon_mesh.evals.report import CaseResult, EvalReport, Trial, parse_report
+    from archon_mesh.evals.run_eval import evaluate, score_runs
     from archon_mesh.evals.statistics import Interval, bootstrap, clustered_wilson, t_interval, wilson
     from archon_mesh.evals.trajectory import CalledTool, Trajectory
     from archon_mesh.evals.trajectory_scorers import Cost, Python, Rating, Roles, Seconds, Tokens, Tools

@@ -62,8 +62,8 @@ class Case(BaseModel):
 
     The case passes if at least the part `threshold` of its runs meets all expectations. `answer` is the recorded one,
     and `origin` the run that the case was made from, if it was made from one. `answers` are replies to questions that
-    the run asks people, in order; for an approval `approve` or `reject`. Without one that is left, the run is cancelled.
-    `tags` group cases.
+    the run asks people, in order; for an approval `approve` or `reject`. Without one that is left, the run is
+    cancelled. `tags` group cases.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

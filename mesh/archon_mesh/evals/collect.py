@@ -21,9 +21,9 @@ MAX_DEPTH: Final = 12
 def case_from_run(recorded: RecordedRun, expect: Sequence[dict[str, Any]] = (), *, case_id: str = "") -> Case:
     """Returns a case with the goal, the strategy and the roles of a run that has completed, and its answer.
 
-    `expect` are expectations as JSON objects; without them, the answer has to be the recorded one. An `exact` without an
-    answer compares with the recorded answer, and a `schema`, `tools` or `roles` without its own key takes it from the
-    run. The case has neither the session of the run nor its budget: its runs start afresh.
+    `expect` are expectations as JSON objects; without them, the answer has to be the recorded one. An `exact` without
+    an answer compares with the recorded answer, and a `schema`, `tools` or `roles` without its own key takes it from
+    the run. The case has neither the session of the run nor its budget: its runs start afresh.
 
     Raises FailedPrecondition if the run has not completed, its calls are not recorded where they are asked for, or the
     answer is not JSON for a schema; InvalidArgument if an expectation is invalid.

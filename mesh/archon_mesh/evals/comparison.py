@@ -91,9 +91,9 @@ def compare(
     """Returns the comparison of an eval with a baseline.
 
     Cases with one id are compared with each other (a test that flips the signs of their differences, which for passes
-    and failures is McNemar's); without common cases the means are compared (a permutation test). A metric has changed if
-    the p-value, adjusted by Holm, is at most `alpha`, and cost, tokens and time by more than TOLERANCE. Passes and values
-    of expectations are gates, and the metrics in `also`, such as `cost_usd`.
+    and failures is McNemar's); without common cases the means are compared (a permutation test). A metric has changed
+    if the p-value, adjusted by Holm, is at most `alpha`, and cost, tokens and time by more than TOLERANCE. Passes and
+    values of expectations are gates, and the metrics in `also`, such as `cost_usd`.
     """
     before = {case.case_id: case for case in baseline.cases}
     after = {case.case_id: case for case in report.cases}
@@ -127,8 +127,8 @@ def compare(
 def _measure(
     metric: str, before: dict[str, CaseResult], after: dict[str, CaseResult], common: list[str]
 ) -> _Measured | None:
-    """Returns both means, the interval of the difference, its p-value, and whether it is paired; None if one of them has
-    no value."""
+    """Returns both means, the interval of the difference, its p-value, and whether it is paired; None if one of them
+    has no value."""
     if common:
         found = [(before[case_id].mean(metric), after[case_id].mean(metric)) for case_id in common]
         pairs = [(first, second) for first, second in found if first is not None and second is not None]

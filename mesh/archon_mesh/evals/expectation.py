@@ -18,8 +18,8 @@ from archon_mesh.llm import ModelClient
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a trajectory meets one expectation: `value` from 0 to 1, whether it `passed`, and why not. Both are None if it
-    cannot be told yet, as before the first rating. `spent_usd` is the cost of scoring, in US dollars."""
+    """How a trajectory meets one expectation: `value` from 0 to 1, whether it `passed`, and why not. Both are None if
+    it cannot be told yet, as before the first rating. `spent_usd` is the cost of scoring, in US dollars."""
 
     name: str
     value: float | None

@@ -16,15 +16,16 @@ MAX_FILE: Final = 512 * 1024 * 1024
 
 
 def read_cases(file: str | Path) -> list[Case]:
-    """Returns the cases of a data set. Raises NotFound if there is no such file, InvalidArgument if it cannot be read or
-    a line is no case."""
+    """Returns the cases of a data set. Raises NotFound if there is no such file, InvalidArgument if it cannot be read
+    or a line is no case."""
     return parse_cases(_read(Path(file)), str(file))
 
 
 def add_case(file: str | Path, case: Case, *, replace: bool = False) -> int:
     """Adds a case to a data set, which is created if it is missing, and returns the number of its cases.
 
-    Raises AlreadyExists if it has a case with this id, unless `replace` is set, and InvalidArgument as `read_cases` does.
+    Raises AlreadyExists if it has a case with this id, unless `replace` is set, and InvalidArgument as `read_cases`
+    does.
     """
     path = Path(file)
     cases: Sequence[Case] = read_cases(path) if path.exists() and path.read_text(encoding="utf-8").strip() else []

@@ -43,13 +43,14 @@ async def evaluate(
 ) -> EvalReport:
     """Executes each case `repeat` times, at most `parallel` at a time, and scores the answers and trajectories.
 
-    `target` is the client of a mesh, in which each trial is a run, or an async function that executes a case and returns
-    the answer or a Trajectory. `budget_usd` limits the cost of all runs and judgements together, in US dollars: each run
-    gets a part of what is left as its own budget, and trials that it does not allow are skipped. `judge` is the model
-    that judges where an expectation names none. `versions` requires versions of roles, as `Client.submit` does.
+    `target` is the client of a mesh, in which each trial is a run, or an async function that executes a case and
+    returns the answer or a Trajectory. `budget_usd` limits the cost of all runs and judgements together, in US dollars:
+    each run gets a part of what is left as its own budget, and trials that it does not allow are skipped. `judge` is
+    the model that judges where an expectation names none. `versions` requires versions of roles, as `Client.submit`
+    does.
 
-    A run that fails is a failed trial. Raises Unavailable if the mesh is unreachable, InvalidArgument for an argument out
-    of range and if two cases have one id; if the caller is cancelled, so are the runs.
+    A run that fails is a failed trial. Raises Unavailable if the mesh is unreachable, InvalidArgument for an argument
+    out of range and if two cases have one id; if the caller is cancelled, so are the runs.
     """
     _check(cases, repeat, parallel)
     executes: Target = MeshTarget(target, versions=versions, name=name) if isinstance(target, Client) else _of(target)
@@ -194,7 +195,8 @@ async def _scored(case: Case, trajectory: Trajectory, judge: ModelClient | None)
 
 
 def _passed(trajectory: Trajectory, scores: Sequence[Score]) -> bool | None:
-    """A run passes if it has completed and no expectation fails; one whose expectations are all unknown is not scored."""
+    """A run passes if it has completed and no expectation fails; one whose expectations are all unknown is not
+    scored."""
     if not trajectory.completed or any(score.passed is False for score in scores):
         return False
     return True if any(score.passed for score in scores) else None

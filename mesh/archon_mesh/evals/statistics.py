@@ -41,8 +41,8 @@ class Interval:
 def wilson(successes: float, trials: float, confidence: float = CONFIDENCE) -> Interval:
     """Returns Wilson's interval of a rate: it is inside of 0 and 1, and not empty if all or none succeeded.
 
-    Numbers need not be whole, so that an effective sample size can be used. Raises InvalidArgument if there is no trial,
-    or there are more successes than trials.
+    Numbers need not be whole, so that an effective sample size can be used. Raises InvalidArgument if there is no
+    trial, or there are more successes than trials.
     """
     if not 0 <= successes <= trials or trials <= 0:
         raise InvalidArgument(f"{successes:g} successes of {trials:g} trials are no rate")
@@ -55,8 +55,8 @@ def wilson(successes: float, trials: float, confidence: float = CONFIDENCE) -> I
 
 
 def clustered_wilson(groups: Sequence[Sequence[bool]], confidence: float = CONFIDENCE) -> Interval:
-    """Returns Wilson's interval of a rate whose trials come in groups, such as repetitions of one case, which agree more
-    than trials of different cases: the sample size is divided by the design effect that the groups show.
+    """Returns Wilson's interval of a rate whose trials come in groups, such as repetitions of one case, which agree
+    more than trials of different cases: the sample size is divided by the design effect that the groups show.
 
     If all trials ended alike, the agreement cannot be measured, and each group counts as one trial. `count` is the
     effective sample size, rounded. Raises InvalidArgument if there is no trial.
@@ -99,8 +99,8 @@ def t_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Inter
 def bootstrap(
     values: Sequence[float], confidence: float = CONFIDENCE, *, resamples: int = RESAMPLES, seed: int = _SEED
 ) -> Interval:
-    """Returns the percentile bootstrap interval of a mean: for numbers far from a normal distribution, such as times and
-    costs, if there are some twenty or more. Raises InvalidArgument if there is no value."""
+    """Returns the percentile bootstrap interval of a mean: for numbers far from a normal distribution, such as times
+    and costs, if there are some twenty or more. Raises InvalidArgument if there is no value."""
     if not values:
         raise InvalidArgument("a mean needs at least one value")
     draw, count = random.Random(seed), len(values)
@@ -153,8 +153,8 @@ def permutation_p(
 
 
 def welch(before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Returns Welch's interval of the difference `after` minus `before` of two means that are not paired; infinite if one
-    of them has less than two values. Raises InvalidArgument if one of them has no value."""
+    """Returns Welch's interval of the difference `after` minus `before` of two means that are not paired; infinite if
+    one of them has less than two values. Raises InvalidArgument if one of them has no value."""
     if not before or not after:
         raise InvalidArgument("a mean needs at least one value")
     mean, count = fmean(after) - fmean(before), len(before) + len(after)

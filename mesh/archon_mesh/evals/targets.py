@@ -45,8 +45,8 @@ class FunctionTarget:
         self._function = function
 
     async def execute(self, case: Case, max_usd: float | None) -> Trajectory:
-        """Calls the function within the case's time. An error of the tree, and DeadlineExceeded after that time, are the
-        failure of the case."""
+        """Calls the function within the case's time. An error of the tree, and DeadlineExceeded after that time, are
+        the failure of the case."""
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
@@ -61,8 +61,8 @@ class FunctionTarget:
 
 
 class MeshTarget:
-    """A mesh as a target. `versions` are the versions of roles that the runs require, as in `Client.submit`; `name` goes
-    into the metadata of the runs."""
+    """A mesh as a target. `versions` are the versions of roles that the runs require, as in `Client.submit`; `name`
+    goes into the metadata of the runs."""
 
     def __init__(self, client: Client, *, versions: Mapping[str, str] | None = None, name: str = "") -> None:
         self._client = client

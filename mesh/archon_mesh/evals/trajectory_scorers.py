@@ -128,8 +128,8 @@ class Rating(Expectation):
 
 
 class Python(Expectation):
-    """A function of the user, `module:function`, scores the trajectory: it returns a bool, a number from 0 to 1, of which
-    at least `threshold` passes, or a Score; it may be async. The module is imported from the Python path."""
+    """A function of the user, `module:function`, scores the trajectory: it returns a bool, a number from 0 to 1, of
+    which at least `threshold` passes, or a Score; it may be async. The module is imported from the Python path."""
 
     NEEDS_ANSWER: ClassVar[bool] = False
     NEEDS_CALLS: ClassVar[bool] = True

@@ -19,8 +19,9 @@ class Audience(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A sentence about a run, and the sequence numbers of the events that prove it; none if it follows from the run as a
-    whole. `kind` is goal, outcome, work, answer, plan, delegation, decision, person, trouble, cost, tools or rating."""
+    """A sentence about a run, and the sequence numbers of the events that prove it; none if it follows from the run as
+    a whole. `kind` is goal, outcome, work, answer, plan, delegation, decision, person, trouble, cost, tools or
+    rating."""
 
     kind: str
     text: str
@@ -29,9 +30,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How sure the answer is, by rules: `value` is the lowest confidence that answers, votes or ratings state, from 0 to
-    1, None if none does. `level` is high (from 0.8 on), medium (from 0.5 on), low or unknown, one lower for each reason
-    in `doubts`, such as a missing context."""
+    """How sure the answer is, by rules: `value` is the lowest confidence that answers, votes or ratings state, from 0
+    to 1, None if none does. `level` is high (from 0.8 on), medium (from 0.5 on), low or unknown, one lower for each
+    reason in `doubts`, such as a missing context."""
 
     level: str
     value: float | None
@@ -77,8 +78,8 @@ class Explanation:
         return " ".join([*(fact.text for fact in self.facts), confidence_text(self.confidence)])
 
     def document(self, audience: Audience) -> dict[str, Any]:
-        """Returns the JSON form for an audience: the text for users, with the conclusion, the evidence and the confidence
-        for developers, and with the record as well for auditors."""
+        """Returns the JSON form for an audience: the text for users, with the conclusion, the evidence and the
+        confidence for developers, and with the record as well for auditors."""
         document: dict[str, Any] = {"run_id": self.run_id, "for": str(audience), "state": self.state}
         if audience is Audience.USER:
             return document | {"text": self.paragraph(), "confidence": asdict(self.confidence)}
@@ -101,59 +102,6 @@ def confidence_text(confidence: Confidence) -> str:
             return "Nothing in the run states how sure the answer is."
         return f"Confidence: low, because {listed(confidence.doubts)}."
     return f"Confidence: {confidence.level} ({confidence.value:.2g} of 1: {listed(confidence.reasons)}){doubts}."
-
-
-def iso_time(self) -> str:
-    """The time in UTC, to the millisecond."""
-    return iso_time(self.time)
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The explanation of a run. `conclusion` is its outcome in a sentence. Without events (`expired`), which have been
-    deleted, it has fewer facts, and no record."""
-
-    run_id: str
-    state: str
-    conclusion: str
-    confidence: Confidence
-    facts: tuple[Fact, ...]
-    record: tuple[RecordLine, ...] = ()
-    expired: bool = False
-
-    def paragraph(self) -> str:
-        """Returns all facts and the confidence as one paragraph."""
-        return " ".join([*(fact.text for fact in self.facts), confidence_text(self.confidence)])
-
-    def document(self, audience: Audience) -> dict[str, Any]:
-        """Returns the JSON form for an audience: the text for users, with the conclusion, the evidence and the confidence
-        for developers, and with the record as well for auditors."""
-        document: dict[str, Any] = {"run_id": self.run_id, "for": str(audience), "state": self.state}
-        if audience is Audience.USER:
-            return document | {"text": self.paragraph(), "confidence": asdict(self.confidence)}
-        document |= {
-            "conclusion": self.conclusion,
-            "confidence": asdict(self.confidence),
-            "evidence": [asdict(fact) for fact in self.facts],
-            "events_deleted": self.expired,
-        }
-        if audience is Audience.AUDITOR:
-            document["record"] = [asdict(line) | {"time_utc": line.iso_time} for line in self.record]
-        return document
-
-
-def confidence_text(confidence: Confidence) -> str:
-    """Returns the confidence as a sentence."""
-    doubts = f", lowered because {listed(confidence.doubts)}" if confidence.doubts else ""
-    if confidence.value is None:
-        if not confidence.doubts:
-            return "Nothing in the run states how sure the answer is."
-        return f"Confidence: low, because {listed(confidence.doubts)}."
-    return f"Confidence: {confidence.level} ({confidence.value:.2g} of 1: {listed(confidence.reasons)}){doubts}."
-
-
-def _unknown(doubts: str) -> str:
-    return f"Confidence: low{doubts.replace(', lowered', '')}."
 
 
 def iso_time(seconds: float) -> str:

@@ -154,8 +154,8 @@ class _Reader:
                     f" chose {resolution['winner_step_id']}" if resolution["winner_step_id"] else " left it undecided"
                 )
                 conflict = f"; the results differ: {resolution['conflict']}" if resolution["conflict"] else ""
-                text = f"For {self._label(event)}, the rule {resolution['rule']}{chosen}: {resolution['reason']}{conflict}."
-                yield Fact("decision", text, (event.seq,))
+                how = f"the rule {resolution['rule']}{chosen}: {resolution['reason']}{conflict}"
+                yield Fact("decision", f"For {self._label(event)}, {how}.", (event.seq,))
         for task in self._view.tasks.values():
             if task.verdict is not None:
                 chosen = f" for {task.verdict.winner}" if task.verdict.winner else ""

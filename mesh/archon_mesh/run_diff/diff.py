@@ -22,8 +22,8 @@ RIGHT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class TaskSide:
-    """A task in one run: its state, its attempts with their outcomes, the tasks whose answers it used, and its measures.
-    `answer` is None if the task has none, or its event has been deleted."""
+    """A task in one run: its state, its attempts with their outcomes, the tasks whose answers it used, and its
+    measures. `answer` is None if the task has none, or its event has been deleted."""
 
     state: str
     outcomes: tuple[str, ...]

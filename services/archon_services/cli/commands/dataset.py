@@ -51,8 +51,8 @@ def add(
         typer.Option(
             metavar="TEXT",
             help="answer (the recorded one, by default), schema, tools or roles: as in the run. text:TEXT, "
-            "regex:PATTERN, judge:CRITERIA, cost:USD, tokens:N, seconds:N, rating:STARS, python:MODULE:FUNCTION. A JSON "
-            "object with a scorer. Any other text: the answer contains it. Repeatable.",
+            "regex:PATTERN, judge:CRITERIA, cost:USD, tokens:N, seconds:N, rating:STARS, python:MODULE:FUNCTION. A "
+            "JSON object with a scorer. Any other text: the answer contains it. Repeatable.",
         ),
     ] = None,
     name: Annotated[
@@ -79,9 +79,8 @@ def add(
     except OSError as error:
         raise CliError(f"cannot write {file}: {error.strerror}") from None
     scorers = ", ".join(each.label for each in case.expectations)
-    print(
-        f"Added run {recorded.run.run_id} as {case.id} to {file}, which has {count:,} {'case' if count == 1 else 'cases'}. It expects: {scorers}."
-    )
+    cases = "1 case" if count == 1 else f"{count:,} cases"
+    print(f"Added run {recorded.run.run_id} as {case.id} to {file}, which has {cases}. It expects: {scorers}.")
 
 
 def expectation(text: str) -> dict[str, Any]:

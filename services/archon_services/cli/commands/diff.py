@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DIFFERENT: Final = 1
 TROUBLE: Final = 2
-"""The exit codes of diff(1) that are not 0; an unreachable mesh and an unknown run have the codes of every command, which
-are higher."""
+"""The exit codes of diff(1) that are not 0; an unreachable mesh and an unknown run have the codes of every command,
+which are higher."""
 
 _RUN: Final = f"A run id, a unique prefix of a recent one, or `{LAST}` for the newest run."
 

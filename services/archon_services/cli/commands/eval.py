@@ -45,8 +45,8 @@ def eval_(
         str,
         typer.Option(
             metavar="RESULTS",
-            help="The baseline: a file of --save; `origin`, the runs that the cases were made from; or runs of an earlier "
-            "eval, separated by commas.",
+            help="The baseline: a file of --save; `origin`, the runs that the cases were made from; or runs of an "
+            "earlier eval, separated by commas.",
         ),
     ] = "",
     repeat: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Trials of each case.")] = 1,
@@ -59,7 +59,8 @@ def eval_(
         list[Gate] | None,
         typer.Option(
             metavar="METRIC",
-            help="cost, tokens or time: also fail if it is worse than the baseline: by more than 10 %, beyond noise. Repeatable.",
+            help="cost, tokens or time: also fail if it is worse than the baseline by more than 10 %, beyond noise. "
+            "Repeatable.",
         ),
     ] = None,
     case: Annotated[
@@ -151,7 +152,7 @@ class _Work:
                 if isinstance(each, Python):
                     try:
                         each.load()
-                    except Exception as error:  # a module of the user may raise anything
+                    except Exception as error:  # noqa: BLE001 - a module of the user may raise anything
                         raise CliError(f"case {case.id}: cannot import {each.function}: {error}", code=USAGE) from None
 
     async def run(

@@ -26,8 +26,8 @@ def explain(
         typer.Option(
             "--for",
             metavar="READER",
-            help="user: a paragraph. developer: the conclusion, its evidence by event, and the confidence. auditor: the "
-            "complete timed record.",
+            help="user: a paragraph. developer: the conclusion, its evidence by event, and the confidence. auditor: "
+            "the complete timed record.",
         ),
     ] = Audience.USER,
     model: Annotated[

@@ -48,7 +48,8 @@ class Columns:
             yield f"  and {counted(len(lines) - most, 'more line')} (--json has all)"
 
     def _pairs(self, left: list[str], right: list[str]) -> Iterator[tuple[str, str]]:
-        """Yields the wrapped lines in pairs: line by line if both texts have as many, else one text beside the other."""
+        """Yields the wrapped lines in pairs: line by line if both texts have as many, else one text beside the
+        other."""
         if len(left) != len(right):
             both = ([line for each in side for line in self._wrapped(each)] for side in (left, right))
             yield from zip_longest(*both, fillvalue="")
@@ -149,7 +150,9 @@ def _mark(piece: Piece) -> str:
     begin, end = _MARKS[piece.kind]
     body = piece.text.strip()
     start = piece.text.find(body) if body else 0
-    return f"{piece.text[:start]}{begin}{body or repr(piece.text)[1:-1]}{end}{piece.text[start + len(body) :] if body else ''}"
+    if not body:
+        return f"{begin}{repr(piece.text)[1:-1]}{end}"
+    return f"{piece.text[:start]}{begin}{body}{end}{piece.text[start + len(body) :]}"
 
 
 def _shortened(text: str, *, is_first: bool, is_last: bool) -> str:
