@@ -1,4 +1,4 @@
-"""The budget of an eval: its trials in progress share what is left, so that together they cannot spend more."""
+"""The budget of an eval: its trials in progress share the rest of it, so that together they cannot spend more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIN_SHARE: Final = 1e-6
 class Budget:
     """US dollars that an eval may spend; without a limit if None. Raises InvalidArgument if the limit is not above 0.
 
-    A trial begins only if what is left covers the most that a trial has cost so far. Agents count a call after they
+    A trial begins only if the rest of the budget covers the most that a trial has cost so far. Agents count a call after they
     have made it: a trial that costs more than each before it may exceed the limit by its last call.
     """
 
@@ -30,7 +30,7 @@ class Budget:
         self.spent = 0.0
 
     async def reserve(self, slots: int) -> float | None:
-        """Returns the share of a trial: what is neither spent nor reserved, divided by the slots without a trial, or
+        """Returns the share of a trial: the budget that is neither spent nor reserved, divided by the slots without a trial, or
         the highest cost so far if that is more. Waits for trials in progress if they hold too much. None without a
         limit, 0 if too little is left."""
         while self._limit is not None:

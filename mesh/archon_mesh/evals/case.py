@@ -48,7 +48,7 @@ class PartDocument(BaseModel):
         return self
 
     def part(self) -> Part:
-        """Returns the part. Raises ValueError if it is none."""
+        """Returns the part. Raises ValueError if the document is not a part."""
         try:
             raw = None if self.raw is None else base64.b64decode(self.raw, validate=True)
         except binascii.Error as error:

@@ -62,7 +62,7 @@ def _submitted(run: Run, events: Sequence[RunEvent]) -> tuple[list[str], str]:
 
 
 def _people(events: Sequence[RunEvent]) -> list[str]:
-    """Returns what people replied, in order: `approve` and `reject` for decisions without a replacement."""
+    """Returns the replies of people, in order: `approve` and `reject` for decisions without a replacement."""
     answers = []
     for event in events:
         if event.type == "input_given":

@@ -84,7 +84,7 @@ class Expectation(BaseModel, ABC):
         return Score(self.label, value, False, reason, spent)
 
     def unknown(self, reason: str) -> Score:
-        """Returns the score of a trajectory of which the expectation cannot be told yet."""
+        """Returns the score of a trajectory that cannot be scored yet."""
         return Score(self.label, None, None, reason)
 
     def document(self) -> dict[str, Any]:

@@ -192,8 +192,8 @@ def interval_document(interval: Interval) -> dict[str, Any]:
 
 
 def parse_report(text: str, where: str = "the results") -> EvalReport:
-    """Returns the report of a JSON form. Raises InvalidArgument, which names `where`, if it is none, or of a later
-    format."""
+    """Returns the report of a JSON form. Raises InvalidArgument, which names `where`, if the text has no results, or
+    those are of a later format."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

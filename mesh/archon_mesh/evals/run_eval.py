@@ -45,7 +45,7 @@ async def evaluate(
 
     `target` is the client of a mesh, in which each trial is a run, or an async function that executes a case and
     returns the answer or a Trajectory. `budget_usd` limits the cost of all runs and judgements together, in US dollars:
-    each run gets a part of what is left as its own budget, and trials that it does not allow are skipped. `judge` is
+    each run gets a part of the rest as its own budget, and trials that it does not allow are skipped. `judge` is
     the model that judges where an expectation names none. `versions` requires versions of roles, as `Client.submit`
     does.
 

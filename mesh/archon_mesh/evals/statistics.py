@@ -121,8 +121,9 @@ def sign_flip_p(differences: Sequence[float], *, permutations: int = PERMUTATION
     total = abs(sum(differences)) - _CLOSE * max(1.0, sum(sizes))
     if max(sizes) - min(sizes) <= _CLOSE:
         needed = total / sizes[0]
-        ways = (math.comb(len(sizes), ups) for ups in range(len(sizes) + 1) if abs(2 * ups - len(sizes)) >= needed)
-        return sum(ways) / 2 ** len(sizes)
+        count = len(sizes)
+        ways = sum(math.comb(count, ups) for ups in range(count + 1) if abs(2 * ups - count) >= needed)
+        return float(ways / (1 << count))
     if len(sizes) <= EXACT_UP_TO:
         sums = [abs(sum(map(float.__mul__, sizes, signs))) for signs in product((1.0, -1.0), repeat=len(sizes))]
         return sum(each >= total for each in sums) / len(sums)

@@ -1,4 +1,4 @@
-"""Targets of evals: what executes a case. A mesh, in which each case is a run; or a function of the user."""
+"""Targets of evals, which execute cases: a mesh, in which each case is a run, or a function of the user."""
 
 from __future__ import annotations
 

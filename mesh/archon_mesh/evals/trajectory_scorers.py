@@ -128,8 +128,8 @@ class Rating(Expectation):
 
 
 class Python(Expectation):
-    """A function of the user, `module:function`, scores the trajectory: it returns a bool, a number from 0 to 1, of
-    which at least `threshold` passes, or a Score; it may be async. The module is imported from the Python path."""
+    """A function of the user, `module:function`, scores the trajectory: it returns a bool, a Score, or a number
+    from 0 to 1, which passes from `threshold` on; it may be async. The module is imported from the Python path."""
 
     NEEDS_ANSWER: ClassVar[bool] = False
     NEEDS_CALLS: ClassVar[bool] = True
@@ -162,7 +162,7 @@ class Python(Expectation):
         return score_of(self, result, self.threshold)
 
     def load(self) -> ScoreFunction:
-        """Imports the function. Raises ImportError, AttributeError, and TypeError if it is none."""
+        """Imports the function. Raises ImportError, AttributeError, and TypeError if the name is not a function."""
         module, _, name = self.function.partition(":")
         function = getattr(import_module(module), name)
         if not inspect.isfunction(function):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from archon.run_view import RunView
@@ -146,7 +146,7 @@ def _timed_out(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
     return f"no answer to {data['input_id']} came in time: {data['policy'] or 'abort'}"
 
 
-_SENTENCES: Final = {
+_SENTENCES: Final[Mapping[str, Callable[[RunView, RunEvent, Mapping[str, Any]], str]]] = {
     "submitted": _submitted,
     "run_state": _run_state,
     "task_state": _task_state,

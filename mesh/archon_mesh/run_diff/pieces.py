@@ -36,8 +36,8 @@ class Piece:
 
 
 def word_diff(left: str, right: str) -> list[Piece]:
-    """Returns the pieces of which the texts consist, in order: those that are the same or removed make up the left
-    text, those that are the same or added the right one, apart from white space between words that are the same."""
+    """Returns the pieces of the texts in order: those that are the same or removed make up the left text, those that
+    are the same or added the right one, apart from white space between words that are the same."""
     if left == right:
         return [Piece(PieceKind.SAME, left)] if left else []
     pieces = _merged(_pieces(left, right))

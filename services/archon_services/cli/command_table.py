@@ -54,8 +54,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "explain": (
             "explain:explain",
-            "Explain a run, from its events alone: what was asked, who did what, why it ended as it did, and how sure "
-            "that is.",
+            "Explain a run, from its events alone: the goal, the work, the reason for its end, and how sure the answer is.",
         ),
         "diff": (
             "diff:diff",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 dataset = typer.Typer(no_args_is_help=True)
 
 _OF_RUN: Final = {"answer": "exact", "schema": "schema", "tools": "tools", "roles": "roles"}
-"""Words of --expect, and the scorers of which they take everything from the run."""
+"""Words of --expect, and their scorers, which take everything from the run."""
 
 _VALUES: Final = {
     "text": ("contains", "texts"),
@@ -84,7 +84,7 @@ def add(
 
 
 def expectation(text: str) -> dict[str, Any]:
-    """Returns the expectation that --expect means, as a JSON object. Raises CliError if it is none."""
+    """Returns the expectation that --expect means, as a JSON object. Raises CliError if it means nothing."""
     if text in _OF_RUN:
         return {"scorer": _OF_RUN[text]}
     if text.lstrip().startswith("{"):

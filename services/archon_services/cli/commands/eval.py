@@ -158,7 +158,7 @@ class _Work:
     async def run(
         self, orchestrator: str, judge: str, against: str, scored: EvalReport | None
     ) -> tuple[EvalReport, EvalReport | None]:
-        """Returns the results, and those of the runs that the baseline names, None if it names none."""
+        """Returns the results, and the results of the runs that the baseline names, None if it names no runs."""
         from archon.client import Client
 
         model = _judge(judge)

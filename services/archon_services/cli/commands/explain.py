@@ -39,7 +39,7 @@ def explain(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Explain a run, from its events alone: what was asked, who did what, why it ended as it did, and how sure that is.
+    """Explain a run, from its events alone: the goal, the work, the reason for its end, and how sure the answer is.
 
     The same run gives the same text; with --model, a model words it.
     """

@@ -15,7 +15,7 @@ MIN_WIDTH: Final = 80
 """Columns of a report at least; a wider terminal is used as a whole."""
 
 CONTEXT: Final = 12
-"""Words around a difference that are shown; what is the same farther away is left out."""
+"""Words around a difference that are shown; text that is the same farther away is left out."""
 
 MAX_LINES: Final = 40
 """Lines of one changed text; `--json` has all."""

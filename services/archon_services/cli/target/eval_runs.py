@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 async def baseline_runs(client: Client, cases: Sequence[Case], names: str, *, is_origin: bool) -> dict[str, list[str]]:
-    """Returns the runs of each case: its origin, or those of the runs in `names` (separated by commas) that an eval
-    made of it or that it was made from. Raises CliError if there are none, or a run belongs to no case."""
+    """Returns the runs of each case: its origin, or the ones in `names` (separated by commas) that an eval made
+    of it or that it was made from. Raises CliError if there are none, or a run belongs to no case."""
     from archon_mesh.evals.targets import CASE_KEY
 
     if is_origin:

@@ -124,7 +124,7 @@ async def test_functions_are_evaluated_without_a_mesh() -> None:
     assert "no answer within 0.01 s" in found.cases[3].trials[0].reasons[0]
     for wrong in ({"repeat": 0}, {"parallel": 0}, {"budget_usd": 0.0}, {"budget_usd": float("nan")}):
         with pytest.raises(InvalidArgument):
-            await evaluate(cases, answer, **wrong)  # type: ignore[arg-type]
+            await evaluate(cases, answer, **wrong)
     with pytest.raises(InvalidArgument, match="same id"):
         await evaluate([cases[0], cases[0]], answer)
 
