@@ -15,8 +15,8 @@ MIN_SHARE: Final = 1e-6
 class Budget:
     """US dollars that an eval may spend; without a limit if None. Raises InvalidArgument if the limit is not above 0.
 
-    A trial begins only if the rest of the budget covers the most that a trial has cost so far. Agents count a call after they
-    have made it: a trial that costs more than each before it may exceed the limit by its last call.
+    A trial begins only if the rest of the budget covers the most that a trial has cost so far. Agents count a call
+    after they have made it: a trial that costs more than each before it may exceed the limit by its last call.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -30,9 +30,9 @@ class Budget:
         self.spent = 0.0
 
     async def reserve(self, slots: int) -> float | None:
-        """Returns the share of a trial: the budget that is neither spent nor reserved, divided by the slots without a trial, or
-        the highest cost so far if that is more. Waits for trials in progress if they hold too much. None without a
-        limit, 0 if too little is left."""
+        """Returns the share of a trial: the budget that is neither spent nor reserved, divided by the slots without a
+        trial, or the highest cost so far if that is more. Waits for trials in progress if they hold too much. None
+        without a limit, 0 if too little is left."""
         while self._limit is not None:
             left = self._limit - self.spent - self._reserved
             share = min(left, max(self._highest, left / max(1, slots - self._running)))

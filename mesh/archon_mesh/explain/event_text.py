@@ -107,7 +107,7 @@ def _delegated(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
 
 
 def _planned(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
-    plan = data["plan"]
+    plan = data.get("plan") or {"revision": 0, "steps": ()}
     by = f"edited by {data['identity']}" if data["identity"] else "expanded" if data["expansion"] else "made"
     why = f", because {quoted(data['reason'])}" if data["reason"] else ""
     steps = ", ".join(step["step_id"] for step in plan["steps"])
@@ -133,7 +133,8 @@ def _retry(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
 
 
 def _published(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
-    return f"answer published to shared memory as version {data['ref']['version']} of {data['role']}"
+    version = (data.get("ref") or {}).get("version", 0)
+    return f"answer published to shared memory as version {version} of {data['role']}"
 
 
 def _cancel(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:

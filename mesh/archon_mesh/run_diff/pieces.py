@@ -37,13 +37,10 @@ class Piece:
 
 def word_diff(left: str, right: str) -> list[Piece]:
     """Returns the pieces of the texts in order: those that are the same or removed make up the left text, those that
-    are the same or added the right one, apart from white space between words that are the same."""
+    are the same or added the right one. Words are compared without the white space around them."""
     if left == right:
         return [Piece(PieceKind.SAME, left)] if left else []
-    pieces = _merged(_pieces(left, right))
-    if any(piece.kind is not PieceKind.SAME for piece in pieces):
-        return pieces
-    return list(_replaced(left, right))  # they differ in white space only
+    return _merged(_pieces(left, right))
 
 
 def _pieces(left: str, right: str) -> Iterator[Piece]:
@@ -79,9 +76,27 @@ def _compared(first: Sequence[str], second: Sequence[str]) -> Iterator[Piece]:
     matcher = SequenceMatcher(None, [word.strip() for word in first], [word.strip() for word in second], autojunk=False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         if tag == "equal":
-            yield Piece(PieceKind.SAME, "".join(second[other_start:other_end]))
+            for old, new in zip(first[start:end], second[other_start:other_end], strict=True):
+                yield from _equal(old, new)
         else:
             yield from _replaced("".join(first[start:end]), "".join(second[other_start:other_end]))
+
+
+def _equal(old: str, new: str) -> Iterator[Piece]:
+    """Yields the pieces of a word that is the same, with different white space around it perhaps."""
+    if old == new:
+        yield Piece(PieceKind.SAME, new)
+        return
+    word = new.strip()
+    for index, (before, after) in enumerate(zip(old.split(word, 1), new.split(word, 1), strict=True) if word else ()):
+        if index:
+            yield Piece(PieceKind.SAME, word)
+        if before == after:
+            yield from [Piece(PieceKind.SAME, after)] if after else ()
+        else:
+            yield from _replaced(before, after)
+    if not word:
+        yield from _replaced(old, new)
 
 
 def _replaced(old: str, new: str) -> Iterator[Piece]:

@@ -54,7 +54,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "explain": (
             "explain:explain",
-            "Explain a run, from its events alone: the goal, the work, the reason for its end, and how sure the answer is.",
+            "Explain a run, from its events alone: its goal, its work, its end, and how sure the answer is.",
         ),
         "diff": (
             "diff:diff",

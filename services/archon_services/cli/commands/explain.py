@@ -39,7 +39,7 @@ def explain(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Explain a run, from its events alone: the goal, the work, the reason for its end, and how sure the answer is.
+    """Explain a run, from its events alone: its goal, its work, its end, and how sure the answer is.
 
     The same run gives the same text; with --model, a model words it.
     """

@@ -135,14 +135,15 @@ def marked(pieces: Sequence[Piece]) -> tuple[str, str]:
     """Returns both texts with their differences marked as git marks words, and without parts that are the same and far
     from a difference."""
     left, right = "", ""
+    has_words = any(piece.text.strip() for piece in pieces if piece.kind is not PieceKind.SAME)
     for index, piece in enumerate(pieces):
         if piece.kind is PieceKind.SAME:
             text = _shortened(piece.text, is_first=index == 0, is_last=index == len(pieces) - 1)
             left, right = left + text, right + text
         elif piece.kind is PieceKind.REMOVED:
-            left += _mark(piece)
+            left += _mark(piece) if piece.text.strip() or not has_words else piece.text
         else:
-            right += _mark(piece)
+            right += _mark(piece) if piece.text.strip() or not has_words else piece.text
     return left.strip("\n"), right.strip("\n")
 
 
