@@ -179,9 +179,7 @@ async def test_a_model_words_the_facts_and_invented_numbers_are_named() -> None:
     explanation = Journal().explained()
     model = ScriptedModel(["All 7 sheep were counted in 1.00 s."])
     wording = await word(explanation, Audience.USER, model)
-    assert wording.note() == (
-        "Worded by the model scripted; the facts are below. No fact has these numbers of it: 7."
-    )
+    assert wording.note() == ("Worded by the model scripted; the facts are below. No fact has these numbers of it: 7.")
     assert "after 1.00 s" in model.requests[0].messages[1].content
 
 
