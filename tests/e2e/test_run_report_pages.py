@@ -24,7 +24,6 @@ NUMBERS = re.compile(
 """Times, and the numbers of events: when an answer is published depends on the memory service."""
 
 
-
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     with small_mesh(tmp_path_factory.mktemp("mesh"), *PIPELINE, COLUMNS="80") as terminal:

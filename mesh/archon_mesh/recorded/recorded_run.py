@@ -26,6 +26,8 @@ class RecordedRun:
     events: Sequence[RunEvent] = ()
     records: Sequence[RunRecord] = ()
     expired: bool = False
+    records_read: bool = True
+    """Whether the records were asked for."""
 
     @cached_property
     def answer(self) -> str:
@@ -63,7 +65,7 @@ async def fetch_run(client: Client, run_id: str, *, events: bool = True, records
     run = await client.get(run_id)
     history, expired = await _events(client, run) if events else ([], False)
     calls = [record async for record in client.records(run_id)] if records else []
-    return RecordedRun(run, history, calls, expired)
+    return RecordedRun(run, history, calls, expired, records)
 
 
 async def _events(client: Client, run: Run) -> tuple[list[RunEvent], bool]:

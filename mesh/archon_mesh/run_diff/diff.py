@@ -197,6 +197,8 @@ def _notes(left: RecordedRun, right: RecordedRun) -> list[str]:
             notes.append(
                 f"the events of the {name} run have been deleted: attempts and answers of its tasks are unknown"
             )
+        if not recorded.records_read:
+            continue
         if recorded.run.usage.model_calls and not any(record.kind == "model" for record in recorded.records):
             notes.append(f"the model calls of the {name} run are not recorded: its prompts are unknown")
     return notes

@@ -68,7 +68,7 @@ def diff_lines(diff: RunDiff, width: int) -> Iterator[str]:
     yield from columns.rows(left.run.run_id, right.run.run_id)
     yield from columns.rows(_outcome(diff, 0), _outcome(diff, 1))
     for note in diff.notes:
-        yield f"  note: {note}"
+        yield from textwrap.wrap(f"note: {note}", 2 * columns.each, initial_indent="  ", subsequent_indent="    ")
     if diff.same:
         yield ""
         yield "The runs are the same, apart from ids, instances and times."
