@@ -122,7 +122,14 @@ async def test_functions_are_evaluated_without_a_mesh() -> None:
     assert found.spent_usd == 2 and not found.passed
     assert found.cases[2].trials[0].reasons == ["the run ended failed: no"]
     assert "no answer within 0.01 s" in found.cases[3].trials[0].reasons[0]
-    for wrong in ({"repeat": 0}, {"parallel": 0}, {"budget_usd": 0.0}, {"budget_usd": float("nan")}):
+    for wrong in (
+        {"repeat": 0},
+        {"repeat": 10**6},
+        {"parallel": 0},
+        {"parallel": 257},
+        {"budget_usd": 0.0},
+        {"budget_usd": float("nan")},
+    ):
         with pytest.raises(InvalidArgument):
             await evaluate(cases, answer, **wrong)
     with pytest.raises(InvalidArgument, match="same id"):
