@@ -1656,6 +1656,15 @@ LIMITS: Final[dict[str, list[Limit]]] = {
     ],
     "Command line": [
         Limit(
+            "Evals: cases of a data set, and characters of one; trials of an eval; runs at a time; seconds of a trial by "
+            "default; characters of an answer that results keep",
+            "{archon_mesh.evals.case:MAX_CASES}, {archon_mesh.evals.case:MAX_LINE}; "
+            "{archon_mesh.evals.run_eval:MAX_TRIALS}; {archon_mesh.evals.run_eval:MAX_PARALLEL}; "
+            "{archon_mesh.evals.case:TIMEOUT|seconds}; {archon_mesh.evals.report:MAX_ANSWER}",
+            "`INVALID_ARGUMENT`; the trial fails; the rest of the answer is left out.",
+            ["test_functions_are_evaluated_without_a_mesh", "test_a_wrong_data_set_is_refused_with_line_and_key"],
+        ),
+        Limit(
             "Records of a run in progress that `archon show` reads",
             "{archon_services.cli.commands.show:MAX_CALLS}",
             "Further calls are not counted.",
