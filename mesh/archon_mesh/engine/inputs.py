@@ -72,8 +72,8 @@ class ReusedDelegation:
 
     The task of `owner`, a step if the run has a plan and else a role, has delegated it; or, if `parent` is not negative,
     the task of the delegation at that position among the reused ones. `payload` is the request. A task that has not
-    `completed` is executed anew too: it is here for the delegations that it made; else `result` is its answer,
-    `publish` and `items` as in ReusedAnswer.
+    `completed` is executed anew once it is requested: it is here for the delegations that it made; else `result` is its
+    answer, `publish` and `items` as in ReusedAnswer.
     """
 
     owner: str

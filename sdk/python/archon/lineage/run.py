@@ -136,7 +136,7 @@ class RunLineage:
         task.used = tuple(map(MemoryRef.from_proto, result.used)) or task.given
         task.is_decided, task.winner_step_id = result.HasField("resolution"), result.resolution.winner_step_id
         if not event.task.attempt and EDITED_BY_KEY in result.metadata:
-            task.edited_by = result.metadata[EDITED_BY_KEY]
+            task.is_edited, task.edited_by = True, result.metadata[EDITED_BY_KEY]
             seq = result.metadata.get(EDITED_SEQ_KEY, "")
             task.edited_seq = int(seq) if seq.isdecimal() else 0
         self._producers[event.seq] = task.task_id
@@ -177,6 +177,8 @@ class RunLineage:
     def uses(self, task_id: str) -> list[Use]:
         """Returns the uses of other tasks of this run by the answer of a task, each task and kind once."""
         task = self.tasks[task_id]
+        if task.is_edited:
+            return []
         uses = [Use(UseKind.ANSWER, self.producer(ref), self._seq(ref)) for ref in task.used]
         uses += self._uses_of_step(task)
         for child in dict.fromkeys(task.children.values()):

@@ -81,8 +81,10 @@ class TaskLineage:
     is_decided: bool = False
     """Whether a rule has chosen the result from those of other steps."""
     winner_step_id: str = ""
+    is_edited: bool = False
+    """Whether somebody gave the answer in place of the recorded one: it rests on nothing else."""
     edited_by: str = ""
-    """The identity that gave the answer in place of the recorded one; empty if it was not edited."""
+    """The identity that gave it; empty if it was not edited."""
     edited_seq: int = 0
     """The event of the forked run that the edited answer replaces; 0 if there is none."""
     children: dict[str, str] = field(default_factory=dict)

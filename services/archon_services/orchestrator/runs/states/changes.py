@@ -15,7 +15,7 @@ MAX_NAMED: Final = 10
 """Tasks that an error names."""
 
 _DEFAULT_KEY: Final = re.compile(r"[0-9a-f]{16,128}\.[0-9]+")
-"""The key of a delegation whose agent has named none: it identifies the request."""
+"""The key of a delegation whose agent has named none."""
 
 Parts = Sequence[common_pb2.Part]
 
@@ -85,11 +85,16 @@ def _affected(
             for task_id in found
             if task_id not in answers
             for key, child in lineage.tasks[task_id].children.items()
-            if child not in found and not _DEFAULT_KEY.fullmatch(key)
+            if child not in found and not identifies_request(key)
         }
         if not more:
             return {task_id: use for task_id, use in found.items() if task_id not in answers}
         roots |= more
+
+
+def identifies_request(memo_key: str) -> bool:
+    """Whether equal keys of delegations mean equal requests: if the agent has named none."""
+    return _DEFAULT_KEY.fullmatch(memo_key) is not None
 
 
 def _named(lineage: RunLineage, field_name: str, name: str) -> list[TaskLineage]:

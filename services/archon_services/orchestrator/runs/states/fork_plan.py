@@ -17,7 +17,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.decide.fork import reusable_plan, reused_number
 from archon_mesh.engine.types import Payload, Submission, TaskState
-from archon_services.orchestrator.runs.states.changes import Asked, Changes, changes_of, invalid
+from archon_services.orchestrator.runs.states.changes import Asked, Changes, changes_of, identifies_request, invalid
 from archon_services.orchestrator.runs.states.kept import Kept, answered_inputs
 from archon_services.orchestrator.runs.states.load import fold_journal
 
@@ -192,8 +192,8 @@ class ForkPlanner:
         return tuple(found)
 
     def _delegated_by(self, task: Task, owner: str, parent: int, found: list[inp.ReusedDelegation]) -> None:
-        """Adds the delegations of a task that is executed anew: those that have been answered, and, if it would request
-        the same, those whose own delegations have been."""
+        """Adds the delegations of a task that is executed anew: those that have been answered, and those whose own
+        delegations have been, unless the key does not tell whether the task would request the same."""
         for key, child_id in task.children.items():
             child, request = self.state.tasks[child_id], self._request(child_id)
             if request is None:
@@ -223,18 +223,10 @@ class ForkPlanner:
             self._children.append(child_id)
             if is_answered:
                 continue
-            if self._would_request_again(task):
+            if identifies_request(key) or task.task_id not in self._changes.affected:
                 self._delegated_by(child, "", position, found)
             if len(found) == position + 1:  # nothing below it has been answered
                 del found[position:], self._children[size:]
-
-    def _would_request_again(self, task: Task) -> bool:
-        """Whether a task that is executed anew begins as before: only answers to its delegations can have changed."""
-        if task.task_id in self._changes.rerun or task.task_id in self._changes.inputs:
-            return False
-        uses = self._lineage.uses(task.task_id)
-        changed = {*self._changes.affected, *self._changes.answers}
-        return not any(use.task_id in changed for use in uses if use.kind is not UseKind.DELEGATION)
 
     def _request(self, child_id: str) -> run_pb2.Delegated | None:
         """The request of a delegated task, without what belongs to its attempt."""
