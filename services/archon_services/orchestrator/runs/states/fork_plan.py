@@ -148,7 +148,7 @@ class ForkPlanner:
     def _owners(self, plan: inp.ReusedPlan | None) -> Iterator[Task]:
         """The tasks that the new run has too, with the planner's if that has yet to make the plan."""
         if self._before.plan is not None and not self._before.plan.steps:
-            yield self._before.roots()[0]
+            yield from self._before.roots()[:1]
         yield from self._candidates(plan)
 
     def _publishes(self, task: Task) -> bool:
@@ -248,7 +248,7 @@ class ForkPlanner:
             ids = {task.role: task.task_id for task in before.roots()}
             found = {task.task_id: ids[task.role] for task in state.roots() if task.role in ids}
         else:
-            found = {state.root_ids[0]: before.root_ids[0]}
+            found = dict(zip(state.root_ids[:1], before.root_ids[:1], strict=False))
             if plan is not None and before.plan is not None:
                 known = before.plan.tasks
                 found |= {id_: known[step] for step, id_ in state.plan.tasks.items() if step in known}
