@@ -230,6 +230,15 @@ class RunLineage:
                     waiting.append(task_id)
         return found
 
+    def messages_read_by(self, task_id: str) -> list[int]:
+        """Returns the events with the messages that a task had read when it answered."""
+        return [each.message.seq for each in self._view.messages if task_id in each.readers]
+
+    def message_sender(self, seq: int) -> str:
+        """Returns the task that sent the message of an event. Raises KeyError if the event has none."""
+        senders = {each.message.seq: each.task_id for each in self._view.messages}
+        return senders[seq]
+
     def messages_unread(self, task_id: str) -> list[int]:
         """Returns the events with messages that were for a task, and that it had not read when it answered."""
         task = self.tasks[task_id]
