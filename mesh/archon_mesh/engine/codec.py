@@ -31,9 +31,7 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.ReusedAnswer: ("role publish items step_id", "role publish items step_id winner"),
     inp.ReusedPlan: ("plan changes",),
     inp.ReusedInput: ("role step_id input_id identity request_id digest kind decision checkpointed",),
-    inp.ReusedDelegation: (
-        "owner role memo_key parent capability timeout budget completed publish items",
-    ),
+    inp.ReusedDelegation: ("owner role memo_key parent capability timeout budget completed publish items",),
     inp.Claim: ("owner epoch origin",),
     inp.SlotFound: (
         "task_id instance_id conversation_version",

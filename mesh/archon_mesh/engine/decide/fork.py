@@ -145,9 +145,7 @@ def reused_delegations(
         events.append(ev.TaskCreated(child, each.role, owner))
         if each.completed:
             state = TaskState.COMPLETED
-            events.append(
-                ev.ResultReceived(child, REUSED_ATTEMPT, each.role, state, each.result, publish=each.publish)
-            )
+            events.append(ev.ResultReceived(child, REUSED_ATTEMPT, each.role, state, each.result, publish=each.publish))
             events += [ev.ItemPublished(child, REUSED_ATTEMPT, each.role, 0, item) for item in each.items]
     return events
 

@@ -234,7 +234,8 @@ class _Walk:
             is_model = record.kind == "model"
             kind = SourceKind.MODEL if is_model else SourceKind.TOOL
             text = record.response_json if is_model else f"{record.request_json} {record.response_json}"
-            source = Source(f"record:{record.ordinal}", kind, record.target, text=text, task_id=task.task_id)
+            by = f"called by {task.label}"
+            source = Source(f"record:{record.ordinal}", kind, record.target, 0, text, task.task_id, by)
             self._link(id_, source, "called it")
         if task.parent_task_id:
             self._request(task, id_)
@@ -285,7 +286,9 @@ class _Walk:
             return Source(id_, SourceKind.RUN, ref.role, ref.seq, run_id=ref.run_id)
         text = self._run._memory.get((ref.role, ref.version), "")
         id_ = f"memory:{ref.role}:{ref.version}"
-        return Source(id_, SourceKind.MEMORY, ref.role, 0, text, version=ref.version, scope=ref.scope, run_id=ref.run_id)
+        return Source(
+            id_, SourceKind.MEMORY, ref.role, 0, text, version=ref.version, scope=ref.scope, run_id=ref.run_id
+        )
 
     def _link_task(self, id_: str, task_id: str, how: str) -> None:
         other = self._lineage.tasks[task_id]

@@ -83,9 +83,7 @@ class RunLineage:
         task_id = event.task.task_id
         child = event.delegated.child_task_id if kind == "delegated" else ""
         if child and child not in self.tasks:
-            self.tasks[child] = TaskLineage(
-                child, event.delegated.role, parent_task_id=task_id, created_seq=event.seq
-            )
+            self.tasks[child] = TaskLineage(child, event.delegated.role, parent_task_id=task_id, created_seq=event.seq)
         if (known := self.tasks.get(task_id)) is not None:
             return known
         created = event.task_state

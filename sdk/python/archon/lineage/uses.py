@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from archon.run_view.task import EDITED_BY_KEY
 from archon.types.memory_ref import MemoryRef
 from archon.types.task_state import TaskState
-
-EDITED_BY_KEY: Final = "dev.archon/edited-by"
-"""The key of a result's metadata with the identity that gave it in place of the recorded one, in a fork."""
 
 EDITED_RUN_KEY: Final = "dev.archon/edited-run"
 """The key of an edited result's metadata with the forked run."""

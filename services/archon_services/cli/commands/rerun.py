@@ -75,9 +75,7 @@ def _preview(name: str, request: ForkRequest, orchestrator: str, *, as_json: boo
     from archon_services.cli.follow_run import preview_fork
     from archon_services.cli.render.rerun import preview_document, preview_lines
 
-    run_id, preview = asyncio.run(
-        preview_fork(find_target(orchestrator), name, request, at_any_time=at_any_time)
-    )
+    run_id, preview = asyncio.run(preview_fork(find_target(orchestrator), name, request, at_any_time=at_any_time))
     if as_json:
         print_json(preview_document(run_id, preview))
         return
@@ -94,9 +92,7 @@ async def _follow(
     flag = orchestrator_flag(orchestrator)
     async with running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals):
         screen = make_screen(as_json=as_json, quiet=quiet, flag=flag)
-        outcome = await fork_and_follow(
-            target, name, screen, signals, request, quiet=quiet, at_any_time=at_any_time
-        )
+        outcome = await fork_and_follow(target, name, screen, signals, request, quiet=quiet, at_any_time=at_any_time)
     if not as_json:
         print_outcome(outcome, quiet=quiet, flag=flag)
     return outcome.code

@@ -97,7 +97,9 @@ def _unread_lines(found: Provenance, sources: dict[str, Source]) -> Iterator[str
     yield ""
     yield "Delivered, and not used:"
     for link in found.unread:
-        yield one_line(f"  by {sources[link.of].label}: {link.how.removesuffix(', delivered and not used')}", WIDTH, indent=True)
+        yield one_line(
+            f"  by {sources[link.of].label}: {link.how.removesuffix(', delivered and not used')}", WIDTH, indent=True
+        )
 
 
 def _line(source: Source) -> str:
@@ -122,7 +124,7 @@ def _line(source: Source) -> str:
             return f"{source.label} said{place}: {source.text}{detail}"
         case SourceKind.EDIT:
             return f"{source.label} gave this answer{detail}"
-    return f"{source.kind} {source.label}"
+    return f"{source.kind} {source.label}{detail}"
 
 
 def quoted_lines(found: Provenance, quoted: list[QuotedSource]) -> Iterator[str]:

@@ -90,9 +90,7 @@ class RunForks:
         assert state.submission is not None
         is_kept = _is_kept(request, state.submission)
         editor = context.current().identity
-        planner = ForkPlanner(
-            until, _asked(request), is_kept=is_kept, is_replanned=bool(request.goal), editor=editor
-        )
+        planner = ForkPlanner(until, _asked(request), is_kept=is_kept, is_replanned=bool(request.goal), editor=editor)
         return _checked(planner.plan(self._submission(request, state.submission)), request)
 
     def _submission(self, request: pb.ForkRunRequest, source: Submission) -> Submission:
@@ -188,4 +186,3 @@ def _payload_hash(request: pb.ForkRunRequest) -> bytes:
     payload.CopyFrom(request)
     payload.ClearField("request_id")
     return hashlib.sha256(_HASH_PREFIX + payload.SerializeToString(deterministic=True)).digest()
-

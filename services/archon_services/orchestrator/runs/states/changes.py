@@ -72,9 +72,7 @@ def changes_of(asked: Asked, lineage: RunLineage) -> Changes:
     return Changes(rerun, answers, inputs, _affected({**rerun, **dict.fromkeys(inputs)}, answers, lineage))
 
 
-def _affected(
-    changed: Mapping[str, None], answers: Mapping[str, Parts], lineage: RunLineage
-) -> dict[str, Use | None]:
+def _affected(changed: Mapping[str, None], answers: Mapping[str, Parts], lineage: RunLineage) -> dict[str, Use | None]:
     """The tasks to execute again. What a task had delegated under a key of its own counts as changed with the task: the
     key does not tell whether it would request the same."""
     roots: dict[str, None] = {**changed, **dict.fromkeys(answers)}

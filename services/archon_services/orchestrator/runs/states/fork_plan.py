@@ -16,6 +16,7 @@ from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.decide.fork import reusable_plan, reused_number
+from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import Payload, Submission, TaskState
 from archon_services.orchestrator.runs.states.changes import Asked, Changes, changes_of, identifies_request, invalid
 from archon_services.orchestrator.runs.states.kept import Kept, answered_inputs
@@ -95,7 +96,7 @@ class ForkPlanner:
             return None
         return _plain(state.tasks[state.root_ids[0]])
 
-    def _with_descriptions(self, plan: inp.ReusedPlan) -> inp.Plan:
+    def _with_descriptions(self, plan: inp.ReusedPlan) -> Plan:
         texts = {self.state.tasks[id_].step_id: text for id_, text in self._changes.inputs.items()}
         steps = tuple(
             replace(step, description=texts[step.id]) if step.id in texts else step for step in plan.plan.subtasks
@@ -139,11 +140,12 @@ class ForkPlanner:
     def _candidates(self, plan: inp.ReusedPlan | None) -> Iterator[Task]:
         """The tasks that the new run has too: the roots, or those of the steps of its plan, and what combines them."""
         state = self._before
-        for task in state.roots():
-            if state.plan is None:
-                yield task
-            elif plan is not None and (state.plan.in_force(task) or task.task_id == state.plan.synthesis):
-                yield task
+        if state.plan is None:
+            yield from state.roots()
+        elif plan is not None:
+            plan_state = state.plan
+            combining = plan_state.synthesis
+            yield from (task for task in state.roots() if plan_state.in_force(task) or task.task_id == combining)
 
     def _owners(self, plan: inp.ReusedPlan | None) -> Iterator[Task]:
         """The tasks that the new run has too, with the planner's if that has yet to make the plan."""

@@ -130,14 +130,21 @@ class JournaledRun:
 def pipeline(run_id: str, roles: Collection[str], edges: Collection[tuple[str, str]], **more: object) -> inp.Submit:
     graph = tuple(Edge(upstream, downstream) for upstream, downstream in edges)
     submission = Submission(
-        run_id, "default", "", "", "pipeline", tuple(roles), graph, 60.0, run_pb2.Submitted(), **more  # type: ignore[arg-type]
+        run_id,
+        "default",
+        "",
+        "",
+        "pipeline",
+        tuple(roles),
+        graph,
+        60.0,
+        run_pb2.Submitted(),
+        **more,  # type: ignore[arg-type]
     )
     return inp.Submit(submission, "owner", 1)
 
 
-def agent_run(
-    run_id: str, root: str, edges: Collection[tuple[str, str]], targets: Collection[str]
-) -> inp.Submit:
+def agent_run(run_id: str, root: str, edges: Collection[tuple[str, str]], targets: Collection[str]) -> inp.Submit:
     graph = tuple(Edge(upstream, downstream) for upstream, downstream in edges)
     known = tuple(Target(role, "", True) for role in targets)
     submission = Submission(

@@ -126,7 +126,7 @@ def test_the_tasks_that_run_again_are_those_of_a_reference(seeds: range, kind: o
         # Of a fork of the fork, answers that were taken over still say what they rest on; an edited one rests on nothing.
         again = {name: fork.used[name] | arguments.get(name, set()) for name in fork.executed}
         edited = {task.step_id or task.role for task in fork.state.tasks.values() if is_edited(task)}
-        check_fork(fork, random, "second", {**uses, **again, **dict.fromkeys(edited, set())})
+        check_fork(fork, random, "second", {**uses, **again, **{name: set() for name in edited}})
 
 
 def is_edited(task: object) -> bool:
