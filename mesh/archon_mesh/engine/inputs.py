@@ -70,11 +70,10 @@ class ReusedDelegation:
     """A delegation of the forked run by a task that is executed anew: if it delegates the same again, under the same
     `memo_key`, this task of `role` answers.
 
-    The task of `owner`, a step if the run has a plan and else a role, has delegated it; or, if `parent` is not negative,
-    the task of the delegation at that position among the reused ones. `payload` is the request. A task that has not
-    `completed` is executed anew once it is requested: it is here for the delegations that it made; else `result` is its
-    answer, `publish` and `items` as in ReusedAnswer.
-    """
+    The task of `owner`, a step if the run has a plan and else a role, has delegated it; or, if `parent` is not
+    negative, the task of the delegation at that position among the reused ones. `payload` is the request. A task that
+    has not `completed` is executed anew once it is requested: it is here for the delegations that it made; else
+    `result` is its answer, `publish` and `items` as in ReusedAnswer."""
 
     owner: str
     role: str

@@ -54,7 +54,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "provenance": (
             "provenance:provenance",
-            "Show what an answer of a run rests on, back to the goal: answers, messages, memory, calls, people.",
+            "Show the sources of an answer of a run, back to the goal: answers, messages, memory, calls, people.",
         ),
         "messages": ("messages:messages", "List the messages between the agents of a run, and who has read them."),
         "cancel": ("cancel:cancel", "Cancel a run."),

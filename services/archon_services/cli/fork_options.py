@@ -25,8 +25,8 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say which tasks a
 
 
 def read_answers(values: Iterable[str]) -> dict[str, str]:
-    """Returns the answers by task. Raises CliError if a value is not TASK=TEXT, names a task twice or has no text, or if
-    its file cannot be read."""
+    """Returns the answers by task. Raises CliError if a value is not TASK=TEXT, names a task twice or has no text, or
+    if its file cannot be read."""
     return _pairs(values, "--edit-answer", "writer=Another text")
 
 

@@ -1,8 +1,8 @@
-"""What the answers of a run rest on: which answers, messages and delegations each one used, back to the goal.
+"""The sources of a run's answers: which answers, messages and delegations each one used, back to the goal.
 
-run         which task's answer used which others, folded from the run's events; what has to run again after a change
+run         which task's answer used which others, folded from the run's events; the tasks to run again after a change
 uses        the uses of one task by another
-provenance  everything that an answer rests on, with calls of models and tools, memory, and what people said
+provenance  all sources of an answer, with calls of models and tools, memory, and people's answers
 source      the things that answers rest on
 quotation   the sources whose text contains a quoted part of an answer, or its numbers
 """

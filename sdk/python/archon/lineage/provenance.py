@@ -35,14 +35,14 @@ _HOW: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What one answer rests on. The first of the `sources` is the answer itself. `unread` are those that were delivered
+    """The sources of one answer. The first of the `sources` is the answer itself. `unread` are those that were delivered
     to it, or to an answer that it rests on, and that the receiver does not name as used."""
 
     run_id: str
     sources: tuple[Source, ...]
     links: tuple[Link, ...]
     unread: tuple[Link, ...] = ()
-    """The receiver, and what it did not use; the sources are among `sources` only if something else uses them."""
+    """The receiver, and the source that it did not use; the sources are among `sources` only if something else uses them."""
 
     @property
     def answer(self) -> Source:
@@ -175,8 +175,8 @@ class RunProvenance:
         return done[0]
 
     def calls(self, task: TaskLineage) -> Iterator[RunRecord]:
-        """Yields the calls that an answer rests on: those of the attempt that gave it, and those of the attempts before
-        if it went on where they had ended."""
+        """Yields the calls that an answer rests on: by the attempt that gave it, and by the attempts before if it went
+        on where they had ended."""
         for record in self._records.get(task.task_id, ()):
             if record.task.attempt == task.attempt or task.task_id in self._resumable:
                 yield record

@@ -1,5 +1,5 @@
-"""Finds the sources of a quotation by their texts. It is simple matching: a text that contains the quotation, or one of its
-numbers, may be where it comes from; one that says the same in other words is not found."""
+"""Finds the sources of a quotation by their texts. It is simple matching: a text that contains the quotation, or one of
+its numbers, may be where it comes from; one that says the same in other words is not found."""
 
 from __future__ import annotations
 

@@ -10,14 +10,15 @@ from typing import Final
 
 from archon.api.common.v1 import plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.lineage.uses import EDITED_BY_KEY, EDITED_SEQ_KEY, TaskLineage, Use, UseKind
+from archon.lineage.uses import EDITED_SEQ_KEY, TaskLineage, Use, UseKind
 from archon.run_view import RunView
+from archon.run_view.task import EDITED_BY_KEY
 from archon.types.memory_ref import MemoryRef
 from archon.types.run_event import RunEvent
 from archon.types.task_state import TaskState
 
 _TEMPLATE: Final = re.compile(r"\{\{|\}\}|\{([^{}]{1,200})\}")
-"""A template in the arguments of a step's tool, or a doubled brace, which is none."""
+"""A template in the arguments of a step's tool, or a doubled brace, which stands for one brace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Revision:
 
 @dataclass(slots=True)
 class RunLineage:
-    """The tasks of a run, with what each answer used. `apply` takes the durable events in order, from the first."""
+    """The tasks of a run, with the sources that each answer used. `apply` takes the durable events in order, from the first."""
 
     run_id: str = ""
     tasks: dict[str, TaskLineage] = field(default_factory=dict)
@@ -147,10 +148,6 @@ class RunLineage:
         """Whether the task executes a step of the last plan, and not one that a later plan has replaced."""
         return task.step_id in self._steps and self._step_tasks.get(task.step_id) == task.task_id
 
-    def step(self, task: TaskLineage) -> plan_pb2.PlanStep | None:
-        """Returns the step that the task executes, as the plan had it; None if it executes none."""
-        return self._planned_with.get(task.task_id)
-
     def _results_in_force(self) -> Iterator[str]:
         for step_id in self._steps:
             task = self.tasks.get(self._step_tasks.get(step_id, ""))
@@ -197,7 +194,7 @@ class RunLineage:
     def _uses_of_step(self, task: TaskLineage) -> Iterator[Use]:
         if maker := self._makers.get(task.task_id, ""):
             yield Use(UseKind.PLAN, maker, self.tasks[maker].result_seq)
-        step = self.step(task)
+        step = self._planned_with.get(task.task_id)
         if step is None:
             return
         by_step = {other.step_id: other for id_ in task.predecessors if (other := self.tasks.get(id_)) is not None}

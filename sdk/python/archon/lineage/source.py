@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class SourceKind(StrEnum):
-    """What an answer rests on."""
+    """The kind of a source."""
 
     ANSWER = "answer"
     """The answer, or an item, of a task of the run."""
@@ -28,7 +28,7 @@ class SourceKind(StrEnum):
     PERSON = "person"
     """A person's answer to a question, or decision about an approval."""
     EDIT = "edit"
-    """An answer that somebody gave in place of the recorded one."""
+    """An answer that a caller gave in place of the recorded one."""
 
 
 @dataclass(frozen=True, slots=True)

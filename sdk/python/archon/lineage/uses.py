@@ -54,8 +54,8 @@ class Use:
 
 @dataclass(slots=True)
 class TaskLineage:
-    """A task, and what the attempt that counts has received. `given` are the answers delivered with the attempt; `used`
-    those that its result names, the given ones if it names none."""
+    """A task, and the answers that its attempt has received. `given` are the answers delivered with the attempt that
+    counts; `used` the ones that its result names, the given ones if it names none."""
 
     task_id: str
     role: str
@@ -80,7 +80,7 @@ class TaskLineage:
     """Whether a rule has chosen the result from those of other steps."""
     winner_step_id: str = ""
     is_edited: bool = False
-    """Whether somebody gave the answer in place of the recorded one: it rests on nothing else."""
+    """Whether a caller gave the answer in place of the recorded one: it rests on nothing else."""
     edited_by: str = ""
     """The identity that gave it; empty if it was not edited."""
     edited_seq: int = 0

@@ -16,7 +16,6 @@ from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 from archon.types.verdict import Verdict
 
-
 EDITED_BY_KEY: Final = "dev.archon/edited-by"
 """The key of a result's metadata with the identity that gave it in place of the recorded one, in a fork."""
 

@@ -1,4 +1,4 @@
-"""What a fork would do with the tasks of its run."""
+"""The decisions of a fork about the tasks of its run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from archon.types.memory_ref import MemoryRef
 
 
 class ForkDecision(StrEnum):
-    """What a fork does with a task: its recorded answer is taken over, or one that the caller has edited; it is
+    """The decision of a fork about a task: its recorded answer is taken over, or one that the caller has edited; it is
     executed; or it is skipped, because the answers that are taken over suffice."""
 
     UNSPECIFIED = "unspecified"
@@ -22,15 +22,15 @@ class ForkDecision(StrEnum):
     @classmethod
     def from_proto(cls, number: int) -> ForkDecision:
         """Returns the decision with a number; UNSPECIFIED if this version does not know it."""
-        names = {value: name.removeprefix("FORK_DECISION_") for name, value in pb.ForkDecision.items()}
-        return cls.__members__.get(names.get(number, ""), cls.UNSPECIFIED)
+        names: dict[int, str] = {value: name for name, value in pb.ForkDecision.items()}
+        return cls.__members__.get(names.get(number, "").removeprefix("FORK_DECISION_"), cls.UNSPECIFIED)
 
 
 @dataclass(frozen=True, slots=True)
 class ForkedTask:
-    """A task of the run that a fork would create. `task_id` and `parent_task_id` are those of the forked run, empty if
-    it has no such task. `reason` is a clause; `because` the event of the forked run whose use makes the task be
-    executed, None if there is none."""
+    """A task of the run that a fork would create. `task_id` and `parent_task_id` are ids in the forked run, empty if it
+    has no such task. `reason` is a clause; `because` the event of the forked run whose use makes the task be executed,
+    None if there is none."""
 
     task_id: str
     role: str
@@ -51,7 +51,7 @@ class ForkedTask:
 
 @dataclass(frozen=True, slots=True)
 class ForkPreview:
-    """What a fork would begin with: the tasks, and the revision of the forked run's plan; 0 without a plan."""
+    """The beginning of a run that a fork would create: its tasks, and the revision of the forked run's plan; 0 without a plan."""
 
     tasks: tuple[ForkedTask, ...]
     plan_revision: int = 0

@@ -1,4 +1,4 @@
-"""`archon provenance`: shows what an answer of a run rests on."""
+"""`archon provenance`: shows the sources of an answer of a run."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def provenance(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show what an answer of a run rests on, back to the goal: answers, messages, memory, calls, people.
+    """Show the sources of an answer of a run, back to the goal: answers, messages, memory, calls, people.
 
     \b
     archon provenance last
     archon provenance last writer --text "32 of 338 orders failed"
     archon provenance last --output answer.svg
 
-    What was delivered to an agent and not used is named, if the agent says what it used. Calls are there if they were
-    recorded.
+    Names the answers that were delivered to an agent and not used, if the agent says which ones it used. Calls are
+    there if they were recorded.
     """
     form = Format.JSON if as_json else form or format_of(output)
     if form in (Format.MERMAID, Format.DOT):

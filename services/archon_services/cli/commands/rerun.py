@@ -58,7 +58,7 @@ def start_fork(
     quiet: bool,
     at_any_time: bool = False,
 ) -> None:
-    """Forks a run and follows the new one, or with `dry_run` prints what it would execute. Always raises Exit, or
+    """Forks a run and follows the new one, or with `dry_run` prints the tasks that it would execute. Always raises Exit, or
     CliError if options exclude each other."""
     if as_json and quiet:
         raise CliError("--json and --quiet are mutually exclusive", code=USAGE)

@@ -1,4 +1,4 @@
-"""Renders what an answer rests on: as a tree of lines, as JSON, as a drawing."""
+"""Renders the sources of an answer: as a tree of lines, as JSON, as a drawing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _STYLE: Final = (
 
 
 def provenance_lines(found: Provenance) -> Iterator[str]:
-    """Yields an answer and below each thing what it rests on, each once in full; then what was not used."""
+    """Yields an answer and below each source its own sources, each once in full; then the sources that were not used."""
     sources = {source.id: source for source in found.sources}
     below: dict[str, list[tuple[str, str]]] = {}
     for link in found.links:
@@ -130,7 +130,8 @@ def _line(source: Source) -> str:
 def quoted_lines(found: Provenance, quoted: list[QuotedSource]) -> Iterator[str]:
     """Yields the sources with a quoted text, or with numbers of it."""
     if not quoted:
-        yield f"No source of {found.answer.label} has this text, or a number of it: its agent may have said it in other words."
+        yield f"No source of {found.answer.label} has this text, or a number of it."
+        yield "Its agent may have said it in other words."
         return
     for each in quoted:
         what = "the text" if each.is_whole else ", ".join(each.numbers)

@@ -46,7 +46,7 @@ def fork_note(source: run_pb2.Run, fork: run_pb2.Run, after_seq: int) -> str:
 
 
 def preview_lines(run_id: str, preview: ForkPreview, width: int) -> Iterator[str]:
-    """Yields what a fork of a run would do with each task, and why, in lines of at most `width` characters."""
+    """Yields the decisions of a fork about each task, and why, in lines of at most `width` characters."""
     if preview.plan_revision:
         yield f"The plan of run {run_id}: revision {preview.plan_revision}."
     names = [task.step_id or task.role for task in preview.tasks]

@@ -1,4 +1,4 @@
-"""The report about a fork that is not made: what it would do with each task, and why."""
+"""The report about a fork that is not made: its decision about each task, and why."""
 
 from __future__ import annotations
 

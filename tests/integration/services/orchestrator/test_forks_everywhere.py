@@ -104,9 +104,7 @@ async def a_plan_with_a_person(ledger: Ledger) -> RunHandle:
             raise InvalidArgument("no ship sails")
         if task.step_id == "hotel" and not task.inputs:
             return Question("By the sea?", input_id="sea")
-        return (
-            f"{task.step_id}({', '.join([item.text for item in task.context] + [part.text for part in task.inputs])})"
-        )
+        return f"{task.step_id}({', '.join([item.text for item in task.context] + [task.input_text])})"
 
     async def makes_plans(task: TaskContext) -> str:
         request = task.plan_request

@@ -40,12 +40,12 @@ class Changes:
     affected: Mapping[str, Use | None] = field(default_factory=dict)
 
     def starts_over(self, task_id: str) -> bool:
-        """Whether the task is executed from its beginning, whatever it had done."""
+        """Whether the task is executed from its beginning, even if it had begun."""
         return task_id in self.affected
 
 
 def changes_of(asked: Asked, lineage: RunLineage) -> Changes:
-    """Resolves the names, and finds what has to run again. Raises InvalidArgument if a name has no task, or several
+    """Resolves the names, and finds the tasks to run again. Raises InvalidArgument if a name has no task, or several
     where one is needed, or if the changes of a task exclude each other."""
     rerun: dict[str, None] = {}
     for name in asked.rerun:
@@ -73,8 +73,8 @@ def changes_of(asked: Asked, lineage: RunLineage) -> Changes:
 
 
 def _affected(changed: Mapping[str, None], answers: Mapping[str, Parts], lineage: RunLineage) -> dict[str, Use | None]:
-    """The tasks to execute again. What a task had delegated under a key of its own counts as changed with the task: the
-    key does not tell whether it would request the same."""
+    """The tasks to execute again. A delegation under a key of the agent's own counts as changed with the task that made it:
+    the key does not tell whether it would request the same."""
     roots: dict[str, None] = {**changed, **dict.fromkeys(answers)}
     while True:
         found = lineage.affected(roots)

@@ -1,4 +1,4 @@
-"""The plan of a fork: what of its run a new one keeps, and what it executes, for given changes."""
+"""The plan of a fork: the parts of its run that a new one keeps, and the tasks that it executes, for given changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.lineage import RunLineage, UseKind
-from archon.lineage.uses import EDIT_KEYS, EDITED_BY_KEY, EDITED_RUN_KEY, EDITED_SEQ_KEY, INPUT_PREFIX
+from archon.lineage.uses import EDIT_KEYS, EDITED_RUN_KEY, EDITED_SEQ_KEY, INPUT_PREFIX
+from archon.run_view.task import EDITED_BY_KEY
 from archon.types import RunEvent
 from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import inputs as inp
@@ -30,7 +31,7 @@ _UNSEEN: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ForkPlan:
-    """What a fork does. `kept` is what the new run begins with, `state` its state then, and `sources` the tasks in the
+    """The plan of a fork. `kept` are the parts that the new run begins with, `state` its state then, and `sources` the tasks in the
     forked run of the new run's tasks. `plan_revision` is the revision of the plan that is kept, 0 if none is."""
 
     lineage: RunLineage
@@ -44,7 +45,7 @@ class ForkPlan:
 
 class ForkPlanner:
     """Plans the fork of a run from its `events`, up to the one to fork it at. With `is_kept` false nothing of it is
-    kept but what the changes say; with `is_replanned` no plan, and no answers of people. `editor` is the identity that
+    kept but the edited answers; with `is_replanned` no plan, and no answers of people. `editor` is the identity that
     gives the edited answers."""
 
     def __init__(
@@ -70,7 +71,7 @@ class ForkPlanner:
         state = _begun(kept, submission)
         sources = self._sources(state, plan)
         taken = {source: state.tasks[task_id].result_seq for task_id, source in sources.items()}
-        self._write_used(answers, {id_: seq for id_, seq in taken.items() if seq}, submission)
+        self._write_used(answers, kept.delegated, {id_: seq for id_, seq in taken.items() if seq}, submission)
         revision = self._before.plan.revision if plan is not None and self._before.plan is not None else 0
         return ForkPlan(self._lineage, self._changes, submission, kept, state, sources, revision)
 
@@ -104,7 +105,7 @@ class ForkPlanner:
         return replace(plan.plan, subtasks=steps)
 
     def _with_inputs(self, submission: Submission, plan: inp.ReusedPlan | None) -> Submission:
-        """The submission with the inputs of roles; those of steps are in the plan."""
+        """The submission with the inputs of roles; the plan has the inputs of steps."""
         if not self._changes.inputs:
             return submission
         goal = run_pb2.Submitted()
@@ -138,7 +139,8 @@ class ForkPlanner:
         return found
 
     def _candidates(self, plan: inp.ReusedPlan | None) -> Iterator[Task]:
-        """The tasks that the new run has too: the roots, or those of the steps of its plan, and what combines them."""
+        """The tasks that the new run has too: the roots, or the tasks of the steps of its plan, and of the
+        answer that combines them."""
         state = self._before
         if state.plan is None:
             yield from state.roots()
@@ -231,7 +233,7 @@ class ForkPlanner:
                 del found[position:], self._children[size:]
 
     def _request(self, child_id: str) -> run_pb2.Delegated | None:
-        """The request of a delegated task, without what belongs to its attempt."""
+        """The request of a delegated task, without the parts of its attempt."""
         payload = self.state.tasks[child_id].payload_in
         if not isinstance(payload, run_pb2.Delegated):
             return None
@@ -262,12 +264,18 @@ class ForkPlanner:
         return found
 
     def _write_used(
-        self, answers: Mapping[str, inp.ReusedAnswer], seqs: Mapping[str, int], submission: Submission
+        self,
+        answers: Mapping[str, inp.ReusedAnswer],
+        delegated: Sequence[inp.ReusedDelegation],
+        seqs: Mapping[str, int],
+        submission: Submission,
     ) -> None:
-        """Writes into each answer that is taken over what it rests on, by the events of the new run."""
-        for task_id, answer in answers.items():
-            if isinstance(answer.payload, agent_pb2.TaskResult) and task_id not in self._changes.answers:
-                self._write_refs(task_id, answer.payload, seqs, submission)
+        """Writes into each answer that is taken over its sources, by the events of the new run."""
+        payloads = {task_id: answer.payload for task_id, answer in answers.items()}
+        payloads |= {child: each.result for child, each in zip(self._children, delegated, strict=True)}
+        for task_id, payload in payloads.items():
+            if isinstance(payload, agent_pb2.TaskResult) and task_id not in self._changes.answers:
+                self._write_refs(task_id, payload, seqs, submission)
 
     def _write_refs(
         self, task_id: str, result: agent_pb2.TaskResult, seqs: Mapping[str, int], submission: Submission
@@ -284,7 +292,7 @@ class ForkPlanner:
                 if seq := seqs.get(use.task_id, 0):
                     scope = submission.scope
                     refs.append(common_pb2.MemoryRef(scope=scope, role=role, run_id=submission.run_id, seq=seq))
-                elif use.kind in (UseKind.ANSWER, UseKind.DELEGATION):  # named, and what it rests on itself
+                elif use.kind in (UseKind.ANSWER, UseKind.DELEGATION):  # named, and its own sources too
                     refs.append(common_pb2.MemoryRef(role=role, run_id=self._lineage.run_id, seq=use.seq))
                     waiting.append(use.task_id)
         del result.used[:]

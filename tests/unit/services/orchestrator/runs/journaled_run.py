@@ -15,6 +15,7 @@ from archon.wire import text_of
 from archon_mesh.engine import RunState, Task, apply, places
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
+from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import PLAN, WITHOUT_PLANNER, Edge, Submission, Target, TaskState
 from archon_services.orchestrator.convert.event import write_event
 from archon_services.orchestrator.convert.plan import target_from_proto
@@ -153,7 +154,7 @@ def agent_run(run_id: str, root: str, edges: Collection[tuple[str, str]], target
     return inp.Submit(submission, "owner", 1)
 
 
-def planned_run(run_id: str, plan: inp.Plan, roles: Collection[str]) -> inp.Submit:
+def planned_run(run_id: str, plan: Plan, roles: Collection[str]) -> inp.Submit:
     goal = run_pb2.Submitted()
     for role in roles:
         goal.plan_targets.append(plan_pb2.PlanTarget(role=role))

@@ -12,8 +12,10 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import InvalidArgument
 from archon.lineage import RunProvenance, SourceKind
 from archon.types import RunEvent, RunRecord
+from archon_mesh.engine import Task
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import PLAN, Submission, TaskState
 from archon_services.orchestrator.runs.states.changes import Asked
 from tests.unit.services.orchestrator.runs.journaled_run import (
@@ -28,7 +30,7 @@ TEXT = [common_pb2.Part(text="What a person says.")]
 
 
 def run_of_plan(*steps: SubTask) -> JournaledRun:
-    plan = inp.Plan("", "do it", "do it", steps)
+    plan = Plan("", "do it", "do it", steps)
     return JournaledRun(planned_run("source", plan, ["one"]), {})
 
 
@@ -38,7 +40,7 @@ def step(id_: str, *dependencies: str, **more: object) -> SubTask:
 
 def planner_run(*plans: tuple[SubTask, ...]) -> JournaledRun:
     """A run whose planner expands the plan with the second one when the first steps have completed."""
-    first = planned_run("source", inp.Plan("", "", "", ()), ["one"])
+    first = planned_run("source", Plan("", "", "", ()), ["one"])
     submission = replace(first.submission, roles=("planner",), plan_rules=None, strategy=PLAN)
     run = JournaledRun(inp.Submit(submission, "owner", 1), {})
     for steps in plans:
@@ -46,18 +48,18 @@ def planner_run(*plans: tuple[SubTask, ...]) -> JournaledRun:
         task = run.state.tasks[run.state.plan.planner or "source.1"]
         run.feed(inp.SlotFound(task.task_id, "p"))
         payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED)
-        reply = inp.Plan("", "do it", "do it", steps)
+        reply = Plan("", "do it", "do it", steps)
         run.feed(inp.PlanIn(task.task_id, task.attempt, TaskState.COMPLETED, payload, plan=reply))
         while any(task.step_id for task in ready(run)) and not run.state.plan.planner:
             run._step(next(task for task in [*live(run), *ready(run)] if task.step_id))
     return run
 
 
-def ready(run: JournaledRun) -> list[object]:
+def ready(run: JournaledRun) -> list[Task]:
     return [task for task in run.state.tasks.values() if run.state.ready(task) or task.live]
 
 
-def live(run: JournaledRun) -> list[object]:
+def live(run: JournaledRun) -> list[Task]:
     return run.state.live_tasks()
 
 

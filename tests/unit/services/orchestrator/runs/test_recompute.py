@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from archon.api.common.v1 import common_pb2
-from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.plan import SubTask
+from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.runs.states.changes import Asked
 from archon_services.orchestrator.runs.states.fork_plan import ForkPlan
@@ -46,7 +46,7 @@ def random_plan(random: Random) -> JournaledRun:
         args = {f"a{n}": f"about {{{other}}}" for n, other in enumerate(named)}
         role = random.choice(["one", "two"])
         steps.append(SubTask(id_, f"Do {id_}.", dependencies=tuple(depends), role=role, tool_args=args))
-    first = planned_run("source", inp.Plan("", "do it", "do it", tuple(steps)), ["one", "two"])
+    first = planned_run("source", Plan("", "do it", "do it", tuple(steps)), ["one", "two"])
     run = JournaledRun(first, {id_: behaviour(random, ids) for id_ in ids})
     run.used = {id_: names for id_, names in arguments.items() if names}
     return run
@@ -83,7 +83,7 @@ def check_fork(run: JournaledRun, random: Random, run_id: str, uses: dict[str, s
     finished = {
         run.name(run.state.tasks[event.task.task_id])
         for event in events
-        if event.HasField("result") and event.result.state == TaskState.COMPLETED
+        if event.HasField("result") and int(event.result.state) == TaskState.COMPLETED
     }
     fork, plan = run.fork(asked, run_id, after_seq=seq)
     fork.play(lambda tasks: random.choice(tasks))
@@ -179,3 +179,43 @@ def test_delegations_that_are_requested_again_are_answered(seeds: range) -> None
         expected = delegating_reference(run, fork, Asked(rerun), finished)
         assert sorted(fork.executed) == sorted(expected), (seed, seq, rerun)
         assert fork.state.state is TaskState.COMPLETED
+        check_fork_of_fork(run, fork, random)
+
+
+def check_fork_of_fork(run: JournaledRun, fork: JournaledRun, random: Random) -> None:
+    """Forks the fork of a run with delegations: the answers that were taken over still say what they rest on."""
+    here = {fork.name(task) for task in fork.state.tasks.values()}
+    children = {role: set(agent.delegates) for role, agent in run.behaviours.items()}
+    used = {**run.used, **fork.used}
+
+    def rests_on(role: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        """The roles with a task in the fork that an answer rests on, through those that have none."""
+        direct = used.get(role, set()) | children[role]
+        gone = [other for other in direct - here if other not in seen]
+        return (direct & here).union(*(rests_on(other, seen | {role}) for other in gone))
+
+    rerun = random.sample(sorted(here), k=1)
+    again, _ = fork.fork(Asked(rerun), "second")
+    again.play()
+    executed = reference(fork, {role: rests_on(role) for role in here}, Asked(rerun), here)
+    for role in ["lead", *sorted(run.behaviours)]:
+        quoted = again.quoted.get(role, set())
+        before = fork.quoted.get(role, run.quoted.get(role, set()))
+        if role not in executed or role not in again.executed:
+            continue
+        is_other = run.behaviours[role].quotes and (quoted != before or quoted & executed)
+        executed |= children[role] if is_other else children[role] - here
+    for _ in run.behaviours:  # what a task that is new delegates is new
+        new = {role for role in executed if role not in here or role in again.executed}
+        executed |= {child for role in new for child in children[role] if child not in here}
+    assert set(again.executed) >= {*rerun}
+    assert set(again.executed) - below_quoting(run, again) == executed - below_quoting(run, again), (rerun, executed)
+
+
+def below_quoting(run: JournaledRun, fork: JournaledRun) -> set[str]:
+    """The roles below one whose requests quote answers: whether they are other requests is checked above."""
+    children = {role: set(agent.delegates) for role, agent in run.behaviours.items()}
+    found = {child for role, agent in run.behaviours.items() if agent.quotes for child in children[role]}
+    while more := {child for role in found for child in children[role]} - found:
+        found |= more
+    return found
