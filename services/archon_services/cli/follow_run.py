@@ -143,7 +143,8 @@ async def fork_and_follow(
 async def preview_fork(
     target: Target, name: str, request: ForkRequest, *, at_any_time: bool = False
 ) -> tuple[str, ForkPreview]:
-    """Returns the id of the run, and the tasks that a fork of it would begin with. Raises CliError as `fork_and_follow` does."""
+    """Returns the id of the run, and the tasks that a fork of it would begin with. Raises CliError as `fork_and_follow`
+    does."""
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
             source = await _source(client, name, at_any_time=at_any_time)

@@ -35,14 +35,15 @@ _HOW: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The sources of one answer. The first of the `sources` is the answer itself. `unread` are those that were delivered
-    to it, or to an answer that it rests on, and that the receiver does not name as used."""
+    """The sources of one answer. The first of the `sources` is the answer itself. `unread` are those that were
+    delivered to it, or to an answer that it rests on, and that the receiver does not name as used."""
 
     run_id: str
     sources: tuple[Source, ...]
     links: tuple[Link, ...]
     unread: tuple[Link, ...] = ()
-    """The receiver, and the source that it did not use; the sources are among `sources` only if something else uses them."""
+    """The receiver, and the source that it did not use; the sources are among `sources` only if something else uses
+    them."""
 
     @property
     def answer(self) -> Source:

@@ -32,7 +32,8 @@ class Revision:
 
 @dataclass(slots=True)
 class RunLineage:
-    """The tasks of a run, with the sources that each answer used. `apply` takes the durable events in order, from the first."""
+    """The tasks of a run, with the sources that each answer used. `apply` takes the durable events in order, from the
+    first."""
 
     run_id: str = ""
     tasks: dict[str, TaskLineage] = field(default_factory=dict)

@@ -77,7 +77,7 @@ class TaskLineage:
     """Whether the result says which answers it used."""
     messages_read: int = 0
     is_decided: bool = False
-    """Whether a rule has chosen the result from those of other steps."""
+    """Whether a rule has chosen the result from the results of other steps."""
     winner_step_id: str = ""
     is_edited: bool = False
     """Whether a caller gave the answer in place of the recorded one: it rests on nothing else."""

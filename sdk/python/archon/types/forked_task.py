@@ -51,7 +51,8 @@ class ForkedTask:
 
 @dataclass(frozen=True, slots=True)
 class ForkPreview:
-    """The beginning of a run that a fork would create: its tasks, and the revision of the forked run's plan; 0 without a plan."""
+    """The beginning of a run that a fork would create: its tasks, and the revision of the forked run's plan; 0 without
+    a plan."""
 
     tasks: tuple[ForkedTask, ...]
     plan_revision: int = 0

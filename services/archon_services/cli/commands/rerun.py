@@ -58,8 +58,8 @@ def start_fork(
     quiet: bool,
     at_any_time: bool = False,
 ) -> None:
-    """Forks a run and follows the new one, or with `dry_run` prints the tasks that it would execute. Always raises Exit, or
-    CliError if options exclude each other."""
+    """Forks a run and follows the new one, or with `dry_run` prints the tasks that it would execute. Always raises
+    Exit, or CliError if options exclude each other."""
     if as_json and quiet:
         raise CliError("--json and --quiet are mutually exclusive", code=USAGE)
     if dry_run and quiet:

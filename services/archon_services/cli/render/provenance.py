@@ -62,7 +62,8 @@ _STYLE: Final = (
 
 
 def provenance_lines(found: Provenance) -> Iterator[str]:
-    """Yields an answer and below each source its own sources, each once in full; then the sources that were not used."""
+    """Yields an answer and below each source its own sources, each once in full; then the sources that were not
+    used."""
     sources = {source.id: source for source in found.sources}
     below: dict[str, list[tuple[str, str]]] = {}
     for link in found.links:

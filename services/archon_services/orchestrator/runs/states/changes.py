@@ -73,8 +73,8 @@ def changes_of(asked: Asked, lineage: RunLineage) -> Changes:
 
 
 def _affected(changed: Mapping[str, None], answers: Mapping[str, Parts], lineage: RunLineage) -> dict[str, Use | None]:
-    """The tasks to execute again. A delegation under a key of the agent's own counts as changed with the task that made it:
-    the key does not tell whether it would request the same."""
+    """The tasks to execute again. A delegation under a key of the agent's own counts as changed with the task that made
+    it: the key does not tell whether it would request the same."""
     roots: dict[str, None] = {**changed, **dict.fromkeys(answers)}
     while True:
         found = lineage.affected(roots)

@@ -31,8 +31,9 @@ _UNSEEN: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ForkPlan:
-    """The plan of a fork. `kept` are the parts that the new run begins with, `state` its state then, and `sources` the tasks in the
-    forked run of the new run's tasks. `plan_revision` is the revision of the plan that is kept, 0 if none is."""
+    """The plan of a fork. `kept` are the parts that the new run begins with, `state` its state then, and `sources` the
+    tasks in the forked run of the new run's tasks. `plan_revision` is the revision of the plan that is kept, 0 if none
+    is."""
 
     lineage: RunLineage
     changes: Changes

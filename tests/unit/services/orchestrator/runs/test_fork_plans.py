@@ -233,3 +233,21 @@ def test_another_goal_keeps_edited_answers_only() -> None:
     planner = ForkPlanner(source.events, Asked(answers=[("a", TEXT)]), is_kept=False, is_replanned=True)
     plan = planner.plan(replace(source.first.submission, run_id="f"))
     assert [answer.role for answer in plan.kept.reused] == ["a"]
+
+
+def test_a_delegated_answer_in_a_fork_still_rests_on_another() -> None:
+    agents = {"lead": Behaviour(delegates=("a", "c")), "a": Behaviour(), "c": Behaviour()}
+    source = JournaledRun(agent_run("source", "lead", [("a", "c")], agents), agents).play()
+    answered = max(event.seq for event in source.events if event.HasField("result") and event.result.role == "c")
+    fork = source.fork(Asked(), "f", after_seq=answered)[0].play()
+    assert fork.executed == ["lead"]
+    assert sorted(fork.fork(Asked(["a"]), "g")[0].play().executed) == ["a", "c", "lead"]
+
+
+def test_an_answer_in_a_fork_rests_on_what_its_delegations_used() -> None:
+    agents = {"t": Behaviour({"b"}, delegates=("c",))}
+    source = JournaledRun(pipeline("source", "abt", [("a", "t"), ("b", "t"), ("a", "c")]), agents).play()
+    fork = source.fork(Asked(), "f")[0]
+    assert fork.state.ended
+    assert sorted(fork.fork(Asked(["a"]), "g")[0].play().executed) == ["a", "c", "t"]
+    assert sorted(fork.fork(Asked(["b"]), "h")[0].play().executed) == ["b", "c", "t"]
