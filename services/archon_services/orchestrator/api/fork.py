@@ -26,8 +26,13 @@ from archon_services.orchestrator.runs.states.changes import Asked, invalid
 from archon_services.orchestrator.runs.states.fork_plan import ForkPlan, ForkPlanner
 from archon_services.orchestrator.runs.states.load import fold_journal, load_events
 
-_LIMITS: Final = {"rerun": 200, "edited_answers": 200, "edited_inputs": 60}
-"""The most changes of each kind that a request has."""
+MAX_CHANGES: Final = 200
+"""Tasks that a request names to execute again, and answers that it edits."""
+
+MAX_INPUTS: Final = 60
+"""Inputs that a request edits: each may be a key of the run's metadata."""
+
+_LIMITS: Final = {"rerun": MAX_CHANGES, "edited_answers": MAX_CHANGES, "edited_inputs": MAX_INPUTS}
 
 _HASH_PREFIX: Final = b"ForkRun\0"
 """Keeps the payload of a fork different from the payload of any submit."""
