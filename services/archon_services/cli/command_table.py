@@ -59,6 +59,9 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "diff": (
             "diff:diff",
             "Compare two runs side by side: tasks, answers, tool calls, prompts, cost and time.",
+        "provenance": (
+            "provenance:provenance",
+            "Show the sources of an answer of a run, back to the goal: answers, messages, memory, calls, people.",
         ),
         "messages": ("messages:messages", "List the messages between the agents of a run, and who has read them."),
         "cancel": ("cancel:cancel", "Cancel a run."),
@@ -70,7 +73,14 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "respond": ("respond:respond", "Answer a question of a run; `archon inbox` lists the questions of all runs."),
         "pause": ("pause:pause", "Pause a run until `archon resume`."),
         "resume": ("resume:resume", "Resume a paused run."),
-        "rerun": ("rerun:rerun", "Continue an ended run in a new run."),
+        "rerun": (
+            "rerun:rerun",
+            "Continue an ended run in a new run, or execute tasks of it again, with all that used their answers.",
+        ),
+        "fork": (
+            "fork:fork",
+            "Fork a run at one of its events, with other inputs, answers or another goal, in a new run.",
+        ),
         "trace": (
             "trace:trace",
             "Show how the time of a run was spent: a bar for each attempt, call and delegation, and the critical path.",

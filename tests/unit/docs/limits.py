@@ -148,6 +148,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_submit_above_max_runs_is_refused_with_a_delay"],
         ),
         Limit(
+            "Tasks that a fork names to execute again; answers, and inputs that it edits",
+            "{archon_services.orchestrator.api.fork:MAX_CHANGES}; {archon_services.orchestrator.api.fork:MAX_CHANGES}, "
+            "{archon_services.orchestrator.api.fork:MAX_INPUTS}",
+            "`INVALID_ARGUMENT`",
+            ["test_a_fork_with_too_many_changes_is_refused"],
+        ),
+        Limit(
             "Runs that are paused, or wait for a person; they do not count as in progress",
             "{archon_services.orchestrator.runs.limits:MAX_PAUSED}; setting `max_paused_runs`",
             "PauseRun: `RESOURCE_EXHAUSTED` with a delay; further runs that wait for a person count as in progress.",

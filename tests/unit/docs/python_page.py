@@ -19,6 +19,7 @@ MODULES: Final = (
     "archon.failure_kinds",
     "archon.federation",
     "archon.history",
+    "archon.lineage",
     "archon.memory",
     "archon.registry",
     "archon.run_view",
