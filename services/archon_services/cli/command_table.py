@@ -59,6 +59,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "diff": (
             "diff:diff",
             "Compare two runs side by side: tasks, answers, tool calls, prompts, cost and time.",
+        ),
         "provenance": (
             "provenance:provenance",
             "Show the sources of an answer of a run, back to the goal: answers, messages, memory, calls, people.",

@@ -23,6 +23,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What a fork does with a task.
+type ForkDecision int32
+
+const (
+	// The decision is not set.
+	ForkDecision_FORK_DECISION_UNSPECIFIED ForkDecision = 0
+	// Its recorded answer is taken over.
+	ForkDecision_FORK_DECISION_REUSED ForkDecision = 1
+	// The caller's answer stands in place of the recorded one.
+	ForkDecision_FORK_DECISION_EDITED ForkDecision = 2
+	// It is executed.
+	ForkDecision_FORK_DECISION_EXECUTED ForkDecision = 3
+	// It is not executed, because the answers that are taken over suffice.
+	ForkDecision_FORK_DECISION_SKIPPED ForkDecision = 4
+)
+
+// Enum value maps for ForkDecision.
+var (
+	ForkDecision_name = map[int32]string{
+		0: "FORK_DECISION_UNSPECIFIED",
+		1: "FORK_DECISION_REUSED",
+		2: "FORK_DECISION_EDITED",
+		3: "FORK_DECISION_EXECUTED",
+		4: "FORK_DECISION_SKIPPED",
+	}
+	ForkDecision_value = map[string]int32{
+		"FORK_DECISION_UNSPECIFIED": 0,
+		"FORK_DECISION_REUSED":      1,
+		"FORK_DECISION_EDITED":      2,
+		"FORK_DECISION_EXECUTED":    3,
+		"FORK_DECISION_SKIPPED":     4,
+	}
+)
+
+func (x ForkDecision) Enum() *ForkDecision {
+	p := new(ForkDecision)
+	*p = x
+	return p
+}
+
+func (x ForkDecision) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ForkDecision) Descriptor() protoreflect.EnumDescriptor {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[0].Descriptor()
+}
+
+func (ForkDecision) Type() protoreflect.EnumType {
+	return &file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[0]
+}
+
+func (x ForkDecision) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ForkDecision.Descriptor instead.
+func (ForkDecision) EnumDescriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{0}
+}
+
 // Request message for SubmitRun.
 type SubmitRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1743,7 +1804,17 @@ type ForkRunRequest struct {
 	// goal.
 	AfterSeq int64 `protobuf:"varint,3,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
 	// The new run's goal; empty: the goal of the forked run. With another one neither a plan nor answers of people are kept.
-	Goal          []*v1.Part `protobuf:"bytes,4,rep,name=goal,proto3" json:"goal,omitempty"`
+	Goal []*v1.Part `protobuf:"bytes,4,rep,name=goal,proto3" json:"goal,omitempty"`
+	// Tasks that are executed again although they had completed, each by its role, its step or its id; at most 200. With a
+	// role all its tasks.
+	Rerun []string `protobuf:"bytes,50,rep,name=rerun,proto3" json:"rerun,omitempty"`
+	// Answers that stand in place of recorded ones; at most 200. Their tasks are not executed.
+	EditedAnswers []*EditedAnswer `protobuf:"bytes,51,rep,name=edited_answers,json=editedAnswers,proto3" json:"edited_answers,omitempty"`
+	// Inputs that tasks receive in place of the goal, or of the description of their step; at most 60. Their tasks are
+	// executed.
+	EditedInputs []*EditedInput `protobuf:"bytes,52,rep,name=edited_inputs,json=editedInputs,proto3" json:"edited_inputs,omitempty"`
+	// True: no run is created, and the response says what one would do.
+	DryRun        bool `protobuf:"varint,53,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1806,18 +1877,160 @@ func (x *ForkRunRequest) GetGoal() []*v1.Part {
 	return nil
 }
 
+func (x *ForkRunRequest) GetRerun() []string {
+	if x != nil {
+		return x.Rerun
+	}
+	return nil
+}
+
+func (x *ForkRunRequest) GetEditedAnswers() []*EditedAnswer {
+	if x != nil {
+		return x.EditedAnswers
+	}
+	return nil
+}
+
+func (x *ForkRunRequest) GetEditedInputs() []*EditedInput {
+	if x != nil {
+		return x.EditedInputs
+	}
+	return nil
+}
+
+func (x *ForkRunRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// An answer that a caller gives in place of a recorded one.
+type EditedAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task: its role if the role has one task in the run, its step or its id.
+	Task string `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// The answer. At least one part must not be empty.
+	Parts         []*v1.Part `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditedAnswer) Reset() {
+	*x = EditedAnswer{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditedAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditedAnswer) ProtoMessage() {}
+
+func (x *EditedAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditedAnswer.ProtoReflect.Descriptor instead.
+func (*EditedAnswer) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *EditedAnswer) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *EditedAnswer) GetParts() []*v1.Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// An input that a caller gives in place of the recorded one.
+type EditedInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task, as in EditedAnswer; not one that another task has delegated.
+	Task string `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// The input: one text.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditedInput) Reset() {
+	*x = EditedInput{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditedInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditedInput) ProtoMessage() {}
+
+func (x *EditedInput) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditedInput.ProtoReflect.Descriptor instead.
+func (*EditedInput) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *EditedInput) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *EditedInput) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Response message for ForkRun.
 type ForkRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new run.
-	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// The new run; absent with dry_run.
+	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// With dry_run: the tasks that the new run would begin with, in the order of their creation.
+	Tasks []*ForkedTask `protobuf:"bytes,50,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// With dry_run: the revision of the forked run's plan that the new run would begin with; 0: none.
+	PlanRevision  int32 `protobuf:"varint,51,opt,name=plan_revision,json=planRevision,proto3" json:"plan_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +2042,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,12 +2055,126 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
 	if x != nil {
 		return x.Run
+	}
+	return nil
+}
+
+func (x *ForkRunResponse) GetTasks() []*ForkedTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *ForkRunResponse) GetPlanRevision() int32 {
+	if x != nil {
+		return x.PlanRevision
+	}
+	return 0
+}
+
+// A task of a run that a fork would create.
+type ForkedTask struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task in the forked run; empty if it has none.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The task's role.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// The step of the plan that the task executes; empty if it executes none.
+	StepId string `protobuf:"bytes,3,opt,name=step_id,json=stepId,proto3" json:"step_id,omitempty"`
+	// The task in the forked run that delegated this one; empty if none did.
+	ParentTaskId string `protobuf:"bytes,4,opt,name=parent_task_id,json=parentTaskId,proto3" json:"parent_task_id,omitempty"`
+	// What the fork does with the task.
+	Decision ForkDecision `protobuf:"varint,5,opt,name=decision,proto3,enum=archon.api.orchestrator.v1.ForkDecision" json:"decision,omitempty"`
+	// Why: one clause, for people.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The answer or message whose use makes the task be executed: an event of the forked run; absent if there is none.
+	Because       *v1.MemoryRef `protobuf:"bytes,7,opt,name=because,proto3" json:"because,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForkedTask) Reset() {
+	*x = ForkedTask{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForkedTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForkedTask) ProtoMessage() {}
+
+func (x *ForkedTask) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForkedTask.ProtoReflect.Descriptor instead.
+func (*ForkedTask) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ForkedTask) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ForkedTask) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ForkedTask) GetStepId() string {
+	if x != nil {
+		return x.StepId
+	}
+	return ""
+}
+
+func (x *ForkedTask) GetParentTaskId() string {
+	if x != nil {
+		return x.ParentTaskId
+	}
+	return ""
+}
+
+func (x *ForkedTask) GetDecision() ForkDecision {
+	if x != nil {
+		return x.Decision
+	}
+	return ForkDecision_FORK_DECISION_UNSPECIFIED
+}
+
+func (x *ForkedTask) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ForkedTask) GetBecause() *v1.MemoryRef {
+	if x != nil {
+		return x.Because
 	}
 	return nil
 }
@@ -1867,7 +2194,7 @@ type RateRunRequest struct {
 
 func (x *RateRunRequest) Reset() {
 	*x = RateRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2206,7 @@ func (x *RateRunRequest) String() string {
 func (*RateRunRequest) ProtoMessage() {}
 
 func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2219,7 @@ func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunRequest.ProtoReflect.Descriptor instead.
 func (*RateRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RateRunRequest) GetRunId() string {
@@ -1925,7 +2252,7 @@ type RateRunResponse struct {
 
 func (x *RateRunResponse) Reset() {
 	*x = RateRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2264,7 @@ func (x *RateRunResponse) String() string {
 func (*RateRunResponse) ProtoMessage() {}
 
 func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2277,7 @@ func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunResponse.ProtoReflect.Descriptor instead.
 func (*RateRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
 }
 
 // Request message for ListInstanceMetrics.
@@ -1968,7 +2295,7 @@ type ListInstanceMetricsRequest struct {
 
 func (x *ListInstanceMetricsRequest) Reset() {
 	*x = ListInstanceMetricsRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2307,7 @@ func (x *ListInstanceMetricsRequest) String() string {
 func (*ListInstanceMetricsRequest) ProtoMessage() {}
 
 func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2320,7 @@ func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListInstanceMetricsRequest) GetRole() string {
@@ -2030,7 +2357,7 @@ type ListInstanceMetricsResponse struct {
 
 func (x *ListInstanceMetricsResponse) Reset() {
 	*x = ListInstanceMetricsResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2369,7 @@ func (x *ListInstanceMetricsResponse) String() string {
 func (*ListInstanceMetricsResponse) ProtoMessage() {}
 
 func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2382,7 @@ func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListInstanceMetricsResponse) GetMetrics() []*InstanceMetrics {
@@ -2092,7 +2419,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2431,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2444,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConverseRequest) GetCorrelationId() string {
@@ -2215,7 +2542,7 @@ type ConverseResponse struct {
 
 func (x *ConverseResponse) Reset() {
 	*x = ConverseResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2227,7 +2554,7 @@ func (x *ConverseResponse) String() string {
 func (*ConverseResponse) ProtoMessage() {}
 
 func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2240,7 +2567,7 @@ func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseResponse.ProtoReflect.Descriptor instead.
 func (*ConverseResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConverseResponse) GetReplies() []*ConverseReply {
@@ -2275,7 +2602,7 @@ type ConverseReply struct {
 
 func (x *ConverseReply) Reset() {
 	*x = ConverseReply{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2614,7 @@ func (x *ConverseReply) String() string {
 func (*ConverseReply) ProtoMessage() {}
 
 func (x *ConverseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2627,7 @@ func (x *ConverseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseReply.ProtoReflect.Descriptor instead.
 func (*ConverseReply) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConverseReply) GetCorrelationId() string {
@@ -2366,7 +2693,7 @@ type GetQuotasRequest struct {
 
 func (x *GetQuotasRequest) Reset() {
 	*x = GetQuotasRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2705,7 @@ func (x *GetQuotasRequest) String() string {
 func (*GetQuotasRequest) ProtoMessage() {}
 
 func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2718,7 @@ func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasRequest.ProtoReflect.Descriptor instead.
 func (*GetQuotasRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetQuotasRequest) GetPageSize() int32 {
@@ -2423,7 +2750,7 @@ type GetQuotasResponse struct {
 
 func (x *GetQuotasResponse) Reset() {
 	*x = GetQuotasResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2762,7 @@ func (x *GetQuotasResponse) String() string {
 func (*GetQuotasResponse) ProtoMessage() {}
 
 func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2775,7 @@ func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasResponse.ProtoReflect.Descriptor instead.
 func (*GetQuotasResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetQuotasResponse) GetUses() []*QuotaUse {
@@ -2489,7 +2816,7 @@ type QuotaUse struct {
 
 func (x *QuotaUse) Reset() {
 	*x = QuotaUse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2828,7 @@ func (x *QuotaUse) String() string {
 func (*QuotaUse) ProtoMessage() {}
 
 func (x *QuotaUse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2841,7 @@ func (x *QuotaUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaUse.ProtoReflect.Descriptor instead.
 func (*QuotaUse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *QuotaUse) GetTenant() string {
@@ -2561,7 +2888,7 @@ type QuotaCount struct {
 
 func (x *QuotaCount) Reset() {
 	*x = QuotaCount{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2900,7 @@ func (x *QuotaCount) String() string {
 func (*QuotaCount) ProtoMessage() {}
 
 func (x *QuotaCount) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2913,7 @@ func (x *QuotaCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaCount.ProtoReflect.Descriptor instead.
 func (*QuotaCount) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QuotaCount) GetQuota() string {
@@ -2734,15 +3061,36 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\fexpected_seq\x18\x02 \x01(\x03R\vexpectedSeq\x12\x1b\n" +
 	"\tplan_json\x18\x03 \x01(\tR\bplanJson\"E\n" +
 	"\x10EditPlanResponse\x121\n" +
-	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"\x93\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"\xe1\x02\n" +
 	"\x0eForkRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tafter_seq\x18\x03 \x01(\x03R\bafterSeq\x12.\n" +
-	"\x04goal\x18\x04 \x03(\v2\x1a.archon.api.common.v1.PartR\x04goal\"D\n" +
+	"\x04goal\x18\x04 \x03(\v2\x1a.archon.api.common.v1.PartR\x04goal\x12\x14\n" +
+	"\x05rerun\x182 \x03(\tR\x05rerun\x12O\n" +
+	"\x0eedited_answers\x183 \x03(\v2(.archon.api.orchestrator.v1.EditedAnswerR\reditedAnswers\x12L\n" +
+	"\redited_inputs\x184 \x03(\v2'.archon.api.orchestrator.v1.EditedInputR\feditedInputs\x12\x17\n" +
+	"\adry_run\x185 \x01(\bR\x06dryRun\"T\n" +
+	"\fEditedAnswer\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x120\n" +
+	"\x05parts\x18\x02 \x03(\v2\x1a.archon.api.common.v1.PartR\x05parts\"5\n" +
+	"\vEditedInput\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xa7\x01\n" +
 	"\x0fForkRunResponse\x121\n" +
-	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"W\n" +
+	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\x12<\n" +
+	"\x05tasks\x182 \x03(\v2&.archon.api.orchestrator.v1.ForkedTaskR\x05tasks\x12#\n" +
+	"\rplan_revision\x183 \x01(\x05R\fplanRevision\"\x91\x02\n" +
+	"\n" +
+	"ForkedTask\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x17\n" +
+	"\astep_id\x18\x03 \x01(\tR\x06stepId\x12$\n" +
+	"\x0eparent_task_id\x18\x04 \x01(\tR\fparentTaskId\x12D\n" +
+	"\bdecision\x18\x05 \x01(\x0e2(.archon.api.orchestrator.v1.ForkDecisionR\bdecision\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x129\n" +
+	"\abecause\x18\a \x01(\v2\x1f.archon.api.common.v1.MemoryRefR\abecause\"W\n" +
 	"\x0eRateRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05stars\x18\x02 \x01(\x05R\x05stars\x12\x18\n" +
@@ -2789,7 +3137,13 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\x05quota\x18\x01 \x01(\tR\x05quota\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x01R\x04used\x12\x19\n" +
 	"\x05limit\x18\x03 \x01(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
-	"\x06_limit2\xa2\x0f\n" +
+	"\x06_limit*\x98\x01\n" +
+	"\fForkDecision\x12\x1d\n" +
+	"\x19FORK_DECISION_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14FORK_DECISION_REUSED\x10\x01\x12\x18\n" +
+	"\x14FORK_DECISION_EDITED\x10\x02\x12\x1a\n" +
+	"\x16FORK_DECISION_EXECUTED\x10\x03\x12\x19\n" +
+	"\x15FORK_DECISION_SKIPPED\x10\x042\xa2\x0f\n" +
 	"\x13OrchestratorService\x12h\n" +
 	"\tSubmitRun\x12,.archon.api.orchestrator.v1.SubmitRunRequest\x1a-.archon.api.orchestrator.v1.SubmitRunResponse\x12g\n" +
 	"\bWatchRun\x12+.archon.api.orchestrator.v1.WatchRunRequest\x1a,.archon.api.orchestrator.v1.WatchRunResponse0\x01\x12_\n" +
@@ -2823,151 +3177,163 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP() []
 	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescData
 }
 
-var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
-	(*SubmitRunRequest)(nil),            // 0: archon.api.orchestrator.v1.SubmitRunRequest
-	(*SubmitRunResponse)(nil),           // 1: archon.api.orchestrator.v1.SubmitRunResponse
-	(*WatchRunRequest)(nil),             // 2: archon.api.orchestrator.v1.WatchRunRequest
-	(*WatchRunResponse)(nil),            // 3: archon.api.orchestrator.v1.WatchRunResponse
-	(*GetRunRequest)(nil),               // 4: archon.api.orchestrator.v1.GetRunRequest
-	(*GetRunResponse)(nil),              // 5: archon.api.orchestrator.v1.GetRunResponse
-	(*ListRunsRequest)(nil),             // 6: archon.api.orchestrator.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),            // 7: archon.api.orchestrator.v1.ListRunsResponse
-	(*ListRunRecordsRequest)(nil),       // 8: archon.api.orchestrator.v1.ListRunRecordsRequest
-	(*ListRunRecordsResponse)(nil),      // 9: archon.api.orchestrator.v1.ListRunRecordsResponse
-	(*ListRunStepsRequest)(nil),         // 10: archon.api.orchestrator.v1.ListRunStepsRequest
-	(*ListRunStepsResponse)(nil),        // 11: archon.api.orchestrator.v1.ListRunStepsResponse
-	(*RunStep)(nil),                     // 12: archon.api.orchestrator.v1.RunStep
-	(*CancelRunRequest)(nil),            // 13: archon.api.orchestrator.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),           // 14: archon.api.orchestrator.v1.CancelRunResponse
-	(*RespondRequest)(nil),              // 15: archon.api.orchestrator.v1.RespondRequest
-	(*RespondResponse)(nil),             // 16: archon.api.orchestrator.v1.RespondResponse
-	(*ListQuestionsRequest)(nil),        // 17: archon.api.orchestrator.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),       // 18: archon.api.orchestrator.v1.ListQuestionsResponse
-	(*PauseRunRequest)(nil),             // 19: archon.api.orchestrator.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),            // 20: archon.api.orchestrator.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),            // 21: archon.api.orchestrator.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),           // 22: archon.api.orchestrator.v1.ResumeRunResponse
-	(*PlanRunRequest)(nil),              // 23: archon.api.orchestrator.v1.PlanRunRequest
-	(*PlanRunResponse)(nil),             // 24: archon.api.orchestrator.v1.PlanRunResponse
-	(*EditPlanRequest)(nil),             // 25: archon.api.orchestrator.v1.EditPlanRequest
-	(*EditPlanResponse)(nil),            // 26: archon.api.orchestrator.v1.EditPlanResponse
-	(*ForkRunRequest)(nil),              // 27: archon.api.orchestrator.v1.ForkRunRequest
-	(*ForkRunResponse)(nil),             // 28: archon.api.orchestrator.v1.ForkRunResponse
-	(*RateRunRequest)(nil),              // 29: archon.api.orchestrator.v1.RateRunRequest
-	(*RateRunResponse)(nil),             // 30: archon.api.orchestrator.v1.RateRunResponse
-	(*ListInstanceMetricsRequest)(nil),  // 31: archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	(*ListInstanceMetricsResponse)(nil), // 32: archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	(*ConverseRequest)(nil),             // 33: archon.api.orchestrator.v1.ConverseRequest
-	(*ConverseResponse)(nil),            // 34: archon.api.orchestrator.v1.ConverseResponse
-	(*ConverseReply)(nil),               // 35: archon.api.orchestrator.v1.ConverseReply
-	(*GetQuotasRequest)(nil),            // 36: archon.api.orchestrator.v1.GetQuotasRequest
-	(*GetQuotasResponse)(nil),           // 37: archon.api.orchestrator.v1.GetQuotasResponse
-	(*QuotaUse)(nil),                    // 38: archon.api.orchestrator.v1.QuotaUse
-	(*QuotaCount)(nil),                  // 39: archon.api.orchestrator.v1.QuotaCount
-	nil,                                 // 40: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	nil,                                 // 41: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	(*v1.Part)(nil),                     // 42: archon.api.common.v1.Part
-	(Strategy)(0),                       // 43: archon.api.orchestrator.v1.Strategy
-	(*durationpb.Duration)(nil),         // 44: google.protobuf.Duration
-	(*v1.Budget)(nil),                   // 45: archon.api.common.v1.Budget
-	(*v1.TraceContext)(nil),             // 46: archon.api.common.v1.TraceContext
-	(*Run)(nil),                         // 47: archon.api.orchestrator.v1.Run
-	(*RunEvent)(nil),                    // 48: archon.api.orchestrator.v1.RunEvent
-	(v1.TaskState)(0),                   // 49: archon.api.common.v1.TaskState
-	(*RunRecord)(nil),                   // 50: archon.api.orchestrator.v1.RunRecord
-	(v1.Decision)(0),                    // 51: archon.api.common.v1.Decision
-	(*Question)(nil),                    // 52: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                        // 53: archon.api.orchestrator.v1.Task
-	(*v1.Edge)(nil),                     // 54: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),                     // 55: archon.api.common.v1.Plan
-	(*InstanceMetrics)(nil),             // 56: archon.api.orchestrator.v1.InstanceMetrics
-	(*v1.Failure)(nil),                  // 57: archon.api.common.v1.Failure
+	(ForkDecision)(0),                   // 0: archon.api.orchestrator.v1.ForkDecision
+	(*SubmitRunRequest)(nil),            // 1: archon.api.orchestrator.v1.SubmitRunRequest
+	(*SubmitRunResponse)(nil),           // 2: archon.api.orchestrator.v1.SubmitRunResponse
+	(*WatchRunRequest)(nil),             // 3: archon.api.orchestrator.v1.WatchRunRequest
+	(*WatchRunResponse)(nil),            // 4: archon.api.orchestrator.v1.WatchRunResponse
+	(*GetRunRequest)(nil),               // 5: archon.api.orchestrator.v1.GetRunRequest
+	(*GetRunResponse)(nil),              // 6: archon.api.orchestrator.v1.GetRunResponse
+	(*ListRunsRequest)(nil),             // 7: archon.api.orchestrator.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),            // 8: archon.api.orchestrator.v1.ListRunsResponse
+	(*ListRunRecordsRequest)(nil),       // 9: archon.api.orchestrator.v1.ListRunRecordsRequest
+	(*ListRunRecordsResponse)(nil),      // 10: archon.api.orchestrator.v1.ListRunRecordsResponse
+	(*ListRunStepsRequest)(nil),         // 11: archon.api.orchestrator.v1.ListRunStepsRequest
+	(*ListRunStepsResponse)(nil),        // 12: archon.api.orchestrator.v1.ListRunStepsResponse
+	(*RunStep)(nil),                     // 13: archon.api.orchestrator.v1.RunStep
+	(*CancelRunRequest)(nil),            // 14: archon.api.orchestrator.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),           // 15: archon.api.orchestrator.v1.CancelRunResponse
+	(*RespondRequest)(nil),              // 16: archon.api.orchestrator.v1.RespondRequest
+	(*RespondResponse)(nil),             // 17: archon.api.orchestrator.v1.RespondResponse
+	(*ListQuestionsRequest)(nil),        // 18: archon.api.orchestrator.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),       // 19: archon.api.orchestrator.v1.ListQuestionsResponse
+	(*PauseRunRequest)(nil),             // 20: archon.api.orchestrator.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),            // 21: archon.api.orchestrator.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),            // 22: archon.api.orchestrator.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),           // 23: archon.api.orchestrator.v1.ResumeRunResponse
+	(*PlanRunRequest)(nil),              // 24: archon.api.orchestrator.v1.PlanRunRequest
+	(*PlanRunResponse)(nil),             // 25: archon.api.orchestrator.v1.PlanRunResponse
+	(*EditPlanRequest)(nil),             // 26: archon.api.orchestrator.v1.EditPlanRequest
+	(*EditPlanResponse)(nil),            // 27: archon.api.orchestrator.v1.EditPlanResponse
+	(*ForkRunRequest)(nil),              // 28: archon.api.orchestrator.v1.ForkRunRequest
+	(*EditedAnswer)(nil),                // 29: archon.api.orchestrator.v1.EditedAnswer
+	(*EditedInput)(nil),                 // 30: archon.api.orchestrator.v1.EditedInput
+	(*ForkRunResponse)(nil),             // 31: archon.api.orchestrator.v1.ForkRunResponse
+	(*ForkedTask)(nil),                  // 32: archon.api.orchestrator.v1.ForkedTask
+	(*RateRunRequest)(nil),              // 33: archon.api.orchestrator.v1.RateRunRequest
+	(*RateRunResponse)(nil),             // 34: archon.api.orchestrator.v1.RateRunResponse
+	(*ListInstanceMetricsRequest)(nil),  // 35: archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	(*ListInstanceMetricsResponse)(nil), // 36: archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	(*ConverseRequest)(nil),             // 37: archon.api.orchestrator.v1.ConverseRequest
+	(*ConverseResponse)(nil),            // 38: archon.api.orchestrator.v1.ConverseResponse
+	(*ConverseReply)(nil),               // 39: archon.api.orchestrator.v1.ConverseReply
+	(*GetQuotasRequest)(nil),            // 40: archon.api.orchestrator.v1.GetQuotasRequest
+	(*GetQuotasResponse)(nil),           // 41: archon.api.orchestrator.v1.GetQuotasResponse
+	(*QuotaUse)(nil),                    // 42: archon.api.orchestrator.v1.QuotaUse
+	(*QuotaCount)(nil),                  // 43: archon.api.orchestrator.v1.QuotaCount
+	nil,                                 // 44: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	nil,                                 // 45: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	(*v1.Part)(nil),                     // 46: archon.api.common.v1.Part
+	(Strategy)(0),                       // 47: archon.api.orchestrator.v1.Strategy
+	(*durationpb.Duration)(nil),         // 48: google.protobuf.Duration
+	(*v1.Budget)(nil),                   // 49: archon.api.common.v1.Budget
+	(*v1.TraceContext)(nil),             // 50: archon.api.common.v1.TraceContext
+	(*Run)(nil),                         // 51: archon.api.orchestrator.v1.Run
+	(*RunEvent)(nil),                    // 52: archon.api.orchestrator.v1.RunEvent
+	(v1.TaskState)(0),                   // 53: archon.api.common.v1.TaskState
+	(*RunRecord)(nil),                   // 54: archon.api.orchestrator.v1.RunRecord
+	(v1.Decision)(0),                    // 55: archon.api.common.v1.Decision
+	(*Question)(nil),                    // 56: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                        // 57: archon.api.orchestrator.v1.Task
+	(*v1.Edge)(nil),                     // 58: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),                     // 59: archon.api.common.v1.Plan
+	(*v1.MemoryRef)(nil),                // 60: archon.api.common.v1.MemoryRef
+	(*InstanceMetrics)(nil),             // 61: archon.api.orchestrator.v1.InstanceMetrics
+	(*v1.Failure)(nil),                  // 62: archon.api.common.v1.Failure
 }
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs = []int32{
-	42, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
-	43, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	44, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
-	44, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
-	45, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
-	40, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	46, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
-	41, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	47, // 8: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	48, // 9: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	47, // 10: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	49, // 11: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
-	47, // 12: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
-	50, // 13: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
-	12, // 14: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
-	47, // 15: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	42, // 16: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
-	51, // 17: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
-	47, // 18: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	52, // 19: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
-	47, // 20: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	47, // 21: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	0,  // 22: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	53, // 23: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
-	54, // 24: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
-	55, // 25: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
-	43, // 26: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	47, // 27: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	42, // 28: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
-	47, // 29: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	56, // 30: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	0,  // 31: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	2,  // 32: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
-	13, // 33: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
-	15, // 34: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
-	35, // 35: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
-	48, // 36: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	47, // 37: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
-	57, // 38: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
-	38, // 39: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
-	44, // 40: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
-	39, // 41: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
-	0,  // 42: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
-	2,  // 43: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
-	4,  // 44: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
-	6,  // 45: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
-	8,  // 46: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
-	10, // 47: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
-	13, // 48: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
-	17, // 49: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
-	15, // 50: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
-	19, // 51: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
-	21, // 52: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
-	23, // 53: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
-	25, // 54: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
-	27, // 55: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
-	29, // 56: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
-	31, // 57: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	33, // 58: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
-	36, // 59: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
-	1,  // 60: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
-	3,  // 61: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
-	5,  // 62: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
-	7,  // 63: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
-	9,  // 64: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
-	11, // 65: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
-	14, // 66: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
-	18, // 67: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
-	16, // 68: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
-	20, // 69: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
-	22, // 70: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
-	24, // 71: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
-	26, // 72: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
-	28, // 73: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
-	30, // 74: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
-	32, // 75: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	34, // 76: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
-	37, // 77: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
-	60, // [60:78] is the sub-list for method output_type
-	42, // [42:60] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	46, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
+	47, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	48, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
+	48, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
+	49, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
+	44, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	50, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
+	45, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	51, // 8: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	52, // 9: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	51, // 10: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	53, // 11: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
+	51, // 12: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
+	54, // 13: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
+	13, // 14: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
+	51, // 15: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	46, // 16: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
+	55, // 17: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
+	51, // 18: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	56, // 19: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
+	51, // 20: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	51, // 21: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	1,  // 22: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	57, // 23: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
+	58, // 24: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
+	59, // 25: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
+	47, // 26: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	51, // 27: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	46, // 28: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
+	29, // 29: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
+	30, // 30: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
+	46, // 31: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
+	51, // 32: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	32, // 33: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
+	0,  // 34: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
+	60, // 35: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
+	61, // 36: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	1,  // 37: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	3,  // 38: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
+	14, // 39: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
+	16, // 40: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
+	39, // 41: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
+	52, // 42: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	51, // 43: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
+	62, // 44: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
+	42, // 45: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
+	48, // 46: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
+	43, // 47: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
+	1,  // 48: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
+	3,  // 49: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
+	5,  // 50: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
+	7,  // 51: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
+	9,  // 52: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
+	11, // 53: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
+	14, // 54: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
+	18, // 55: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
+	16, // 56: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
+	20, // 57: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
+	22, // 58: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
+	24, // 59: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
+	26, // 60: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
+	28, // 61: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
+	33, // 62: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
+	35, // 63: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	37, // 64: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
+	40, // 65: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
+	2,  // 66: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
+	4,  // 67: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
+	6,  // 68: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
+	8,  // 69: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
+	10, // 70: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
+	12, // 71: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
+	15, // 72: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
+	19, // 73: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
+	17, // 74: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
+	21, // 75: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
+	23, // 76: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
+	25, // 77: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
+	27, // 78: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
+	31, // 79: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
+	34, // 80: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
+	36, // 81: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	38, // 82: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
+	41, // 83: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
+	66, // [66:84] is the sub-list for method output_type
+	48, // [48:66] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_orchestrator_service_proto_init() }
@@ -2976,29 +3342,30 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_init() {
 		return
 	}
 	file_archon_api_orchestrator_v1_run_proto_init()
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36].OneofWrappers = []any{
 		(*ConverseRequest_Submit)(nil),
 		(*ConverseRequest_Watch)(nil),
 		(*ConverseRequest_Cancel)(nil),
 		(*ConverseRequest_Respond)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38].OneofWrappers = []any{
 		(*ConverseReply_Run)(nil),
 		(*ConverseReply_Failure)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc), len(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   42,
+			NumEnums:      1,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes,
 		DependencyIndexes: file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs,
+		EnumInfos:         file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes,
 		MessageInfos:      file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes,
 	}.Build()
 	File_archon_api_orchestrator_v1_orchestrator_service_proto = out.File

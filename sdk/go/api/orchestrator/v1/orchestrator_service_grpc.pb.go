@@ -113,7 +113,8 @@ type OrchestratorServiceClient interface {
 	// expected_seq), UNIMPLEMENTED.
 	EditPlan(ctx context.Context, in *EditPlanRequest, opts ...grpc.CallOption) (*EditPlanResponse, error)
 	// Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
-	// and executes the others anew. Idempotent by request_id.
+	// and executes the others anew: those that had not completed, those that the request names or changes, and those whose
+	// answers used an answer of these. Idempotent by request_id. With dry_run it only returns which tasks these are.
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
 	// REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
 	ForkRun(ctx context.Context, in *ForkRunRequest, opts ...grpc.CallOption) (*ForkRunResponse, error)
@@ -411,7 +412,8 @@ type OrchestratorServiceServer interface {
 	// expected_seq), UNIMPLEMENTED.
 	EditPlan(context.Context, *EditPlanRequest) (*EditPlanResponse, error)
 	// Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
-	// and executes the others anew. Idempotent by request_id.
+	// and executes the others anew: those that had not completed, those that the request names or changes, and those whose
+	// answers used an answer of these. Idempotent by request_id. With dry_run it only returns which tasks these are.
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
 	// REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
 	ForkRun(context.Context, *ForkRunRequest) (*ForkRunResponse, error)

@@ -2,9 +2,9 @@
 // @generated from file archon/api/orchestrator/v1/orchestrator_service.proto (package archon.api.orchestrator.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Budget, Edge, Part, TaskState, TraceContext } from "../../common/v1/common_pb.js";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Budget, Edge, MemoryRef, Part, TaskState, TraceContext } from "../../common/v1/common_pb.js";
 import { file_archon_api_common_v1_common } from "../../common/v1/common_pb.js";
 import type { Failure } from "../../common/v1/failure_pb.js";
 import { file_archon_api_common_v1_failure } from "../../common/v1/failure_pb.js";
@@ -22,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file archon/api/orchestrator/v1/orchestrator_service.proto.
  */
 export const file_archon_api_orchestrator_v1_orchestrator_service: GenFile = /*@__PURE__*/
-  fileDesc("CjVhcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9vcmNoZXN0cmF0b3Jfc2VydmljZS5wcm90bxIaYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEiyAUKEFN1Ym1pdFJ1blJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIoCgRnb2FsGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyb2xlcxgDIAMoCRIUCgxjYXBhYmlsaXRpZXMYBCADKAkSNgoIc3RyYXRlZ3kYBSABKA4yJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdHJhdGVneRISCgpzZXNzaW9uX2lkGAYgASgJEioKB3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEd2FpdBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgZidWRnZXQYCSABKAsyHC5hcmNob24uYXBpLmNvbW1vbi52MS5CdWRnZXQSTAoIbWV0YWRhdGEYCiADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Lk1ldGFkYXRhRW50cnkSMQoFdHJhY2UYCyABKAsyIi5hcmNob24uYXBpLmNvbW1vbi52MS5UcmFjZUNvbnRleHQSTAoIdmVyc2lvbnMYDCADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0LlZlcnNpb25zRW50cnkSDwoHcGxhbm5lchgNIAEoCRIXCg9jaGVja19hbGlnbm1lbnQYDiABKAgSEQoJcGxhbl9qc29uGDIgASgJEhQKDHBpbl92ZXJzaW9ucxgzIAEoCBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLwoNVmVyc2lvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIloKEVN1Ym1pdFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bhIXCg9yZXBlYXRlZF9iZWZvcmUYAiABKAgiSgoPV2F0Y2hSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAMSFAoMZHVyYWJsZV9vbmx5GAMgASgIIkgKEFdhdGNoUnVuUmVzcG9uc2USNAoGZXZlbnRzGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuRXZlbnQiHwoNR2V0UnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiPgoOR2V0UnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIn0KD0xpc3RSdW5zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRISCgpzZXNzaW9uX2lkGAMgASgJEi8KBnN0YXRlcxgEIAMoDjIfLmFyY2hvbi5hcGkuY29tbW9uLnYxLlRhc2tTdGF0ZSJaChBMaXN0UnVuc1Jlc3BvbnNlEi0KBHJ1bnMYASADKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlwKFUxpc3RSdW5SZWNvcmRzUmVxdWVzdBIOCgZydW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSDAoEcm9sZRgEIAEoCSJpChZMaXN0UnVuUmVjb3Jkc1Jlc3BvbnNlEjYKB3JlY29yZHMYASADKAsyJS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5SZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkwKE0xpc3RSdW5TdGVwc1JlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIoQBChRMaXN0UnVuU3RlcHNSZXNwb25zZRIyCgVzdGVwcxgBIAMoCzIjLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1blN0ZXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhAKCGxhc3Rfc2VxGAMgASgDEg0KBWVuZGVkGAQgASgIImMKB1J1blN0ZXASDAoEYmFzZRgBIAEoAxIQCghsYXN0X3NlcRgCIAEoAxIMCgRkYXRhGAMgASgMEg4KBmlucHV0cxgEIAEoDBIMCgRsaW5rGAUgASgMEgwKBHNlYWwYBiABKAwiMgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkEKEUNhbmNlbFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biKjAQoOUmVzcG9uZFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIOCgZydW5faWQYAiABKAkSEAoIaW5wdXRfaWQYAyABKAkSKQoFcGFydHMYBCADKAsyGi5hcmNob24uYXBpLmNvbW1vbi52MS5QYXJ0EjAKCGRlY2lzaW9uGAUgASgOMh4uYXJjaG9uLmFwaS5jb21tb24udjEuRGVjaXNpb24iPwoPUmVzcG9uZFJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biI9ChRMaXN0UXVlc3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJpChVMaXN0UXVlc3Rpb25zUmVzcG9uc2USNwoJcXVlc3Rpb25zGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVlc3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiEKD1BhdXNlUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQAoQUGF1c2VSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iIgoQUmVzdW1lUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQQoRUmVzdW1lUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuImcKDlBsYW5SdW5SZXF1ZXN0EjwKBnN1Ym1pdBgBIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3QSFwoPY2hvb3NlX3N0cmF0ZWd5GDIgASgIIu4BCg9QbGFuUnVuUmVzcG9uc2USLwoFdGFza3MYASADKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5UYXNrEikKBWVkZ2VzGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuRWRnZRIoCgRwbGFuGDIgASgLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGxhbhI2CghzdHJhdGVneRgzIAEoDjIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN0cmF0ZWd5Eg0KBXJvbGVzGDQgAygJEg4KBnJlYXNvbhg1IAEoCSJKCg9FZGl0UGxhblJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhQKDGV4cGVjdGVkX3NlcRgCIAEoAxIRCglwbGFuX2pzb24YAyABKAkiQAoQRWRpdFBsYW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4icQoORm9ya1J1blJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIOCgZydW5faWQYAiABKAkSEQoJYWZ0ZXJfc2VxGAMgASgDEigKBGdvYWwYBCADKAsyGi5hcmNob24uYXBpLmNvbW1vbi52MS5QYXJ0Ij8KD0ZvcmtSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iQAoOUmF0ZVJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg0KBXN0YXJzGAIgASgFEg8KB2NvbW1lbnQYAyABKAkiEQoPUmF0ZVJ1blJlc3BvbnNlIlEKGkxpc3RJbnN0YW5jZU1ldHJpY3NSZXF1ZXN0EgwKBHJvbGUYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkidAobTGlzdEluc3RhbmNlTWV0cmljc1Jlc3BvbnNlEjwKB21ldHJpY3MYASADKAsyKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5JbnN0YW5jZU1ldHJpY3MSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIrECCg9Db252ZXJzZVJlcXVlc3QSFgoOY29ycmVsYXRpb25faWQYASABKAkSPgoGc3VibWl0GAIgASgLMiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU3VibWl0UnVuUmVxdWVzdEgAEjwKBXdhdGNoGAMgASgLMisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuV2F0Y2hSdW5SZXF1ZXN0SAASPgoGY2FuY2VsGAQgASgLMiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuQ2FuY2VsUnVuUmVxdWVzdEgAEj0KB3Jlc3BvbmQYBSABKAsyKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXNwb25kUmVxdWVzdEgAQgkKB2NvbW1hbmQihAEKEENvbnZlcnNlUmVzcG9uc2USOgoHcmVwbGllcxgBIAMoCzIpLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNvbnZlcnNlUmVwbHkSNAoGZXZlbnRzGAIgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuRXZlbnQikgEKDUNvbnZlcnNlUmVwbHkSFgoOY29ycmVsYXRpb25faWQYASABKAkSLgoDcnVuGAIgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuSAASMAoHZmFpbHVyZRgDIAEoCzIdLmFyY2hvbi5hcGkuY29tbW9uLnYxLkZhaWx1cmVIAEIHCgVyZXBseSI5ChBHZXRRdW90YXNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIpIBChFHZXRRdW90YXNSZXNwb25zZRIyCgR1c2VzGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVvdGFVc2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEjAKDWRheV9yZW1haW5pbmcYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24idAoIUXVvdGFVc2USDgoGdGVuYW50GAEgASgJEhAKCGlkZW50aXR5GAIgASgJEg4KBndlaWdodBgDIAEoARI2CgZjb3VudHMYBCADKAsyJi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5RdW90YUNvdW50IkcKClF1b3RhQ291bnQSDQoFcXVvdGEYASABKAkSDAoEdXNlZBgCIAEoARISCgVsaW1pdBgDIAEoAUgAiAEBQggKBl9saW1pdDKiDwoTT3JjaGVzdHJhdG9yU2VydmljZRJoCglTdWJtaXRSdW4SLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU3VibWl0UnVuUmVzcG9uc2USZwoIV2F0Y2hSdW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5XYXRjaFJ1blJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5XYXRjaFJ1blJlc3BvbnNlMAESXwoGR2V0UnVuEikuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UnVuUmVxdWVzdBoqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldFJ1blJlc3BvbnNlEmUKCExpc3RSdW5zEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1bnNSZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1bnNSZXNwb25zZRJ3Cg5MaXN0UnVuUmVjb3JkcxIxLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5SZWNvcmRzUmVxdWVzdBoyLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5SZWNvcmRzUmVzcG9uc2UScQoMTGlzdFJ1blN0ZXBzEi8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blN0ZXBzUmVxdWVzdBowLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5TdGVwc1Jlc3BvbnNlEmgKCUNhbmNlbFJ1bhIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5DYW5jZWxSdW5SZXNwb25zZRJ0Cg1MaXN0UXVlc3Rpb25zEjAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFF1ZXN0aW9uc1JlcXVlc3QaMS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UXVlc3Rpb25zUmVzcG9uc2USYgoHUmVzcG9uZBIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3BvbmRSZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlc3BvbnNlEmUKCFBhdXNlUnVuEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGF1c2VSdW5SZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGF1c2VSdW5SZXNwb25zZRJoCglSZXN1bWVSdW4SLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXN1bWVSdW5SZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzdW1lUnVuUmVzcG9uc2USYgoHUGxhblJ1bhIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlBsYW5SdW5SZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGxhblJ1blJlc3BvbnNlEmUKCEVkaXRQbGFuEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdFBsYW5SZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdFBsYW5SZXNwb25zZRJiCgdGb3JrUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya1J1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Gb3JrUnVuUmVzcG9uc2USYgoHUmF0ZVJ1bhIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJhdGVSdW5SZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmF0ZVJ1blJlc3BvbnNlEoYBChNMaXN0SW5zdGFuY2VNZXRyaWNzEjYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdEluc3RhbmNlTWV0cmljc1JlcXVlc3QaNy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SW5zdGFuY2VNZXRyaWNzUmVzcG9uc2USaQoIQ29udmVyc2USKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlc3BvbnNlKAEwARJoCglHZXRRdW90YXMSLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRRdW90YXNSZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UXVvdGFzUmVzcG9uc2VCawoeZGV2LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxUAFaR2dpdGh1Yi5jb20vYXJjaG9uLW1lc2gvYXJjaG9uL3Nkay9nby9hcGkvb3JjaGVzdHJhdG9yL3YxO29yY2hlc3RyYXRvcnYxYgZwcm90bzM", [file_archon_api_common_v1_common, file_archon_api_common_v1_failure, file_archon_api_common_v1_plan, file_archon_api_common_v1_question, file_archon_api_orchestrator_v1_run, file_google_protobuf_duration]);
+  fileDesc("CjVhcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9vcmNoZXN0cmF0b3Jfc2VydmljZS5wcm90bxIaYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEiyAUKEFN1Ym1pdFJ1blJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIoCgRnb2FsGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyb2xlcxgDIAMoCRIUCgxjYXBhYmlsaXRpZXMYBCADKAkSNgoIc3RyYXRlZ3kYBSABKA4yJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdHJhdGVneRISCgpzZXNzaW9uX2lkGAYgASgJEioKB3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEd2FpdBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgZidWRnZXQYCSABKAsyHC5hcmNob24uYXBpLmNvbW1vbi52MS5CdWRnZXQSTAoIbWV0YWRhdGEYCiADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Lk1ldGFkYXRhRW50cnkSMQoFdHJhY2UYCyABKAsyIi5hcmNob24uYXBpLmNvbW1vbi52MS5UcmFjZUNvbnRleHQSTAoIdmVyc2lvbnMYDCADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0LlZlcnNpb25zRW50cnkSDwoHcGxhbm5lchgNIAEoCRIXCg9jaGVja19hbGlnbm1lbnQYDiABKAgSEQoJcGxhbl9qc29uGDIgASgJEhQKDHBpbl92ZXJzaW9ucxgzIAEoCBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLwoNVmVyc2lvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIloKEVN1Ym1pdFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bhIXCg9yZXBlYXRlZF9iZWZvcmUYAiABKAgiSgoPV2F0Y2hSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAMSFAoMZHVyYWJsZV9vbmx5GAMgASgIIkgKEFdhdGNoUnVuUmVzcG9uc2USNAoGZXZlbnRzGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuRXZlbnQiHwoNR2V0UnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiPgoOR2V0UnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIn0KD0xpc3RSdW5zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRISCgpzZXNzaW9uX2lkGAMgASgJEi8KBnN0YXRlcxgEIAMoDjIfLmFyY2hvbi5hcGkuY29tbW9uLnYxLlRhc2tTdGF0ZSJaChBMaXN0UnVuc1Jlc3BvbnNlEi0KBHJ1bnMYASADKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlwKFUxpc3RSdW5SZWNvcmRzUmVxdWVzdBIOCgZydW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSDAoEcm9sZRgEIAEoCSJpChZMaXN0UnVuUmVjb3Jkc1Jlc3BvbnNlEjYKB3JlY29yZHMYASADKAsyJS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5SZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkwKE0xpc3RSdW5TdGVwc1JlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIoQBChRMaXN0UnVuU3RlcHNSZXNwb25zZRIyCgVzdGVwcxgBIAMoCzIjLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1blN0ZXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhAKCGxhc3Rfc2VxGAMgASgDEg0KBWVuZGVkGAQgASgIImMKB1J1blN0ZXASDAoEYmFzZRgBIAEoAxIQCghsYXN0X3NlcRgCIAEoAxIMCgRkYXRhGAMgASgMEg4KBmlucHV0cxgEIAEoDBIMCgRsaW5rGAUgASgMEgwKBHNlYWwYBiABKAwiMgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkEKEUNhbmNlbFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biKjAQoOUmVzcG9uZFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIOCgZydW5faWQYAiABKAkSEAoIaW5wdXRfaWQYAyABKAkSKQoFcGFydHMYBCADKAsyGi5hcmNob24uYXBpLmNvbW1vbi52MS5QYXJ0EjAKCGRlY2lzaW9uGAUgASgOMh4uYXJjaG9uLmFwaS5jb21tb24udjEuRGVjaXNpb24iPwoPUmVzcG9uZFJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biI9ChRMaXN0UXVlc3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJpChVMaXN0UXVlc3Rpb25zUmVzcG9uc2USNwoJcXVlc3Rpb25zGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVlc3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiEKD1BhdXNlUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQAoQUGF1c2VSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iIgoQUmVzdW1lUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQQoRUmVzdW1lUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuImcKDlBsYW5SdW5SZXF1ZXN0EjwKBnN1Ym1pdBgBIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3QSFwoPY2hvb3NlX3N0cmF0ZWd5GDIgASgIIu4BCg9QbGFuUnVuUmVzcG9uc2USLwoFdGFza3MYASADKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5UYXNrEikKBWVkZ2VzGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuRWRnZRIoCgRwbGFuGDIgASgLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGxhbhI2CghzdHJhdGVneRgzIAEoDjIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN0cmF0ZWd5Eg0KBXJvbGVzGDQgAygJEg4KBnJlYXNvbhg1IAEoCSJKCg9FZGl0UGxhblJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhQKDGV4cGVjdGVkX3NlcRgCIAEoAxIRCglwbGFuX2pzb24YAyABKAkiQAoQRWRpdFBsYW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4ikwIKDkZvcmtSdW5SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGcnVuX2lkGAIgASgJEhEKCWFmdGVyX3NlcRgDIAEoAxIoCgRnb2FsGAQgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyZXJ1bhgyIAMoCRJACg5lZGl0ZWRfYW5zd2VycxgzIAMoCzIoLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkVkaXRlZEFuc3dlchI+Cg1lZGl0ZWRfaW5wdXRzGDQgAygLMicuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdGVkSW5wdXQSDwoHZHJ5X3J1bhg1IAEoCCJHCgxFZGl0ZWRBbnN3ZXISDAoEdGFzaxgBIAEoCRIpCgVwYXJ0cxgCIAMoCzIaLmFyY2hvbi5hcGkuY29tbW9uLnYxLlBhcnQiKQoLRWRpdGVkSW5wdXQSDAoEdGFzaxgBIAEoCRIMCgR0ZXh0GAIgASgJIo0BCg9Gb3JrUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuEjUKBXRhc2tzGDIgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya2VkVGFzaxIVCg1wbGFuX3JldmlzaW9uGDMgASgFItIBCgpGb3JrZWRUYXNrEg8KB3Rhc2tfaWQYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdzdGVwX2lkGAMgASgJEhYKDnBhcmVudF90YXNrX2lkGAQgASgJEjoKCGRlY2lzaW9uGAUgASgOMiguYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya0RlY2lzaW9uEg4KBnJlYXNvbhgGIAEoCRIwCgdiZWNhdXNlGAcgASgLMh8uYXJjaG9uLmFwaS5jb21tb24udjEuTWVtb3J5UmVmIkAKDlJhdGVSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRINCgVzdGFycxgCIAEoBRIPCgdjb21tZW50GAMgASgJIhEKD1JhdGVSdW5SZXNwb25zZSJRChpMaXN0SW5zdGFuY2VNZXRyaWNzUmVxdWVzdBIMCgRyb2xlGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInQKG0xpc3RJbnN0YW5jZU1ldHJpY3NSZXNwb25zZRI8CgdtZXRyaWNzGAEgAygLMisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSW5zdGFuY2VNZXRyaWNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKxAgoPQ29udmVyc2VSZXF1ZXN0EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEj4KBnN1Ym1pdBgCIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3RIABI8CgV3YXRjaBgDIAEoCzIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVxdWVzdEgAEj4KBmNhbmNlbBgEIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlcXVlc3RIABI9CgdyZXNwb25kGAUgASgLMiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlcXVlc3RIAEIJCgdjb21tYW5kIoQBChBDb252ZXJzZVJlc3BvbnNlEjoKB3JlcGxpZXMYASADKAsyKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlcGx5EjQKBmV2ZW50cxgCIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkV2ZW50IpIBCg1Db252ZXJzZVJlcGx5EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEi4KA3J1bhgCIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkgAEjAKB2ZhaWx1cmUYAyABKAsyHS5hcmNob24uYXBpLmNvbW1vbi52MS5GYWlsdXJlSABCBwoFcmVwbHkiOQoQR2V0UXVvdGFzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSKSAQoRR2V0UXVvdGFzUmVzcG9uc2USMgoEdXNlcxgBIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlF1b3RhVXNlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIwCg1kYXlfcmVtYWluaW5nGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uInQKCFF1b3RhVXNlEg4KBnRlbmFudBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCRIOCgZ3ZWlnaHQYAyABKAESNgoGY291bnRzGAQgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVvdGFDb3VudCJHCgpRdW90YUNvdW50Eg0KBXF1b3RhGAEgASgJEgwKBHVzZWQYAiABKAESEgoFbGltaXQYAyABKAFIAIgBAUIICgZfbGltaXQqmAEKDEZvcmtEZWNpc2lvbhIdChlGT1JLX0RFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASGAoURk9SS19ERUNJU0lPTl9SRVVTRUQQARIYChRGT1JLX0RFQ0lTSU9OX0VESVRFRBACEhoKFkZPUktfREVDSVNJT05fRVhFQ1VURUQQAxIZChVGT1JLX0RFQ0lTSU9OX1NLSVBQRUQQBDKiDwoTT3JjaGVzdHJhdG9yU2VydmljZRJoCglTdWJtaXRSdW4SLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU3VibWl0UnVuUmVzcG9uc2USZwoIV2F0Y2hSdW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5XYXRjaFJ1blJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5XYXRjaFJ1blJlc3BvbnNlMAESXwoGR2V0UnVuEikuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UnVuUmVxdWVzdBoqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldFJ1blJlc3BvbnNlEmUKCExpc3RSdW5zEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1bnNSZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1bnNSZXNwb25zZRJ3Cg5MaXN0UnVuUmVjb3JkcxIxLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5SZWNvcmRzUmVxdWVzdBoyLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5SZWNvcmRzUmVzcG9uc2UScQoMTGlzdFJ1blN0ZXBzEi8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blN0ZXBzUmVxdWVzdBowLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5TdGVwc1Jlc3BvbnNlEmgKCUNhbmNlbFJ1bhIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5DYW5jZWxSdW5SZXNwb25zZRJ0Cg1MaXN0UXVlc3Rpb25zEjAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFF1ZXN0aW9uc1JlcXVlc3QaMS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UXVlc3Rpb25zUmVzcG9uc2USYgoHUmVzcG9uZBIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3BvbmRSZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlc3BvbnNlEmUKCFBhdXNlUnVuEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGF1c2VSdW5SZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGF1c2VSdW5SZXNwb25zZRJoCglSZXN1bWVSdW4SLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXN1bWVSdW5SZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzdW1lUnVuUmVzcG9uc2USYgoHUGxhblJ1bhIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlBsYW5SdW5SZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGxhblJ1blJlc3BvbnNlEmUKCEVkaXRQbGFuEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdFBsYW5SZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdFBsYW5SZXNwb25zZRJiCgdGb3JrUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya1J1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Gb3JrUnVuUmVzcG9uc2USYgoHUmF0ZVJ1bhIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJhdGVSdW5SZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmF0ZVJ1blJlc3BvbnNlEoYBChNMaXN0SW5zdGFuY2VNZXRyaWNzEjYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdEluc3RhbmNlTWV0cmljc1JlcXVlc3QaNy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SW5zdGFuY2VNZXRyaWNzUmVzcG9uc2USaQoIQ29udmVyc2USKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlc3BvbnNlKAEwARJoCglHZXRRdW90YXMSLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRRdW90YXNSZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UXVvdGFzUmVzcG9uc2VCawoeZGV2LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxUAFaR2dpdGh1Yi5jb20vYXJjaG9uLW1lc2gvYXJjaG9uL3Nkay9nby9hcGkvb3JjaGVzdHJhdG9yL3YxO29yY2hlc3RyYXRvcnYxYgZwcm90bzM", [file_archon_api_common_v1_common, file_archon_api_common_v1_failure, file_archon_api_common_v1_plan, file_archon_api_common_v1_question, file_archon_api_orchestrator_v1_run, file_google_protobuf_duration]);
 
 /**
  * Request message for SubmitRun.
@@ -990,6 +990,36 @@ export type ForkRunRequest = Message<"archon.api.orchestrator.v1.ForkRunRequest"
    * @generated from field: repeated archon.api.common.v1.Part goal = 4;
    */
   goal: Part[];
+
+  /**
+   * Tasks that are executed again although they had completed, each by its role, its step or its id; at most 200. With a
+   * role all its tasks.
+   *
+   * @generated from field: repeated string rerun = 50;
+   */
+  rerun: string[];
+
+  /**
+   * Answers that stand in place of recorded ones; at most 200. Their tasks are not executed.
+   *
+   * @generated from field: repeated archon.api.orchestrator.v1.EditedAnswer edited_answers = 51;
+   */
+  editedAnswers: EditedAnswer[];
+
+  /**
+   * Inputs that tasks receive in place of the goal, or of the description of their step; at most 60. Their tasks are
+   * executed.
+   *
+   * @generated from field: repeated archon.api.orchestrator.v1.EditedInput edited_inputs = 52;
+   */
+  editedInputs: EditedInput[];
+
+  /**
+   * True: no run is created, and the response says what one would do.
+   *
+   * @generated from field: bool dry_run = 53;
+   */
+  dryRun: boolean;
 };
 
 /**
@@ -1000,17 +1030,87 @@ export const ForkRunRequestSchema: GenMessage<ForkRunRequest> = /*@__PURE__*/
   messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 27);
 
 /**
+ * An answer that a caller gives in place of a recorded one.
+ *
+ * @generated from message archon.api.orchestrator.v1.EditedAnswer
+ */
+export type EditedAnswer = Message<"archon.api.orchestrator.v1.EditedAnswer"> & {
+  /**
+   * The task: its role if the role has one task in the run, its step or its id.
+   *
+   * @generated from field: string task = 1;
+   */
+  task: string;
+
+  /**
+   * The answer. At least one part must not be empty.
+   *
+   * @generated from field: repeated archon.api.common.v1.Part parts = 2;
+   */
+  parts: Part[];
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.EditedAnswer.
+ * Use `create(EditedAnswerSchema)` to create a new message.
+ */
+export const EditedAnswerSchema: GenMessage<EditedAnswer> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 28);
+
+/**
+ * An input that a caller gives in place of the recorded one.
+ *
+ * @generated from message archon.api.orchestrator.v1.EditedInput
+ */
+export type EditedInput = Message<"archon.api.orchestrator.v1.EditedInput"> & {
+  /**
+   * The task, as in EditedAnswer; not one that another task has delegated.
+   *
+   * @generated from field: string task = 1;
+   */
+  task: string;
+
+  /**
+   * The input: one text.
+   *
+   * @generated from field: string text = 2;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.EditedInput.
+ * Use `create(EditedInputSchema)` to create a new message.
+ */
+export const EditedInputSchema: GenMessage<EditedInput> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 29);
+
+/**
  * Response message for ForkRun.
  *
  * @generated from message archon.api.orchestrator.v1.ForkRunResponse
  */
 export type ForkRunResponse = Message<"archon.api.orchestrator.v1.ForkRunResponse"> & {
   /**
-   * The new run.
+   * The new run; absent with dry_run.
    *
    * @generated from field: archon.api.orchestrator.v1.Run run = 1;
    */
   run?: Run | undefined;
+
+  /**
+   * With dry_run: the tasks that the new run would begin with, in the order of their creation.
+   *
+   * @generated from field: repeated archon.api.orchestrator.v1.ForkedTask tasks = 50;
+   */
+  tasks: ForkedTask[];
+
+  /**
+   * With dry_run: the revision of the forked run's plan that the new run would begin with; 0: none.
+   *
+   * @generated from field: int32 plan_revision = 51;
+   */
+  planRevision: number;
 };
 
 /**
@@ -1018,7 +1118,70 @@ export type ForkRunResponse = Message<"archon.api.orchestrator.v1.ForkRunRespons
  * Use `create(ForkRunResponseSchema)` to create a new message.
  */
 export const ForkRunResponseSchema: GenMessage<ForkRunResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 28);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 30);
+
+/**
+ * A task of a run that a fork would create.
+ *
+ * @generated from message archon.api.orchestrator.v1.ForkedTask
+ */
+export type ForkedTask = Message<"archon.api.orchestrator.v1.ForkedTask"> & {
+  /**
+   * The task in the forked run; empty if it has none.
+   *
+   * @generated from field: string task_id = 1;
+   */
+  taskId: string;
+
+  /**
+   * The task's role.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+
+  /**
+   * The step of the plan that the task executes; empty if it executes none.
+   *
+   * @generated from field: string step_id = 3;
+   */
+  stepId: string;
+
+  /**
+   * The task in the forked run that delegated this one; empty if none did.
+   *
+   * @generated from field: string parent_task_id = 4;
+   */
+  parentTaskId: string;
+
+  /**
+   * What the fork does with the task.
+   *
+   * @generated from field: archon.api.orchestrator.v1.ForkDecision decision = 5;
+   */
+  decision: ForkDecision;
+
+  /**
+   * Why: one clause, for people.
+   *
+   * @generated from field: string reason = 6;
+   */
+  reason: string;
+
+  /**
+   * The answer or message whose use makes the task be executed: an event of the forked run; absent if there is none.
+   *
+   * @generated from field: archon.api.common.v1.MemoryRef because = 7;
+   */
+  because?: MemoryRef | undefined;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.ForkedTask.
+ * Use `create(ForkedTaskSchema)` to create a new message.
+ */
+export const ForkedTaskSchema: GenMessage<ForkedTask> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 31);
 
 /**
  * Request message for RateRun.
@@ -1053,7 +1216,7 @@ export type RateRunRequest = Message<"archon.api.orchestrator.v1.RateRunRequest"
  * Use `create(RateRunRequestSchema)` to create a new message.
  */
 export const RateRunRequestSchema: GenMessage<RateRunRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 29);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 32);
 
 /**
  * Response message for RateRun.
@@ -1068,7 +1231,7 @@ export type RateRunResponse = Message<"archon.api.orchestrator.v1.RateRunRespons
  * Use `create(RateRunResponseSchema)` to create a new message.
  */
 export const RateRunResponseSchema: GenMessage<RateRunResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 30);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 33);
 
 /**
  * Request message for ListInstanceMetrics.
@@ -1103,7 +1266,7 @@ export type ListInstanceMetricsRequest = Message<"archon.api.orchestrator.v1.Lis
  * Use `create(ListInstanceMetricsRequestSchema)` to create a new message.
  */
 export const ListInstanceMetricsRequestSchema: GenMessage<ListInstanceMetricsRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 31);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 34);
 
 /**
  * Response message for ListInstanceMetrics.
@@ -1131,7 +1294,7 @@ export type ListInstanceMetricsResponse = Message<"archon.api.orchestrator.v1.Li
  * Use `create(ListInstanceMetricsResponseSchema)` to create a new message.
  */
 export const ListInstanceMetricsResponseSchema: GenMessage<ListInstanceMetricsResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 32);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 35);
 
 /**
  * Request message for Converse: one command.
@@ -1191,7 +1354,7 @@ export type ConverseRequest = Message<"archon.api.orchestrator.v1.ConverseReques
  * Use `create(ConverseRequestSchema)` to create a new message.
  */
 export const ConverseRequestSchema: GenMessage<ConverseRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 33);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 36);
 
 /**
  * Response message for Converse.
@@ -1219,7 +1382,7 @@ export type ConverseResponse = Message<"archon.api.orchestrator.v1.ConverseRespo
  * Use `create(ConverseResponseSchema)` to create a new message.
  */
 export const ConverseResponseSchema: GenMessage<ConverseResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 34);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 37);
 
 /**
  * The reply to one command, or a failure of a run that the stream follows.
@@ -1263,7 +1426,7 @@ export type ConverseReply = Message<"archon.api.orchestrator.v1.ConverseReply"> 
  * Use `create(ConverseReplySchema)` to create a new message.
  */
 export const ConverseReplySchema: GenMessage<ConverseReply> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 35);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 38);
 
 /**
  * Request message for GetQuotas.
@@ -1291,7 +1454,7 @@ export type GetQuotasRequest = Message<"archon.api.orchestrator.v1.GetQuotasRequ
  * Use `create(GetQuotasRequestSchema)` to create a new message.
  */
 export const GetQuotasRequestSchema: GenMessage<GetQuotasRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 36);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 39);
 
 /**
  * Response message for GetQuotas.
@@ -1326,7 +1489,7 @@ export type GetQuotasResponse = Message<"archon.api.orchestrator.v1.GetQuotasRes
  * Use `create(GetQuotasResponseSchema)` to create a new message.
  */
 export const GetQuotasResponseSchema: GenMessage<GetQuotasResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 37);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 40);
 
 /**
  * The quotas of a tenant, or of an identity in it, and their use.
@@ -1368,7 +1531,7 @@ export type QuotaUse = Message<"archon.api.orchestrator.v1.QuotaUse"> & {
  * Use `create(QuotaUseSchema)` to create a new message.
  */
 export const QuotaUseSchema: GenMessage<QuotaUse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 38);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 41);
 
 /**
  * The use of one quota.
@@ -1404,7 +1567,55 @@ export type QuotaCount = Message<"archon.api.orchestrator.v1.QuotaCount"> & {
  * Use `create(QuotaCountSchema)` to create a new message.
  */
 export const QuotaCountSchema: GenMessage<QuotaCount> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 39);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 42);
+
+/**
+ * What a fork does with a task.
+ *
+ * @generated from enum archon.api.orchestrator.v1.ForkDecision
+ */
+export enum ForkDecision {
+  /**
+   * The decision is not set.
+   *
+   * @generated from enum value: FORK_DECISION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Its recorded answer is taken over.
+   *
+   * @generated from enum value: FORK_DECISION_REUSED = 1;
+   */
+  REUSED = 1,
+
+  /**
+   * The caller's answer stands in place of the recorded one.
+   *
+   * @generated from enum value: FORK_DECISION_EDITED = 2;
+   */
+  EDITED = 2,
+
+  /**
+   * It is executed.
+   *
+   * @generated from enum value: FORK_DECISION_EXECUTED = 3;
+   */
+  EXECUTED = 3,
+
+  /**
+   * It is not executed, because the answers that are taken over suffice.
+   *
+   * @generated from enum value: FORK_DECISION_SKIPPED = 4;
+   */
+  SKIPPED = 4,
+}
+
+/**
+ * Describes the enum archon.api.orchestrator.v1.ForkDecision.
+ */
+export const ForkDecisionSchema: GenEnum<ForkDecision> = /*@__PURE__*/
+  enumDesc(file_archon_api_orchestrator_v1_orchestrator_service, 0);
 
 /**
  * Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run.
@@ -1585,7 +1796,8 @@ export const OrchestratorService: GenService<{
   },
   /**
    * Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
-   * and executes the others anew. Idempotent by request_id.
+   * and executes the others anew: those that had not completed, those that the request names or changes, and those whose
+   * answers used an answer of these. Idempotent by request_id. With dry_run it only returns which tasks these are.
    * Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
    * REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
    *

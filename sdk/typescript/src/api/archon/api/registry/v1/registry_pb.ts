@@ -131,7 +131,8 @@ export type Registration = Message<"archon.api.registry.v1.Registration"> & {
   revision: bigint;
 
   /**
-   * Output only. The orchestrator through which an attached agent is reached; empty if the agent can be dialled.
+   * The orchestrator through which an attached agent is reached, as host:port; empty if the agent can be dialled. Set by
+   * the orchestrator that registers the agent, in place of the address; ignored from others.
    *
    * @generated from field: string via_orchestrator = 16;
    */
