@@ -111,8 +111,8 @@ func FromStatus(st *status.Status) *Error {
 
 // ToError converts any error to an *Error: one in its chain, the one that a gRPC status has, an error of a context.
 // Another one becomes INTERNAL: its text is only logged, under an incident id that the message has. kind is the kind of
-// such an error; empty: infrastructure.fault.
-func ToError(err error, kind string) *Error {
+// such an error; empty: infrastructure.fault. The log has the attributes, too.
+func ToError(err error, kind string, attributes ...any) *Error {
 	if err == nil {
 		return nil
 	}
@@ -137,19 +137,19 @@ func ToError(err error, kind string) *Error {
 	case errors.Is(err, context.Canceled):
 		return NewError(ReasonCancelled, "the call was cancelled")
 	}
-	return incident("internal error", err.Error(), "", kind)
+	return incident("internal error", err.Error(), "", kind, attributes)
 }
 
-// FromPanic returns the error of a panic: INTERNAL, whose text and stack are only logged.
-func FromPanic(recovered any, kind string) *Error {
-	return incident("panic", fmt.Sprint(recovered), string(debug.Stack()), kind)
+// FromPanic returns the error of a panic: INTERNAL, whose text and stack are only logged, with the attributes.
+func FromPanic(recovered any, kind string, attributes ...any) *Error {
+	return incident("panic", fmt.Sprint(recovered), string(debug.Stack()), kind, attributes)
 }
 
-func incident(what, text, stack, kind string) *Error {
+func incident(what, text, stack, kind string, more []any) *Error {
 	id := make([]byte, 6)
 	_, _ = rand.Read(id)
 	name := hex.EncodeToString(id)
-	attributes := []any{"incident", name, "error", text}
+	attributes := append([]any{"incident", name, "error", text}, more...)
 	if stack != "" {
 		attributes = append(attributes, "stack", stack)
 	}

@@ -114,6 +114,9 @@ func (a *attacher) answered(failed *archon.Error) {
 		}
 		slog.Log(a.ctx, level, "not attached, trying again", "orchestrator", a.server.settings.Attach, "error", failed)
 	}
+	if failed == nil && a.last != nil {
+		slog.Info("attached", "orchestrator", a.server.settings.Attach)
+	}
 	a.joined = a.joined || failed == nil
 	a.last = failed
 	close(a.news)

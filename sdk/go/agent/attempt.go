@@ -169,13 +169,19 @@ func (a *attempt) startClock() {
 	a.startTimer()
 }
 
+// names returns the ids of the attempt, for logs.
+func (a *attempt) names() []any {
+	ref := a.channel.Ref
+	return []any{"run_id", ref.GetRunId(), "task_id", ref.GetTaskId(), "attempt", ref.GetAttempt(), "role", a.server.role}
+}
+
 // run calls the handler, and sends its outcome.
 func (a *attempt) run(handler Handler, ctx context.Context, task *Task) {
 	var answer Answer
 	err := error(archon.NewError(archon.ReasonInternal, "the handler ended its goroutine"))
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			err = archon.FromPanic(recovered, archon.KindToolCrash)
+			err = archon.FromPanic(recovered, archon.KindToolCrash, a.names()...)
 		}
 		a.ended(answer, err)
 	}()

@@ -85,7 +85,7 @@ func (a *attempt) encode(state snapshot, answer Answer, err error) (*agentv1.Tas
 func (a *attempt) failed(state snapshot, err error) *agentv1.TaskResult {
 	result := &agentv1.TaskResult{State: commonv1.TaskState_TASK_STATE_FAILED, Usage: state.usage.Proto()}
 	var rejected *rejection
-	typed := archon.ToError(err, archon.KindToolCrash)
+	typed := archon.ToError(err, archon.KindToolCrash, a.names()...)
 	switch {
 	case errors.As(err, &rejected):
 		result.State = commonv1.TaskState_TASK_STATE_REJECTED

@@ -189,14 +189,15 @@ func (s *Server) wait(deadline time.Time, condition func() bool) bool {
 // stopAttempts cancels all handlers without sending results (the orchestrator finds the attempts lost), and waits a moment
 // for them to end.
 func (s *Server) stopAttempts() {
+	stopped := archon.NewError(archon.ReasonCancelled, "the agent was stopped")
 	s.mu.Lock()
 	for _, a := range s.table.attempts {
 		a.sink = nil
-		a.cancel(false)
+		a.halt(stopped, false)
 	}
 	for a := range s.table.running {
 		a.sink = nil
-		a.cancel(false)
+		a.halt(stopped, false)
 	}
 	clear(s.table.attempts)
 	clear(s.table.kept)

@@ -21,16 +21,24 @@ func (s *Server) Run(ctx context.Context) int {
 		if ctx.Err() != nil {
 			return 0
 		}
-		slog.Error("the agent could not start", "error", err)
+		slog.Error("the agent could not start", append(s.whereabouts(), "error", err)...)
 		return 1
 	}
 	address := s.Address()
 	if err := announce(s.settings.ReadyFile, address); err != nil {
 		slog.Error("the ready file cannot be written", "error", err)
 	}
-	slog.Info("serving", "address", address, "attached_to", s.settings.Attach)
+	if s.settings.Registry == "" || s.settings.Attach != "" || s.Registered() {
+		slog.Info("serving", s.whereabouts()...)
+	} else {
+		slog.Warn("serving, but not registered yet: no orchestrator finds this agent", s.whereabouts()...)
+	}
 	code := s.untilOver(ctx)
 	release() // a second signal ends the process at once
+	if tasks := s.tasksInProgress(); tasks > 0 {
+		slog.Info("stopping once its tasks have ended; a second signal ends it at once",
+			"role", s.role, "tasks", tasks, "at_most", max(0, s.settings.Drain).String())
+	}
 	s.Stop(s.settings.Drain)
 	if s.settings.ReadyFile != "" {
 		if err := os.Remove(s.settings.ReadyFile); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -43,6 +51,27 @@ func (s *Server) Run(ctx context.Context) int {
 		return 1
 	}
 	return code
+}
+
+// whereabouts returns the role, and where the agent listens, registers or attaches, for logs.
+func (s *Server) whereabouts() []any {
+	where := []any{"role", s.role}
+	if address := s.Address(); address != "" {
+		where = append(where, "address", address)
+	}
+	switch {
+	case s.settings.Attach != "":
+		where = append(where, "attached_to", s.settings.Attach)
+	case s.settings.Registry != "":
+		where = append(where, "registry", s.settings.Registry)
+	}
+	return where
+}
+
+func (s *Server) tasksInProgress() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table.working()
 }
 
 // untilOver waits for a signal, or until the registry, which was unreachable at the start, refuses the registration.

@@ -109,7 +109,7 @@ func (h *Handle) Close() {
 		request := &registryv1.DeregisterInstanceRequest{InstanceId: h.content.GetInstanceId(), Token: h.client.token}
 		if _, err := h.client.stub.DeregisterInstance(ctx, request); err != nil {
 			slog.Info("the instance could not be deregistered, its lease will expire",
-				"instance_id", h.content.GetInstanceId(), "error", err)
+				"instance", h.content.GetInstanceId(), "registry", h.client.Target(), "error", err)
 		}
 	})
 }
@@ -157,12 +157,16 @@ func (h *Handle) keep(ctx context.Context) {
 		}
 		ttl, err := h.register(ctx)
 		if err == nil {
+			if attempt > 0 {
+				slog.Info("the instance is registered", "instance", h.content.GetInstanceId(), "registry", h.client.Target())
+			}
 			attempt, logged = 0, ""
 			h.renew(ctx, ttl)
 			continue
 		}
 		if attempt == 0 || (!IsTransient(err) && err.Error() != logged) {
-			slog.Warn("the instance is not registered, trying again", "instance_id", h.content.GetInstanceId(), "error", err)
+			slog.Warn("the instance is not registered, trying again",
+				"instance", h.content.GetInstanceId(), "registry", h.client.Target(), "error", err)
 			logged = err.Error()
 		}
 		wait := time.NewTimer(backoff(attempt, err, 2*time.Second))
@@ -194,7 +198,7 @@ func (h *Handle) register(ctx context.Context) (time.Duration, *archon.Error) {
 	}
 	for _, refused := range answer.GetRefusedEdges() {
 		slog.Warn("an edge is refused because it would close a cycle",
-			"instance_id", content.GetInstanceId(), "cycle", refused.GetCycle())
+			"instance", content.GetInstanceId(), "cycle", refused.GetCycle())
 	}
 	if h.onRegistered != nil {
 		h.onRegistered(answer.GetKeysJson(), answer.GetRegistration().GetTenant())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 import archon
+from archon.errors import FailedPrecondition
+from archon_services.cli.contexts import find_home
+from archon_services.local_mesh.ports import DEFAULT_PORTS
+from archon_services.local_mesh.state import live_state
 
 LANGUAGES: Final = {"go": "Go", "typescript": "TypeScript", "java": "Java"}
 
@@ -47,17 +52,37 @@ def local_sdk(language: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def steps(folder: Path, language: str) -> list[str]:
-    """Returns the commands that build, test and serve the agent, as lines for a person."""
+def steps(name: str, folder: Path, language: str) -> list[str]:
+    """Returns the commands that build, test and serve the agent, and give it a task, as lines for a person."""
     first = []
     if (local := local_sdk(language)) is not None:
+        path = shlex.quote(str(local))
         if language == "typescript":
-            first = [f"(cd {local} && npm ci && npm run build)"]
+            first = [f"(cd {path} && npm ci && npm run build)"]
         elif language == "java":
-            first = [f"mvn -q -f {local} install -DskipTests"]
+            first = [f"mvn -q -f {path} install -DskipTests"]
+    *build, serve = _COMMANDS[language]
+    home, registry = _mesh()
     return [
-        *first,
-        f"cd {folder}",
-        *_COMMANDS[language],
-        "`archon token --role NAME` prints its token, for ARCHON_TOKEN.",
+        "Build and test it:",
+        *(f"  {line}" for line in (*first, f"cd {shlex.quote(str(folder))}", *build)),
+        "Serve it while the mesh runs (`archon up` starts it, `archon status` has its addresses):",
+        f"  export {home}ARCHON_REGISTRY={registry}",
+        f"  {serve}",
+        "Give it a task, in another terminal:",
+        f'  {home}archon run --role {name} "hello"',
+        f"On another machine it needs ARCHON_TOKEN: `archon token --role {name}` prints its token.",
     ]
+
+
+def _mesh() -> tuple[str, str]:
+    """Returns the assignment by which programs in any folder find the mesh of this one, and its registry's address."""
+    registry = f"127.0.0.1:{DEFAULT_PORTS['registry']}"
+    try:
+        home = find_home()
+        state = live_state(home)
+    except FailedPrecondition:  # the folder cannot be used: `archon up` says why
+        return "", registry
+    if state is not None and state.registry:
+        registry = state.registry
+    return f"ARCHON_HOME={shlex.quote(str(home.root))} ", registry

@@ -16,7 +16,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	client, err := archon.NewClient(os.Args[1])
+	client, err := archon.NewClient(os.Args[1]) // host:port of the orchestrator
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,6 +40,9 @@ func main() {
 		for _, question := range view.Questions() {
 			fmt.Printf("\n%s asks: %s (%s)\n", question.Role, question.Text, question.InputID)
 		}
+	}
+	if view.Failure != nil {
+		log.Fatalf("%s: %s", view.State, view.Failure)
 	}
 	fmt.Printf("\n%s: %s\n", view.State, view.Output())
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -76,6 +77,7 @@ type TokenFile struct {
 	checked time.Time
 	last    stamp
 	tokens  map[string]Token
+	warned  bool
 }
 
 // NewTokenFile returns a file, which is read at the first use.
@@ -90,8 +92,8 @@ func (f *TokenFile) Read() (map[string]Token, error) {
 	}
 	now, err := stampOf(f.path)
 	if err == nil && now != f.last {
-		text, err := os.ReadFile(f.path)
-		if err == nil {
+		var text []byte
+		if text, err = os.ReadFile(f.path); err == nil {
 			tokens, err := TokensIn(string(text))
 			if err != nil {
 				return nil, errors.New(f.path + " has no token: " + err.Error())
@@ -100,5 +102,9 @@ func (f *TokenFile) Read() (map[string]Token, error) {
 		}
 	}
 	f.checked = time.Now()
+	if err != nil && f.tokens == nil && !f.warned {
+		f.warned = true
+		slog.Warn("the file of the token cannot be read, so calls present none until it can", "error", err)
+	}
 	return f.tokens, nil
 }

@@ -126,7 +126,7 @@ def agent(
         files = project(name, folder / name, lang)
         _write(files)
         print(f"Wrote {len(files)} files to {folder / name}.")
-        print("\n".join(steps(folder / name, lang)))
+        print("\n".join(steps(name, folder / name, lang)))
         return
     python = python or lang == PYTHON
     if python and name in sys.stdlib_module_names | {"archon"}:
