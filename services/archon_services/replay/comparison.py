@@ -60,9 +60,11 @@ def compare(
     again: Sequence[run_pb2.RunEvent],
     *,
     reused: Iterable[str] = (),
+    planner: str = "",
     complete: bool = True,
 ) -> Comparison:
-    """Compares the events of two runs. The tasks `reused` were taken over by a fork. Unless `complete`, the recording was
+    """Compares the events of two runs. The tasks `reused` were taken over by a fork. `planner` is the task whose answer is
+    the plan that the run began with, in whatever words. Unless `complete`, the recording was
     played up to a point, and what came after it in the second run does not count."""
     taken_over = frozenset(reused)
     before, after = _by_task(recorded, taken_over), _by_task(again, taken_over)
@@ -74,6 +76,10 @@ def compare(
         for position in range(max(len(events), len(others))):
             one = events[position] if position < len(events) else None
             other = others[position] if position < len(others) else None
+            if task == planner:
+                for each in (one, other):
+                    if each is not None and each.kind == "result" and not each.message.task.attempt:
+                        each.message.result.ClearField("output")
             if one is not None and other is not None and one.same(other):
                 result.events += 1
                 result.answers += one.kind in ("result", "item_published")
@@ -88,11 +94,17 @@ def compare(
 
 def _by_task(events: Iterable[run_pb2.RunEvent], reused: frozenset[str]) -> dict[str, list[PlainEvent]]:
     names = Names()
+    answered: set[str] = set()
+    """Questions that a fork took over with their answers."""
     tasks: defaultdict[str, list[PlainEvent]] = defaultdict(list)
     for event in events:
         task = names.add(event)
         kind = event.WhichOneof("event") or ""
         if kind in _DROPPED or (task in reused and kind in ("dispatched", "input_requested", "input_given")):
+            continue
+        if kind == "input_requested" and not event.task.attempt:
+            answered.add(event.input_requested.input_id)
+        if kind in ("input_requested", "input_given") and getattr(event, kind).input_id in answered:
             continue
         plain = _plain(event, names, task, kind)
         if task in reused:
@@ -143,7 +155,7 @@ def _task_state(body: run_pb2.TaskStateChanged, names: Names) -> Iterator[str]:
 
 def _dispatched(body: run_pb2.Dispatched, names: Names) -> Iterator[str]:
     for ref in body.given:
-        yield f"{ref.role}={names.events.get(ref.seq, ref.seq)}"
+        yield names.ref(ref)
     for name in ("given", "placement", "instance_id", "conversation_version", "expected_seconds"):
         body.ClearField(name)  # type: ignore[arg-type]
 
@@ -156,7 +168,7 @@ def _delegated(body: run_pb2.Delegated, names: Names) -> Iterator[str]:
 
 def _result(body: run_pb2.ResultReceived, names: Names) -> Iterator[str]:
     for ref in body.used:
-        yield f"{ref.role}={names.events.get(ref.seq, ref.seq)}"
+        yield names.ref(ref)
     yield names.events.get(body.messages_read, "")
     body.messages_read = 0
     body.ClearField("used")

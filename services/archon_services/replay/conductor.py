@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,10 +14,9 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client
 from archon.errors import ArchonError, FailedPrecondition
 from archon.status import to_failure
-from archon.types import Plan
 from archon.types.part import to_parts
 from archon_services.replay.naming import Names
-from archon_services.replay.player import PlayedAttempt
+from archon_services.replay.player import PlayedAttempt, Player
 from archon_services.replay.recording import MAX_FIELDS, FieldDifference, Recording, shown
 from archon_services.replay.script import DISPATCHED, GONE, Cue, Script
 
@@ -64,17 +63,23 @@ class Conductor:
         self._live = frozenset(live)
         self._names = Names()
         self._changed = asyncio.Event()
+        self.player: Player
+        """The played agents, which are set before the run begins."""
         self._held: dict[tuple[str, int], PlayedAttempt] = {}
+        self._allowed: Counter[str] = Counter()
+        """How many attempts of a role may be dispatched, in all."""
+        self._assigned: Counter[str] = Counter()
+        """How many were."""
         self._early: dict[str, list[PlayedAttempt]] = defaultdict(list)
         """Attempts that were assigned before the event that creates their task was seen."""
         self._waiting: defaultdict[tuple[str, int, str], deque[Cue]] = defaultdict(deque)
-        self._over: set[int] = set()
         self._left: defaultdict[tuple[str, int], int] = defaultdict(int)
         """Cues with frames that an attempt has before it."""
         self._working: set[tuple[str, int]] = set()
         """Live attempts in progress."""
         self._unreachable: set[tuple[str, int]] = set()
         self.ended = False
+        self._is_over = False
         for cue in script.cues:
             self._waiting[self._key(cue)].append(cue)
             if cue.frames and cue.role not in self._live:
@@ -87,6 +92,7 @@ class Conductor:
 
     def assigned(self, attempt: PlayedAttempt) -> None:
         """Keeps an attempt for its cues."""
+        self._assigned[attempt.role] += 1
         name = self._names.tasks.get(attempt.ref.task_id)
         if name is None:
             self._early[attempt.ref.task_id].append(attempt)
@@ -103,6 +109,8 @@ class Conductor:
         number = attempt.ref.attempt
         self.played.ledger[attempt.role, False] += 1
         self._held[name, number] = attempt
+        if self._is_over:
+            return  # it is cancelled with the run
         if not self._left[name, number] and not self._is_recorded(name, number):
             self.played.unknown.append(f"{name}, attempt {number}")
             error = FailedPrecondition(f"the recording has no attempt {number} at {name}", reason="SCRIPT_EXHAUSTED")
@@ -121,7 +129,7 @@ class Conductor:
     def _other_context(self, name: str, attempt: PlayedAttempt) -> OtherContext | None:
         task_id = self._script.names.ids.get(name, "")
         recorded = self._recording.assigned.get((task_id, attempt.ref.attempt))
-        if recorded is None:
+        if recorded is None or name in self._script.answered:
             return None
         one, other = _content(recorded), _content(attempt.task)
         found = tuple(
@@ -143,6 +151,8 @@ class Conductor:
         if kind == DISPATCHED and event.dispatched.role in self._live:
             self._working.add((name, number))
             self.played.ledger[event.dispatched.role, True] += 1
+        if kind == "task_state" and name not in self._script.names.ids:
+            self._allow(event.task_state.role)  # the recording has no such task
         kind = GONE if kind in ("lost", "rejected") else kind
         if kind in _ENDS or (kind == "task_state" and not event.task_state.stopping):
             self._working.discard((name, number))
@@ -153,10 +163,15 @@ class Conductor:
         self._changed.set()
 
     def _finish(self, cue: Cue) -> None:
-        if cue.seq not in self._over:
-            self._over.add(cue.seq)
+        if not cue.over:
+            cue.over = True
             if cue.frames and cue.role not in self._live:
                 self._left[cue.task, cue.attempt] -= 1
+
+    def _allow(self, role: str) -> None:
+        if role not in self._live:
+            self._allowed[role] += 1
+            self.player.allow(role)
 
     def _key(self, cue: Cue) -> tuple[str, int, str]:
         return (cue.task, cue.attempt, cue.kind)
@@ -173,14 +188,17 @@ class Conductor:
                 continue
             await self._play(cue, client, patience)
             if self.ended:
-                return
+                break
+        self._is_over = True
 
     async def _play(self, cue: Cue, client: Client, patience: float) -> None:
         sent = False
         clock = asyncio.get_running_loop().time
         until = clock() + patience
-        while cue.seq not in self._over and not self.ended:
+        while not cue.over and not self.ended:
             self._changed.clear()
+            if cue.kind == DISPATCHED and self._allowed[cue.role] <= self._assigned[cue.role]:
+                self._allow(cue.role)  # again, if another task of the role came first
             if not sent and cue.call is not None:
                 sent = True
                 if not await self._call(cue, client):
@@ -193,7 +211,7 @@ class Conductor:
                     return
                 for frame in cue.frames:
                     attempt.send(self._adapted(frame))
-            if cue.seq in self._over:
+            if cue.over:
                 return
             if (cue.task, cue.attempt) in self._unreachable or not await self._change(until, clock):
                 self._unreachable.add((cue.task, cue.attempt))
@@ -261,17 +279,16 @@ class Conductor:
                 case "resumed":
                     await client.resume(self.run_id)
                 case "planned":
-                    await self._edit_plan(event.planned, client)
+                    await self._edit_plan(cue.plan_json, client)
         except ArchonError as error:
             self.played.late.append(f"event {cue.seq} ({_words(cue.kind)}): {error.message}")
             self._finish(cue)
             return False
         return True
 
-    async def _edit_plan(self, planned: run_pb2.Planned, client: Client) -> None:
+    async def _edit_plan(self, plan_json: str, client: Client) -> None:
         run = await client.get(self.run_id)
-        edited = Plan.from_proto(planned.plan)
-        await client.edit_plan(self.run_id, edited.to_json(), expected_seq=run.proto.plan.change_seq)
+        await client.edit_plan(self.run_id, plan_json, expected_seq=run.proto.plan.change_seq)
 
 
 def _content(task: agent_pb2.AssignTask) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 
 CREATED: Final = "task_state"
@@ -19,6 +20,7 @@ class Names:
     """
 
     def __init__(self) -> None:
+        self.run_id = ""
         self.tasks: dict[str, str] = {}
         """The names by task id."""
         self.ids: dict[str, str] = {}
@@ -32,6 +34,7 @@ class Names:
 
     def add(self, event: run_pb2.RunEvent) -> str:
         """Adds the next event, and returns the name of its task, empty if it concerns none."""
+        self.run_id = event.run_id
         task_id = event.task.task_id
         kind = event.WhichOneof("event") or ""
         if kind == CREATED and task_id not in self.tasks:
@@ -42,6 +45,13 @@ class Names:
         name = _numbered(base, self._kinds[base])
         self.events[event.seq], self.seqs[name] = name, event.seq
         return task
+
+    def ref(self, ref: common_pb2.MemoryRef) -> str:
+        """Returns the name of an answer: by its event, if it is of this run, else by its run and number."""
+        if not ref.seq:
+            return f"{ref.role}="
+        own = ref.run_id in ("", self.run_id)
+        return f"{ref.role}={self.events.get(ref.seq, '') if own else f'{ref.run_id}/{ref.seq}'}"
 
     def _add_task(self, task_id: str, created: run_pb2.TaskStateChanged) -> None:
         own = f"step {created.step_id}" if created.step_id else created.role

@@ -63,7 +63,8 @@ class Recording:
     """A history, decided again by today's engine.
 
     `difference` is the first event that the engine decides otherwise, None if it decides all as it did: `decisions` and
-    `state` end before it. `undecided` counts the events that were stored without inputs, and cannot be decided again.
+    `state` end before it. `undecided` counts the events that were stored without inputs, and cannot be decided again: those of
+    earlier versions of Archon, and the end of a run that was quarantined.
     `assigned` is what each attempt was sent, by (task, attempt)."""
 
     history: RunHistory
@@ -155,6 +156,9 @@ def _decide_inputs(
             position += 1
         seqs = tuple(range(first, recording.state.last_seq + 1))
         recording.decisions.append(Decision(given, seqs, now))
+    if position == len(facts) - 1 and _is_quarantine(facts[position]):
+        recording.undecided += 1
+        return _apply(recording, facts[position], stored[position])
     if position < len(facts):
         seq = recording.state.last_seq + 1
         return Difference(seq, _kind(facts[position]), NOTHING, "today's engine decides no such event", last)
@@ -170,6 +174,11 @@ def _apply(recording: Recording, fact: ev.Event, event: run_pb2.RunEvent) -> Dif
     except Exception as error:  # noqa: BLE001 - an event that contradicts those before it
         return Difference(event.seq, _kind(fact), NOTHING, f"it contradicts the events before it: {error!r}")
     return None
+
+
+def _is_quarantine(event: ev.Event) -> bool:
+    """Whether an orchestrator ended a run that it could not drive; no input causes that."""
+    return isinstance(event, ev.RunEnded) and event.failure is not None and event.failure.reason == "QUARANTINED"
 
 
 def _compared(seq: int, recorded: ev.Event | None, now: ev.Event, cause: str) -> Difference | None:

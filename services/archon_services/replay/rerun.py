@@ -6,7 +6,7 @@ import asyncio
 import json
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,11 +19,13 @@ from archon.api.registry.v1 import registry_pb2
 from archon.channel import connect
 from archon.client import Client
 from archon.errors import DeadlineExceeded, FailedPrecondition, NotFound, Unavailable
-from archon.history import RunFile
+from archon.memory import MemoryGraphClient
+from archon.wire import policy_from_proto, text_of
 from archon.registry import Registration, RegistryClient
 from archon.registry.convert import registration_from_proto
 from archon.security.authenticator import Open
 from archon.server import GrpcServer, Service
+from archon.types import RunRecord
 from archon_mesh.core.people import InterceptionRule, TimeoutPolicy
 from archon_services.memory.app import memory_app
 from archon_services.memory.settings import MemorySettings
@@ -36,7 +38,7 @@ from archon_services.replay.comparison import Comparison, compare
 from archon_services.replay.conductor import Conductor, Played
 from archon_services.replay.player import MAX_TASKS, Player
 from archon_services.replay.recording import Recording
-from archon_services.replay.script import Script, script_of
+from archon_services.replay.script import Script, first_plan, plan_json_of, script_of
 
 AGENT_SERVICE: Final = "archon.api.agent.v1.AgentService"
 STARTED_WITHIN: Final = 15.0
@@ -88,12 +90,9 @@ class ReplayMesh:
         self._rules = _write_rules(folder, self._recording.submitted)
         enter = self._stack.enter_async_context
         self.registry = await enter(registry_app(RegistrySettings(etcd="memory", port=0, audit_key="")))
-        if self._live:
-            settings = MemorySettings(registry=self.registry, db=":memory:", port=0, long_term="off")
-            self.memory = await enter(memory_app(settings))
         directory = await enter(RegistryClient(self.registry))
         instances: dict[str, str] = {}
-        player = Player(instances, self._conductor)
+        player = self._conductor.player = Player(instances, self._conductor)
         add = agent_service_pb2_grpc.add_AgentServiceServicer_to_server
         server = GrpcServer([Service(AGENT_SERVICE, add, player)], authenticator=Open())
         address = await server.start()
@@ -103,6 +102,24 @@ class ReplayMesh:
                 continue
             instances[registration.instance_id] = registration.role
             await directory.register(replace(registration, address=address, ttl=_TTL))
+        if self._live or self._recording.submitted.session_context:
+            settings = MemorySettings(registry=self.registry, db=":memory:", port=0, long_term="off")
+            self.memory = await enter(memory_app(settings))
+            await self._remember()
+
+    async def _remember(self) -> None:
+        """Publishes the answers of the session's earlier runs, as far as the run was given them."""
+        source = self._recording.submitted
+        async with asyncio.timeout(STARTED_WITHIN), MemoryGraphClient(self.memory, scope=source.session_id) as client:
+            for answer in source.session_context:
+                item = answer.item
+                policy = policy_from_proto(item.policy)
+                await client.publish(item.ref.role, text_of(item.parts), dict(item.metadata), policy=policy)
+            for reader in {reader for answer in source.session_context for reader in answer.readers}:
+                pull = client.pull_for_indirect if reader in source.all_ancestors else client.pull_for
+                wanted = {answer.item.ref.role for answer in source.session_context if reader in answer.readers}
+                while wanted - {item.source_id for item in await pull(reader)}:
+                    await asyncio.sleep(_RETRY)
 
     async def register(self, registration: Registration) -> None:
         """Registers a live agent of another mesh, which is dialled at its address."""
@@ -129,7 +146,9 @@ class ReplayMesh:
             events = await self._play(client, self._conductor.run_id)
         recorded = self._recording.events[: self._script.end]
         complete = not self._script.stops
-        result = compare(recorded, events, reused=self._script.reused, complete=complete)
+        result = compare(
+            recorded, events, reused=self._script.reused, planner=self._script.planner, complete=complete
+        )
         return RunAgain(
             self._conductor.run_id,
             result,
@@ -192,11 +211,12 @@ class ReplayMesh:
 
 @asynccontextmanager
 async def replay_mesh(
-    file: RunFile, recording: Recording, *, live: Collection[str] = (), strict: bool = False
+    recording: Recording, records: Iterable[RunRecord] = (), *, live: Collection[str] = (), strict: bool = False
 ) -> AsyncIterator[ReplayMesh]:
-    """Starts the mesh for a recorded run, and stops it. Raises FailedPrecondition if the run cannot be run again, NotFound
+    """Starts the mesh for a recorded run with its recorded calls, and stops it. The roles in `live` are not played: register
+    their agents in the block. With `strict` a played attempt fails that is sent something else than in the recording. Raises FailedPrecondition if the run cannot be run again, NotFound
     if a live role is none of it."""
-    script = script_of(recording, file.records())
+    script = script_of(recording, records)
     roles = roles_of(recording)
     if unknown := sorted(set(live) - roles):
         known = ", ".join(sorted(roles))
@@ -209,9 +229,9 @@ async def replay_mesh(
         await mesh.close()
 
 
-async def run_again(file: RunFile, recording: Recording) -> RunAgain:
+async def run_again(recording: Recording, records: Iterable[RunRecord] = ()) -> RunAgain:
     """Runs a recorded run again, all of it from the file. Raises as `replay_mesh` does."""
-    async with replay_mesh(file, recording) as mesh:
+    async with replay_mesh(recording, records) as mesh:
         return await mesh.run()
 
 
@@ -239,19 +259,17 @@ def submission_of(recording: Recording) -> pb.SubmitRunRequest:
     if source.strategy == run_pb2.STRATEGY_PLAN:
         del request.roles[:]
         request.roles.extend(target.role for target in source.plan_targets)
-        if source.without_planner:
-            request.plan_json = _given_plan(recording)
-        else:
+        if not source.without_planner:
             request.planner = source.roles[0]
+        if (plan := first_plan(recording)) is not None:
+            request.plan_json = _given_text(recording) if not source.parent_run_id else plan_json_of(plan)
     return request
 
 
-def _given_plan(recording: Recording) -> str:
-    """The plan that the run was submitted with: the answer of the planner that it does not have."""
-    for event in recording.events:
-        if event.HasField("result") and not event.task.attempt:
-            return "".join(part.text for part in event.result.output)
-    raise FailedPrecondition("the plan that the run was submitted with is not in the recording")
+def _given_text(recording: Recording) -> str:
+    """The plan that the run was submitted with: it stands as the answer of its planner."""
+    result = next(event.result for event in recording.events if event.HasField("result"))
+    return text_of(result.output)
 
 
 def registrations_of(recording: Recording) -> list[Registration]:
@@ -282,6 +300,10 @@ def registrations_of(recording: Recording) -> list[Registration]:
     for edge in source.edges:
         role(edge.upstream)
         role(edge.downstream).depends_on.add(role=edge.upstream, policy=edge.policy)
+    for answer in source.session_context:  # the roles that gave them need no instance
+        for reader in answer.readers:
+            if answer.item.ref.role not in {each.role for each in role(reader).depends_on}:
+                role(reader).depends_on.add(role=answer.item.ref.role, policy=answer.item.policy)
     for want in source.wants:
         offers(want.role, want.capability)
     for name in source.all_ancestors:

@@ -11,11 +11,14 @@ from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FailedPrecondition
-from archon.types import RunRecord
+from archon.types import Plan, RunRecord
+from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
+from archon_mesh.engine.plan import Task as EnginePlan
 from archon_mesh.engine.types import DRAINING, Failure
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.budget import amount_to_proto
+from archon_services.orchestrator.convert.plan import write_planned
 from archon_services.replay.naming import Names
 from archon_services.replay.recording import Decision, Recording
 
@@ -29,6 +32,15 @@ _UNPLAYED: Final = (inp.Tick, inp.JournalFull, inp.UsageIn)
 
 _IGNORED: Final = (inp.PublishedIn, inp.RecordsIn, inp.Claim, inp.WorkingIn, inp.DecisionIn, inp.InputMissing)
 _CALLS: Final = (inp.Cancel, inp.Respond, inp.Pause, inp.Resume, inp.EditPlan)
+_CALLED: Final[dict[type, str]] = {
+    inp.Cancel: "cancel_requested",
+    inp.Respond: "input_given",
+    inp.Pause: "paused",
+    inp.Resume: "resumed",
+    inp.EditPlan: "planned",
+}
+"""The event that each call of a caller causes."""
+
 _RESULTS: Final = (inp.ResultIn, inp.PlanIn, inp.QuestionIn)
 
 
@@ -45,25 +57,31 @@ class Cue:
     attempt: int = 0
     frames: list[session_pb2.AgentFrame] = field(default_factory=list)
     call: run_pb2.RunEvent | None = None
+    plan_json: str = ""
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     """The cues of a run in order. It ends at event `end`, for the reason `stops`, if what follows cannot be played; else it
-    has everything, and `stops` is empty. `reused` are the tasks whose answers a fork took over."""
+    has everything, and `stops` is empty. `reused` are the tasks whose answers a fork took over, `answered` those whose
+    questions it took over with the answers of people."""
 
     names: Names
     cues: tuple[Cue, ...]
     end: int
     stops: str = ""
     reused: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()
+    planner: str = ""
+    """The task of the planner, if the run began with a plan."""
 
 
 def script_of(recording: Recording, records: Iterable[RunRecord]) -> Script:
     """Returns the script of a recorded run. Raises FailedPrecondition if it cannot be run again."""
     if recording.difference is not None:
         raise FailedPrecondition("today's engine decides the recording otherwise: it cannot be run again")
-    if recording.undecided:
+    if recording.undecided:  # a run in quarantine, or of an earlier version
         raise FailedPrecondition(
             f"{recording.undecided} events were stored without their inputs: the run cannot be run again"
         )
@@ -82,6 +100,10 @@ class _Writer:
         self._stored: Counter[tuple[str, int]] = Counter()
         """Records that were stored and are not sent yet, by attempt."""
         self._reused: set[str] = set()
+        self._answered: set[str] = set()
+        self._planner = ""
+        if first_plan(recording) is not None:
+            self._planner = self._names.tasks[recording.state.root_ids[0]]
 
     def write(self) -> Script:
         cues: list[Cue] = []
@@ -95,7 +117,7 @@ class _Writer:
         return self._script(cues, len(events), goes_on)
 
     def _script(self, cues: list[Cue], end: int, stops: str) -> Script:
-        return Script(self._names, tuple(cues), end, stops, frozenset(self._reused))
+        return Script(self._names, tuple(cues), end, stops, frozenset(self._reused), frozenset(self._answered), self._planner)
 
     def _cues(self, decision: Decision) -> Iterator[Cue]:
         given = decision.input
@@ -109,8 +131,13 @@ class _Writer:
             yield from self._taken_over(events)
             return
         if isinstance(given, _CALLS):
-            main = events[0]
-            yield self._cue(main, main.WhichOneof("event") or "", call=main)
+            kind = _CALLED[type(given)]
+            main = next((event for event in events if event.HasField(kind)), None)  # type: ignore[arg-type]
+            if main is not None:
+                cue = self._cue(main, kind, call=main)
+                if isinstance(given, inp.EditPlan):
+                    cue.plan_json = plan_json_of(given.plan)
+                yield cue
             return
         main = next((event for event in events if not event.HasField("recorded")), None)
         if main is None:
@@ -129,12 +156,17 @@ class _Writer:
     def _taken_over(self, events: list[run_pb2.RunEvent]) -> Iterator[Cue]:
         """The answers that a fork has taken over are given again by the first attempts at their tasks."""
         for event in events:
-            if event.HasField("result"):
+            if event.HasField("result") and self._names.tasks[event.task.task_id] != self._planner:
                 self._reused.add(self._names.tasks[event.task.task_id])
-                cue = self._cue(event, "result")
-                cue.attempt = 1
+                for kind in (DISPATCHED, "result"):
+                    cue = self._cue(event, kind)
+                    cue.attempt = 1
+                    if kind == DISPATCHED:
+                        yield cue
                 cue.frames = [_frame(result=self._result(event.result, _items(events, event)))]
                 yield cue
+            elif event.HasField("input_requested"):
+                self._answered.add(self._names.tasks[event.task.task_id])
 
     def _cue(self, event: run_pb2.RunEvent, kind: str, *, call: run_pb2.RunEvent | None = None) -> Cue:
         task_id = event.task.task_id
@@ -160,7 +192,8 @@ class _Writer:
     ) -> list[session_pb2.AgentFrame]:
         match given:
             case inp.LostIn():
-                gone = Failure("UNAVAILABLE", DRAINING, "in the recording, its instance was lost")
+                reason = DRAINING if given.on_purpose else "NOT_HELD"
+                gone = Failure("UNAVAILABLE", reason, "in the recording, its instance was lost")
                 return [_frame(reject=session_pb2.Reject(failure=failure_to_proto(gone)))]
             case inp.RejectIn():
                 return [_frame(reject=session_pb2.Reject(failure=failure_to_proto(given.failure)))]
@@ -241,6 +274,19 @@ class _Writer:
             message.ClearField(name)  # type: ignore[arg-type]
         message.expects_reply = given.expects_reply
         return message
+
+
+def plan_json_of(plan: EnginePlan) -> str:
+    """Returns a plan as the JSON with which it is submitted and edited."""
+    out = run_pb2.RunEvent()
+    write_planned(out, ev.Planned("", 0, plan))
+    return Plan.from_proto(out.planned.plan).to_json()
+
+
+def first_plan(recording: Recording) -> EnginePlan | None:
+    """Returns the plan that a run began with, None if it began without one."""
+    submit = recording.decisions[0].input
+    return submit.plan.plan if isinstance(submit, inp.Submit) and submit.plan is not None else None
 
 
 def _items(events: list[run_pb2.RunEvent], result: run_pb2.RunEvent) -> list[run_pb2.ItemPublished]:
