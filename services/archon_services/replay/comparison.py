@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from google.protobuf import json_format
 
-from archon.api.common.v1 import failure_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.replay.naming import Names
 from archon_services.replay.recording import MAX_FIELDS, NOTHING, Difference, FieldDifference, shown
@@ -106,6 +106,8 @@ def _by_task(events: Iterable[run_pb2.RunEvent], reused: frozenset[str]) -> dict
             answered.add(event.input_requested.input_id)
         if kind in ("input_requested", "input_given") and getattr(event, kind).input_id in answered:
             continue
+        if kind == "result" and event.result.state == common_pb2.TASK_STATE_CANCELED and not event.result.output:
+            continue  # an attempt that was stopped ended in time, or too late
         plain = _plain(event, names, task, kind)
         if task in reused:
             plain.message.task.attempt = 0
@@ -125,7 +127,7 @@ def _plain(event: run_pb2.RunEvent, names: Names, task: str, kind: str) -> Plain
         body.sequence = 0
     links = tuple(_CLEAN[kind](body, names)) if kind in _CLEAN else ()
     if hasattr(body, "failure") and body.HasField("failure"):
-        _clean_failure(body.failure, event.run_id, names)
+        _clean_failure(body.failure, names)
     return PlainEvent(event.seq, kind, message, links)
 
 
@@ -200,6 +202,11 @@ def _without_identity(body: Any, names: Names) -> Iterator[str]:
     yield from ()
 
 
+def _cancel_requested(body: run_pb2.CancelRequested, names: Names) -> Iterator[str]:
+    body.identity, body.reason = "", _clean_text(body.reason, names)
+    yield from ()
+
+
 def _planned(body: run_pb2.Planned, names: Names) -> Iterator[str]:
     body.identity = body.edit_id = ""
     body.plan.change_seq = 0
@@ -229,20 +236,27 @@ _CLEAN: Final[dict[str, Any]] = {
     "input_given": _input_given,
     "paused": _without_identity,
     "resumed": _without_identity,
-    "cancel_requested": _without_identity,
+    "cancel_requested": _cancel_requested,
     "planned": _planned,
     "message_sent": _message_sent,
     "retry": lambda body, names: body.ClearField("not_before") or (),
 }
 
 
-def _clean_failure(failure: failure_pb2.Failure, run_id: str, names: Names) -> None:
-    """Leaves code, reason and text, with names in place of ids."""
-    text = failure.message
-    if run_id and run_id in text:
+def _clean_text(text: str, names: Names) -> str:
+    """Returns a text with names in place of ids, and without the identities of those who answered."""
+    if names.run_id in text:
         for task_id, name in sorted(names.tasks.items(), reverse=True):
             text = text.replace(task_id, name)
-        text = text.replace(run_id, "RUN")
+        text = text.replace(names.run_id, "RUN")
+    for identity in names.people:
+        text = text.replace(f"by {identity}", "by a person")
+    return text
+
+
+def _clean_failure(failure: failure_pb2.Failure, names: Names) -> None:
+    """Leaves code, reason and text."""
+    text = _clean_text(failure.message, names)
     failure.CopyFrom(failure_pb2.Failure(code=failure.code, reason=failure.reason, message=text, retry=failure.retry))
 
 

@@ -77,6 +77,8 @@ class Conductor:
         """Cues with frames that an attempt has before it."""
         self._working: set[tuple[str, int]] = set()
         """Live attempts in progress."""
+        self._asked: dict[str, str] = {}
+        """The last question of each task."""
         self._unreachable: set[tuple[str, int]] = set()
         self.ended = False
         self._is_over = False
@@ -85,7 +87,9 @@ class Conductor:
             if cue.frames and cue.role not in self._live:
                 self._left[cue.task, cue.attempt] += 1
         self._recorded_roles = {
-            (script.names.tasks[task_id], attempt) for task_id, attempt in recording.assigned if task_id in script.names.tasks
+            (script.names.tasks[task_id], attempt)
+            for task_id, attempt in recording.assigned
+            if task_id in script.names.tasks
         }
 
     # From the played agents
@@ -156,6 +160,8 @@ class Conductor:
         kind = GONE if kind in ("lost", "rejected") else kind
         if kind in _ENDS or (kind == "task_state" and not event.task_state.stopping):
             self._working.discard((name, number))
+        if kind in ("input_requested", "approval_requested"):
+            self._asked[name] = getattr(event, kind).input_id
         self.ended = self.ended or kind == "run_state"
         waiting = self._waiting.get((name, number, kind))
         if waiting:
@@ -184,7 +190,7 @@ class Conductor:
         for cue in self._script.cues:
             patience = PATIENCE + min(LONGEST, max(0.0, cue.time - before))
             before = cue.time
-            if cue.role in self._live and cue.kind != "result":
+            if cue.role in self._live and cue.call is None and cue.kind != "result":
                 continue
             await self._play(cue, client, patience)
             if self.ended:
@@ -199,7 +205,7 @@ class Conductor:
             self._changed.clear()
             if cue.kind == DISPATCHED and self._allowed[cue.role] <= self._assigned[cue.role]:
                 self._allow(cue.role)  # again, if another task of the role came first
-            if not sent and cue.call is not None:
+            if not sent and cue.call is not None and self._may_call(cue):
                 sent = True
                 if not await self._call(cue, client):
                     return
@@ -218,6 +224,10 @@ class Conductor:
                 self.played.late.append(f"event {cue.seq} ({_words(cue.kind)}{' of ' + cue.task if cue.task else ''})")
                 self._finish(cue)
                 return
+
+    def _may_call(self, cue: Cue) -> bool:
+        """An answer waits for the question of a live agent."""
+        return cue.kind != "input_given" or cue.role not in self._live or cue.task in self._asked
 
     async def _change(self, until: float, clock: object) -> bool:
         """Waits for a change; returns False if none has come in time. A live agent may take its time."""
@@ -266,9 +276,10 @@ class Conductor:
                     given = event.input_given
                     task_id, slash, own = given.input_id.partition("/")
                     decision = question_pb2.Decision.Name(given.decision).removeprefix("DECISION_").lower()
+                    asked = f"{self._task_id(task_id)}{slash}{own}"
                     await client.respond(
                         self.run_id,
-                        f"{self._task_id(task_id)}{slash}{own}",
+                        self._asked[cue.task] if cue.role in self._live else asked,
                         to_parts(given.parts) if given.parts else "",
                         decision="" if decision == "unspecified" else decision,
                     )

@@ -25,6 +25,8 @@ class Names:
         """The names by task id."""
         self.ids: dict[str, str] = {}
         """The task ids by name."""
+        self.people: set[str] = set()
+        """The identities that have answered questions."""
         self.events: dict[int, str] = {0: ""}
         """The names of events by their numbers."""
         self.seqs: dict[str, int] = {"": 0}
@@ -39,6 +41,8 @@ class Names:
         kind = event.WhichOneof("event") or ""
         if kind == CREATED and task_id not in self.tasks:
             self._add_task(task_id, event.task_state)
+        elif kind == "input_given" and event.input_given.identity:
+            self.people.add(event.input_given.identity)
         task = self.tasks.get(task_id, task_id)
         base = f"{task}:{kind}"
         self._kinds[base] += 1

@@ -146,9 +146,7 @@ class ReplayMesh:
             events = await self._play(client, self._conductor.run_id)
         recorded = self._recording.events[: self._script.end]
         complete = not self._script.stops
-        result = compare(
-            recorded, events, reused=self._script.reused, planner=self._script.planner, complete=complete
-        )
+        result = compare(recorded, events, reused=self._script.reused, planner=self._script.planner, complete=complete)
         return RunAgain(
             self._conductor.run_id,
             result,

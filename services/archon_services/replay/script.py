@@ -117,7 +117,9 @@ class _Writer:
         return self._script(cues, len(events), goes_on)
 
     def _script(self, cues: list[Cue], end: int, stops: str) -> Script:
-        return Script(self._names, tuple(cues), end, stops, frozenset(self._reused), frozenset(self._answered), self._planner)
+        return Script(
+            self._names, tuple(cues), end, stops, frozenset(self._reused), frozenset(self._answered), self._planner
+        )
 
     def _cues(self, decision: Decision) -> Iterator[Cue]:
         given = decision.input
@@ -246,9 +248,7 @@ class _Writer:
                 return result
         return self._result(event.result, _items(events, event))
 
-    def _result(
-        self, source: run_pb2.ResultReceived, items: Iterable[run_pb2.ItemPublished]
-    ) -> agent_pb2.TaskResult:
+    def _result(self, source: run_pb2.ResultReceived, items: Iterable[run_pb2.ItemPublished]) -> agent_pb2.TaskResult:
         result = agent_pb2.TaskResult(
             state=source.state,
             output=source.output,

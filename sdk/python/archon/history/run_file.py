@@ -36,6 +36,9 @@ MAX_PART: Final = 4 * 1024**3
 """The most bytes of a part, as it is when it is not compressed."""
 
 MAX_MANIFEST: Final = 16 * 1024 * 1024
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+"""What a damaged archive makes `zipfile` raise, beside KeyError for a part that is not there."""
+
 _CHUNK: Final = 256 * 1024
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest time that a ZIP archive can have."""
@@ -209,6 +212,10 @@ def open_run_file(path: Path | str) -> RunFile:
                 _check_part(archive, path, name, digest)
     except zipfile.BadZipFile:
         raise InvalidArgument(_no_archive(path)) from None
+    except InvalidArgument:
+        raise
+    except _DAMAGED as error:
+        raise InvalidArgument(f"{path} was changed: its archive cannot be read ({error})") from None
     return RunFile(path, manifest)
 
 
@@ -244,7 +251,7 @@ def _manifest(archive: zipfile.ZipFile, path: Path) -> RunManifest:
             values = json.loads(source.read(MAX_MANIFEST))
     except KeyError:
         raise InvalidArgument(f"{path} is no run file: it has no {MANIFEST}") from None
-    except (ValueError, RecursionError, zlib.error, EOFError):
+    except _DAMAGED:
         raise InvalidArgument(f"{path}: {MANIFEST} was changed: it cannot be read") from None
     version = values.get("archon_run") if isinstance(values, dict) else None
     if not isinstance(version, int):
@@ -285,7 +292,9 @@ def _check_part(archive: zipfile.ZipFile, path: Path, name: str, expected: PartD
                     raise InvalidArgument(f"{path}: {name} has more than {MAX_PART:,} bytes")
     except KeyError:
         raise InvalidArgument(f"{path}: {name} is missing") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError):
+    except InvalidArgument:
+        raise
+    except _DAMAGED:
         raise InvalidArgument(f"{path}: {name} was changed after line {lines}: it cannot be read") from None
     if (size, lines, digest.hexdigest()) != (expected.bytes, expected.lines, expected.sha256):
         place = _changed_step(archive, path) if name == HISTORY else ""
