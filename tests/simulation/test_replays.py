@@ -23,6 +23,8 @@ PLAYED: Final = ("plain", "stateful", "forks and stops", "agents with messages")
 OTHERS: Final = ("plans", "plans with people", "plans that are checked", "plans with quorums", "auctions", "work lists")
 RUNS: Final = 200
 AT_A_TIME: Final = 6
+SEED: Final = 0
+"""In which no result comes after its attempt was lost: what that has spent is not played."""
 
 
 def histories(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> list[RunHistory]:
@@ -37,9 +39,9 @@ def histories(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> list[R
         return state
 
     monkeypatch.setattr(course, "validate_run", keep)
-    for number, name in enumerate(names):
+    for name in names:
         options: dict[str, Any] = COURSES[name]
-        course.run_seed(number, **options)
+        course.run_seed(SEED, **options)
     return found
 
 

@@ -22,6 +22,10 @@ MAX_BATCH: Final = 100
 """Frames of a message."""
 
 
+Outgoing = asyncio.Queue[session_pb2.AgentFrame | None]
+"""Frames to the orchestrator; None at the end of the session."""
+
+
 class Stage(Protocol):
     """Who tells the attempts what to do."""
 
@@ -43,7 +47,7 @@ class Player(agent_service_pb2_grpc.AgentServiceServicer):
         self._stage = stage
         self._windows: dict[str, int] = defaultdict(int)
         """Tasks that the instance of a role takes at a time."""
-        self._sessions: dict[str, asyncio.Queue[session_pb2.AgentFrame]] = {}
+        self._sessions: dict[str, Outgoing] = {}
 
     def allow(self, role: str, tasks: int = 1) -> None:
         """Has the instance of a role take so many tasks more, or fewer."""
@@ -54,19 +58,17 @@ class Player(agent_service_pb2_grpc.AgentServiceServicer):
     async def Session(  # noqa: N802 - the name of the RPC
         self, request_iterator: AsyncIterator[agent_service_pb2.SessionRequest], context: Any
     ) -> AsyncIterator[agent_service_pb2.SessionResponse]:
-        outgoing: asyncio.Queue[session_pb2.AgentFrame] = asyncio.Queue(MAX_QUEUED)
+        outgoing: Outgoing = asyncio.Queue(MAX_QUEUED)
         reading = asyncio.create_task(self._read(request_iterator, outgoing), name="read a session of a played agent")
+        reading.add_done_callback(lambda _: outgoing.put_nowait(None))
         try:
-            while True:
-                getting = asyncio.ensure_future(outgoing.get())
-                await asyncio.wait({getting, reading}, return_when=asyncio.FIRST_COMPLETED)
-                if not getting.done():
-                    getting.cancel()
-                    return
-                frames = [getting.result()]
-                while not outgoing.empty() and len(frames) < MAX_BATCH:
-                    frames.append(outgoing.get_nowait())
+            while (frame := await outgoing.get()) is not None:
+                frames = [frame]
+                while len(frames) < MAX_BATCH and not outgoing.empty() and (frame := outgoing.get_nowait()) is not None:
+                    frames.append(frame)
                 yield agent_service_pb2.SessionResponse(frames=frames)
+                if frame is None:
+                    return
         finally:
             reading.cancel()
             await asyncio.wait([reading])
@@ -74,7 +76,7 @@ class Player(agent_service_pb2_grpc.AgentServiceServicer):
     async def _read(
         self,
         requests: AsyncIterator[agent_service_pb2.SessionRequest],
-        outgoing: asyncio.Queue[session_pb2.AgentFrame],
+        outgoing: Outgoing,
     ) -> None:
         attempts: dict[tuple[str, int], PlayedAttempt] = {}
         role = ""
@@ -119,7 +121,7 @@ class PlayedAttempt:
     role: str
     ref: common_pb2.TaskRef
     task: agent_pb2.AssignTask
-    outgoing: asyncio.Queue[session_pb2.AgentFrame]
+    outgoing: Outgoing
     ended: bool = False
     _sequence: int = 0
 
