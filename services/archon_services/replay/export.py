@@ -50,6 +50,14 @@ async def export_run(
     """Writes the file of a run to `output`. The addresses are host:port; without `memory` or `registry` the file lacks
     the versions in the shared memory, or those of the roles. Raises UnknownRun, RunExpired, Unavailable, OSError."""
     writer = RunFileWriter(output)
+    try:
+        return await _write(writer, run_id, orchestrator, memory, registry)
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+async def _write(writer: RunFileWriter, run_id: str, orchestrator: str, memory: str, registry: str) -> ExportedRun:
     seen = _Seen(scope=run_id)
     records = versions = 0
     missing: list[str] = []

@@ -106,6 +106,10 @@ class RunFileWriter:
             for line in lines:
                 part.write(line)
 
+    def abandon(self) -> None:
+        """Ends an archive that is not complete, before its output is closed. Idempotent."""
+        self._archive.close()
+
     def part(self, name: str) -> PartWriter:
         """Opens the next part, as a context manager."""
         return PartWriter(self._archive, name, self._digests)

@@ -118,6 +118,7 @@ async def _run(
     if both := sorted(served.intersection(names)):
         raise CliError(f"the role {both[0]} is both in --live and in a file of --serve", code=USAGE)
     agents = await _instances(registry, names) if names else []
+    _present_service_token({agent.address for agent in agents})
     try:
         async with (
             replay_mesh(recording, file.records(), live={*names, *served}, strict=strict) as mesh,
@@ -132,6 +133,22 @@ async def _run(
         raise CliError(error.message, code=NOT_FOUND) from None
     except FailedPrecondition as error:
         return None, error.message
+
+
+def _present_service_token(addresses: set[str]) -> None:
+    """Has the mesh of this process call live agents as a service of the mesh in ARCHON_HOME, whose key is at hand: agents let
+    no other caller in. Without a key nothing is presented."""
+    from archon.principal import Kind, Principal
+    from archon.security import credentials
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh.tokens import TokenIssuer
+
+    home = find_home()
+    if not addresses or not home.signing_key.exists():
+        return
+    principal = Principal(Kind.SERVICE, "replay")
+    token = credentials.Tokens(TokenIssuer(home).token(principal, "agents"), "agents")
+    credentials.chosen.append(lambda target, audience: token if target in addresses and audience == "agents" else None)
 
 
 def _declared(file: Path, model: str) -> DeclaredAgent:
