@@ -18,6 +18,7 @@ from tests.e2e.terminal import Terminal
 PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
 GOAL = "Build a todo app. It must sync across devices."
 
+
 @pytest.fixture(scope="module")
 def shown() -> dict[str, Step]:
     """The commands of the page with their outputs."""
@@ -44,7 +45,9 @@ def run_file(terminal: Terminal, shown: dict[str, Step], tmp_path_factory: pytes
 
 def alike(page: str, printed: str) -> bool:
     """Whether an output is the one of the page, but for counts that follow from the text of the offline model."""
-    kept = [re.sub(r"\d[\d,.]*(?= (kB|events?|steps?|inputs?|recorded|versions?)\b)", "N", text) for text in (page, printed)]
+    kept = [
+        re.sub(r"\d[\d,.]*(?= (kB|events?|steps?|inputs?|recorded|versions?)\b)", "N", text) for text in (page, printed)
+    ]
     kept = [re.sub(r", sealed by key .*: intact|: the links match.*", "", each) for each in kept]
     return matches(kept[0], kept[1])
 

@@ -123,7 +123,7 @@ async def _memory_versions(memory: str, scope: str, run_id: str) -> AsyncIterato
 
 async def _role_versions(registry: str, roles: frozenset[str]) -> dict[str, tuple[str, ...]]:
     if not registry:
-        return {role: () for role in roles}
+        return dict.fromkeys(roles, ())
     async with asyncio.timeout(_PATIENCE), RegistryClient(registry) as client:
         registered = await client.list_instances()
     versions: dict[str, set[str]] = {role: set() for role in roles}

@@ -55,7 +55,7 @@ class Player(agent_service_pb2_grpc.AgentServiceServicer):
         if (outgoing := self._sessions.get(role)) is not None:
             outgoing.put_nowait(session_pb2.AgentFrame(credit=session_pb2.Credit(max_tasks=self._windows[role])))
 
-    async def Session(  # noqa: N802 - the name of the RPC
+    async def Session(
         self, request_iterator: AsyncIterator[agent_service_pb2.SessionRequest], context: Any
     ) -> AsyncIterator[agent_service_pb2.SessionResponse]:
         outgoing: Outgoing = asyncio.Queue(MAX_QUEUED)

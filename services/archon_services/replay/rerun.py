@@ -20,12 +20,12 @@ from archon.channel import connect
 from archon.client import Client
 from archon.errors import DeadlineExceeded, FailedPrecondition, NotFound, Unavailable
 from archon.memory import MemoryGraphClient
-from archon.wire import policy_from_proto, text_of
 from archon.registry import Registration, RegistryClient
 from archon.registry.convert import registration_from_proto
 from archon.security.authenticator import Open
 from archon.server import GrpcServer, Service
 from archon.types import RunRecord
+from archon.wire import policy_from_proto, text_of
 from archon_mesh.core.people import InterceptionRule, TimeoutPolicy
 from archon_services.memory.app import memory_app
 from archon_services.memory.settings import MemorySettings

@@ -102,12 +102,11 @@ async def test_the_engine_names_the_event_that_it_decides_otherwise(file: RunFil
 
 
 async def test_two_exports_of_a_run_are_the_same_bytes(tmp_path: Path) -> None:
-    async with InProcessMesh(tmp_path) as mesh:
-        async with FakeAgent("greeter", ["hello"], settings=mesh.agent_settings()):
-            handle = await mesh.client.submit("x", roles=["greeter"], wait=10)
-            one, other = tmp_path / "1.archon", tmp_path / "2.archon"
-            for file in (one, other):
-                await export(mesh, handle.run_id, file)
+    async with InProcessMesh(tmp_path) as mesh, FakeAgent("greeter", ["hello"], settings=mesh.agent_settings()):
+        handle = await mesh.client.submit("x", roles=["greeter"], wait=10)
+        one, other = tmp_path / "1.archon", tmp_path / "2.archon"
+        for file in (one, other):
+            await export(mesh, handle.run_id, file)
     assert one.read_bytes() == other.read_bytes()
     with zipfile.ZipFile(one) as archive:
         assert archive.namelist() == ["history.jsonl", "records.jsonl", "memory.jsonl", "manifest.json"]
