@@ -7,7 +7,7 @@ conversations, identities, traces, and how an attempt was lost.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -61,11 +61,13 @@ def compare(
     *,
     reused: Iterable[str] = (),
     planner: str = "",
+    live: Container[str] = (),
     complete: bool = True,
 ) -> Comparison:
-    """Compares the events of two runs. The tasks `reused` were taken over by a fork. `planner` is the task whose answer is
-    the plan that the run began with, in whatever words. Unless `complete`, the recording was
-    played up to a point, and what came after it in the second run does not count."""
+    """Compares the events of two runs. The tasks `reused` were taken over by a fork. `planner` is the task whose answer
+    is the plan that the run began with, in whatever words. Roles that were `live` may use more or less than they did.
+    Unless `complete`, the recording was played up to a point, and what came after it in the second run does not
+    count."""
     taken_over = frozenset(reused)
     before, after = _by_task(recorded, taken_over), _by_task(again, taken_over)
     result = Comparison(tasks=len(before) - ("" in before))
@@ -80,6 +82,9 @@ def compare(
                 for each in (one, other):
                     if each is not None and each.kind == "result" and not each.message.task.attempt:
                         each.message.result.ClearField("output")
+            for each in (one, other):
+                if each is not None and each.kind == "result" and each.message.result.role in live:
+                    each.message.result.ClearField("usage")
             if one is not None and other is not None and one.same(other):
                 result.events += 1
                 result.answers += one.kind in ("result", "item_published")

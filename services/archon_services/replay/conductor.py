@@ -41,8 +41,8 @@ class OtherContext:
 
 @dataclass(slots=True)
 class Played:
-    """What was played, and what could not be. `ledger` counts attempts by (role, whether it was live). `unknown` are tasks
-    that the recording does not have, `late` cues that were given up."""
+    """What was played, and what could not be. `ledger` counts attempts by (role, whether it was live). `unknown` are
+    tasks that the recording does not have, `late` cues that were given up."""
 
     ledger: dict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
     contexts: list[OtherContext] = field(default_factory=list)
@@ -52,7 +52,8 @@ class Played:
 
 class Conductor:
     """Plays a script in a run. `watched` takes the events of the run in order; `play` returns when the script is over.
-    Roles in `live` are not played. With `strict`, an attempt that is sent something else than in the recording fails."""
+    Roles in `live` are not played. With `strict`, an attempt that is sent something else than in the recording
+    fails."""
 
     def __init__(
         self, recording: Recording, script: Script, *, live: Collection[str] = (), strict: bool = False

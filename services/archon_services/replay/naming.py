@@ -14,10 +14,9 @@ CREATED: Final = "task_state"
 class Names:
     """The names of the tasks and the events of one run. `add` takes its events in order.
 
-    A task is named by its step, or its role, below the name of the task that delegated it, and by its number among equals
-    from the second on: `planner#2`, `research/coder`, `step collect`. An event is named by its task, its kind and its
-    number among equals.
-    """
+    A task is named by its step, or its role, below the name of the task that delegated it, and by its number among
+    equals from the second on: `planner#2`, `research/coder`, `step collect`. An event is named by its task, its kind
+    and its number among equals."""
 
     def __init__(self) -> None:
         self.run_id = ""

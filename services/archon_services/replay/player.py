@@ -1,4 +1,5 @@
-"""The agents of a run that is run again: one server, with an instance for each role, that sends the frames of a script."""
+"""The agents of a run that is run again: one server, with an instance for each role, that sends the frames of a
+script."""
 
 from __future__ import annotations
 

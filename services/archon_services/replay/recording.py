@@ -63,9 +63,9 @@ class Recording:
     """A history, decided again by today's engine.
 
     `difference` is the first event that the engine decides otherwise, None if it decides all as it did: `decisions` and
-    `state` end before it. `undecided` counts the events that were stored without inputs, and cannot be decided again: those of
-    earlier versions of Archon, and the end of a run that was quarantined.
-    `assigned` is what each attempt was sent, by (task, attempt)."""
+    `state` end before it. `undecided` counts the events that were stored without inputs, and cannot be decided again:
+    those of earlier versions of Archon, and the end of a run that was quarantined. `assigned` is what each attempt was
+    sent, by (task, attempt)."""
 
     history: RunHistory
     events: list[run_pb2.RunEvent] = field(default_factory=list)

@@ -127,35 +127,14 @@ class ReplayMesh:
         await directory.register(registration)
 
     async def run(self) -> RunAgain:
-        """Runs the recorded run again, and compares the two."""
-        settings = OrchestratorSettings(
-            registry=self.registry,
-            memory=self.memory,
-            journal="memory",
-            port=0,
-            silence_limit=_SILENCE,
-            rules=self._rules,
-            quotas="",
-            audit_key="",
-            webhook_url="",
-            smtp="",
-            max_failures=0,
-        )
-        async with orchestrator_app(settings) as address, Client(address) as client:
-            self._conductor.run_id = await self._submit(address)
-            events = await self._play(client, self._conductor.run_id)
-        recorded = self._recording.events[: self._script.end]
-        complete = not self._script.stops
-        result = compare(recorded, events, reused=self._script.reused, planner=self._script.planner, complete=complete)
-        return RunAgain(
-            self._conductor.run_id,
-            result,
-            self._conductor.played,
-            self._script.end,
-            self._script.stops,
-            self._live,
-            events,
-        )
+        """Runs the recorded run again, and compares the two.""" settings = OrchestratorSettings(
+        registry=self.registry, memory=self.memory, journal="memory", port=0, silence_limit=_SILENCE, rules=self._rules,
+        quotas="", audit_key="", webhook_url="", smtp="", max_failures=0, ) async with orchestrator_app(settings) as
+        address, Client(address) as client: self._conductor.run_id = await self._submit(address) events = await
+        self._play(client, self._conductor.run_id) recorded = self._recording.events[: self._script.end] complete = not
+        self._script.stops result = compare(recorded, events, reused=self._script.reused, planner=self._script.planner,
+        live=self._live, complete=complete) return RunAgain( self._conductor.run_id, result, self._conductor.played,
+        self._script.end, self._script.stops, self._live, events, )
 
     async def _play(self, client: Client, run_id: str) -> list[run_pb2.RunEvent]:
         events: list[run_pb2.RunEvent] = []
@@ -211,9 +190,9 @@ class ReplayMesh:
 async def replay_mesh(
     recording: Recording, records: Iterable[RunRecord] = (), *, live: Collection[str] = (), strict: bool = False
 ) -> AsyncIterator[ReplayMesh]:
-    """Starts the mesh for a recorded run with its recorded calls, and stops it. The roles in `live` are not played: register
-    their agents in the block. With `strict` a played attempt fails that is sent something else than in the recording. Raises FailedPrecondition if the run cannot be run again, NotFound
-    if a live role is none of it."""
+    """Starts the mesh for a recorded run with its recorded calls, and stops it. The roles in `live` are not played:
+    register their agents in the block. With `strict` a played attempt fails that is sent something else than in the
+    recording. Raises FailedPrecondition if the run cannot be run again, NotFound if a live role is none of it."""
     script = script_of(recording, records)
     roles = roles_of(recording)
     if unknown := sorted(set(live) - roles):

@@ -46,8 +46,8 @@ _RESULTS: Final = (inp.ResultIn, inp.PlanIn, inp.QuestionIn)
 
 @dataclass(slots=True)
 class Cue:
-    """A thing that happened, by event `seq`: it is over once the event `kind` of the task named `task` comes again. `frames`
-    are sent by the attempt; `call` is the event that a caller caused. Without either it is only waited for."""
+    """A thing that happened, by event `seq`: it is over once the event `kind` of the task named `task` comes again.
+    `frames` are sent by the attempt; `call` is the event that a caller caused. Without either it is only waited for."""
 
     seq: int
     time: float
@@ -63,9 +63,9 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The cues of a run in order. It ends at event `end`, for the reason `stops`, if what follows cannot be played; else it
-    has everything, and `stops` is empty. `reused` are the tasks whose answers a fork took over, `answered` those whose
-    questions it took over with the answers of people."""
+    """The cues of a run in order. It ends at event `end`, for the reason `stops`, if what follows cannot be played;
+    else it has everything, and `stops` is empty. `reused` are the tasks whose answers a fork took over, `answered`
+    those whose questions it took over with the answers of people."""
 
     names: Names
     cues: tuple[Cue, ...]

@@ -28,9 +28,8 @@ async def replay_file(path: Path | str, /, *, strict: bool = False, **live: Serv
     """Runs the run of a file again, with the agents in `live` for their roles (a `_` in a name stands for `-`), and the
     file for all others. With `strict` an attempt from the file fails that is sent something else than in the recording.
 
-    Raises InvalidArgument if the file was changed, OSError if it cannot be read, FailedPrecondition if the run cannot be
-    run again, NotFound if it has no such role; AssertionError if today's engine decides it otherwise.
-    """
+    Raises InvalidArgument if the file was changed, OSError if it cannot be read, FailedPrecondition if the run cannot
+    be run again, NotFound if it has no such role; AssertionError if today's engine decides it otherwise."""
     file = open_run_file(path)
     history = file.history()
     fault = verify_run(history.run_id, history.steps, last_seq=history.last_seq, ended=history.ended).fault
@@ -51,8 +50,8 @@ async def replay_file(path: Path | str, /, *, strict: bool = False, **live: Serv
 
 
 async def assert_replays(path: Path | str, /, *, strict: bool = False, **live: Serve) -> RunAgain:
-    """Raises AssertionError, with the first differences, unless the run of a file goes as recorded: the live agents give
-    the recorded answers, and all others are sent what they were sent. Else as `replay_file`."""
+    """Raises AssertionError, with the first differences, unless the run of a file goes as recorded: the live agents
+    give the recorded answers, and all others are sent what they were sent. Else as `replay_file`."""
     again = await replay_file(path, strict=strict, **live)
     if not again.same:
         found = [_text(task, difference) for task, difference in again.comparison.differences]

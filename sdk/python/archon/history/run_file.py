@@ -1,5 +1,5 @@
-"""A run as one file: a ZIP archive with its history, its recorded calls and its published memory, and a manifest with the
-SHA-256 of each part. docs/replay.md describes the format.
+"""A run as one file: a ZIP archive with its history, its recorded calls and its published memory, and a manifest with
+the SHA-256 of each part. docs/replay.md describes the format.
 
 The bytes follow from the run alone: the parts have a fixed order and no times of the export. The chain and the seals in
 the history prove its steps; the manifest shows that a part was changed by accident, and proves nothing.
@@ -23,8 +23,8 @@ from archon.history.bundle import RunHistory, read_lines
 from archon.types.run_record import RunRecord
 
 RUN_FILE_VERSION: Final = 1
-"""The version of the format. A version that only adds parts or keys keeps the number: readers leave out what they do not
-know."""
+"""The version of the format. A version that only adds parts or keys keeps the number: readers leave out what they do
+not know."""
 
 MANIFEST: Final = "manifest.json"
 HISTORY: Final = "history.jsonl"
@@ -93,8 +93,8 @@ class MemoryVersion:
 
 
 class RunFileWriter:
-    """Writes a run file part by part: open a part with `part`, write its lines, and end with `close`. It holds no part in
-    memory."""
+    """Writes a run file part by part: open a part with `part`, write its lines, and end with `close`. It holds no part
+    in memory."""
 
     def __init__(self, output: IO[bytes]) -> None:
         self._archive = zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED)
@@ -169,8 +169,8 @@ class RunFile:
         return history
 
     def records(self) -> Iterator[RunRecord]:
-        """Yields the recorded calls of models and tools, in order. Raises InvalidArgument with the number of a line that
-        is no record."""
+        """Yields the recorded calls of models and tools, in order. Raises InvalidArgument with the number of a line
+        that is no record."""
         for number, values in self._objects(RECORDS):
             try:
                 yield RunRecord(_record(self.run_id, values))
@@ -178,8 +178,8 @@ class RunFile:
                 raise InvalidArgument(f"{self.path}: {RECORDS}: line {number} is no record of a call") from None
 
     def memory(self) -> Iterator[MemoryVersion]:
-        """Yields the versions that the shared memory had of the run's answers at the export. Raises InvalidArgument with
-        the number of a line that is none."""
+        """Yields the versions that the shared memory had of the run's answers at the export. Raises InvalidArgument
+        with the number of a line that is none."""
         for number, values in self._objects(MEMORY):
             try:
                 yield MemoryVersion(**values)
@@ -206,8 +206,9 @@ class RunFile:
 
 
 def open_run_file(path: Path | str) -> RunFile:
-    """Opens a run file, and compares each part with its digest in the manifest; it verifies no seal. Raises InvalidArgument
-    with the place if the file is no run file, of a newer version, cut off or changed; OSError if it cannot be read."""
+    """Opens a run file, and compares each part with its digest in the manifest; it verifies no seal. Raises
+    InvalidArgument with the place if the file is no run file, of a newer version, cut off or changed; OSError if it
+    cannot be read."""
     path = Path(path)
     try:
         with zipfile.ZipFile(path) as archive:

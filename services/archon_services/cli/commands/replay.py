@@ -136,8 +136,8 @@ async def _run(
 
 
 def _present_service_token(addresses: set[str]) -> None:
-    """Has the mesh of this process call live agents as a service of the mesh in ARCHON_HOME, whose key is at hand: agents let
-    no other caller in. Without a key nothing is presented."""
+    """Has the mesh of this process call live agents as a service of the mesh in ARCHON_HOME, whose key is at hand:
+    agents let no other caller in. Without a key nothing is presented."""
     from archon.principal import Kind, Principal
     from archon.security import credentials
     from archon_services.cli.contexts import find_home

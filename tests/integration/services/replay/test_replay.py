@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,19 +14,23 @@ from archon.agent import AgentSettings
 from archon.errors import FailedPrecondition, NotFound
 from archon.history import RecordedStep, RunFile, open_run_file, verify_run
 from archon.testing import FakeAgent
+from archon_services.cli.render.replay import print_run_again
 from archon_services.replay import decide_again, replay_mesh, run_again
 from archon_services.testing import InProcessMesh, assert_replays, replay_file
 from tests.integration.services.replay.recorded import export, leader, record_run, writer
 
 
+PAGE = Path(__file__).parents[4] / "docs" / "replay.md"
+
+
 @pytest.fixture(scope="module")
-async def path(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Path]:
+async def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of the run; its mesh has ended."""
     folder = tmp_path_factory.mktemp("recorded")
     file = folder / "run.archon"
     exported = await record_run(folder, file)
     assert exported.manifest.ended and exported.records and exported.memory and not exported.missing
-    yield file
+    return file
 
 
 @pytest.fixture
@@ -52,13 +56,17 @@ async def test_a_live_role_answers_and_the_ledger_says_so(path: Path) -> None:
     assert again.played.ledger["coder", False] == 3
 
 
-async def test_a_changed_live_answer_flows_on_and_is_named(path: Path) -> None:
+async def test_a_changed_live_answer_flows_on_and_is_named(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = await replay_file(path, writer=lambda settings: writer(settings, "another report"))
     assert not again.same
     ((task, difference),) = again.comparison.differences
     assert (task, difference.recorded) == ("writer", "result")
     (changed,) = difference.fields
     assert (changed.path, changed.recorded, changed.now) == ("output[0].text", "'the report'", "'another report'")
+    print_run_again(again, "")
+    told = re.sub(r"\d+ events|event \d+", "N", capsys.readouterr().out)
+    page = re.search(r"(?s)```text\n(run again: 1 task.*?)```", PAGE.read_text())
+    assert page is not None and told.startswith(re.sub(r"\d+ events|event \d+", "N", page[1])), told
     with pytest.raises(AssertionError, match=r"(?s)does not go as recorded.*recorded 'the report'"):
         await assert_replays(path, writer=lambda settings: writer(settings, "another report"))
 
