@@ -45,9 +45,14 @@ async def measured(*arguments: str) -> Measured:
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
         assert await asyncio.wait_for(process.wait(), 300) == 0, arguments
         seconds = time.monotonic() - started
-        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(report.name).read_text())
+        return Measured(seconds, peak_of(Path(report.name)))
+
+
+def peak_of(report: Path) -> float:
+    """Returns the most memory that a report names, in MB."""
+    peak = re.search(r"VmHWM:\s+(\d+) kB", report.read_text())
     assert peak is not None
-    return Measured(seconds, int(peak[1]) / 1024)
+    return int(peak[1]) / 1024
 
 
 async def main(tasks: int, records: int) -> None:

@@ -15,7 +15,7 @@ from archon.errors import ArchonError
 from archon.history import RunManifest
 from archon.history.bundle import head_line, step_line
 from archon.history.run_file import HISTORY, MEMORY, RECORDS, MemoryVersion, RunFileWriter, memory_line, record_line
-from archon.memory import MemoryGraphClient
+from archon.memory import MemoryGraphClient, MemoryItem
 from archon.registry import RegistryClient
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.convert.event_revision import REVISION
@@ -108,13 +108,15 @@ async def _memory_versions(memory: str, scope: str, run_id: str) -> AsyncIterato
     """Yields the versions that the run has published and that are still there, by role and version."""
     if not memory:
         return
-    async with asyncio.timeout(_PATIENCE), MemoryGraphClient(memory, scope=scope) as client:
-        async with aclosing(client.watch()) as changes:
-            async for change in changes:  # the first one has all that is there
-                items = [item for item in change.items if item.run_id == run_id]
-                break
-            else:
-                items = []
+    items: list[MemoryItem] = []
+    async with (
+        asyncio.timeout(_PATIENCE),
+        MemoryGraphClient(memory, scope=scope) as client,
+        aclosing(client.watch()) as changes,
+    ):
+        async for change in changes:  # the first one has all that is there
+            items = [item for item in change.items if item.run_id == run_id]
+            break
     for item in sorted(items, key=lambda item: (item.source_id, item.version, item.seq)):
         yield MemoryVersion(
             scope, item.source_id, item.version, item.seq, str(item.policy.value), item.content, dict(item.metadata)

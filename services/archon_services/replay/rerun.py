@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from archon.api.agent.v1 import agent_service_pb2_grpc
+from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.api.registry.v1 import registry_pb2
@@ -118,7 +119,7 @@ class ReplayMesh:
             for reader in {reader for answer in source.session_context for reader in answer.readers}:
                 pull = client.pull_for_indirect if reader in source.all_ancestors else client.pull_for
                 wanted = {answer.item.ref.role for answer in source.session_context if reader in answer.readers}
-                while wanted - {item.source_id for item in await pull(reader)}:
+                while wanted - {item.source_id for item in await pull(reader)}:  # noqa: ASYNC110 - another service's
                     await asyncio.sleep(_RETRY)
 
     async def register(self, registration: Registration) -> None:
@@ -127,14 +128,34 @@ class ReplayMesh:
         await directory.register(registration)
 
     async def run(self) -> RunAgain:
-        """Runs the recorded run again, and compares the two.""" settings = OrchestratorSettings(
-        registry=self.registry, memory=self.memory, journal="memory", port=0, silence_limit=_SILENCE, rules=self._rules,
-        quotas="", audit_key="", webhook_url="", smtp="", max_failures=0, ) async with orchestrator_app(settings) as
-        address, Client(address) as client: self._conductor.run_id = await self._submit(address) events = await
-        self._play(client, self._conductor.run_id) recorded = self._recording.events[: self._script.end] complete = not
-        self._script.stops result = compare(recorded, events, reused=self._script.reused, planner=self._script.planner,
-        live=self._live, complete=complete) return RunAgain( self._conductor.run_id, result, self._conductor.played,
-        self._script.end, self._script.stops, self._live, events, )
+        """Runs the recorded run again, and compares the two."""
+        settings = OrchestratorSettings(
+            registry=self.registry,
+            memory=self.memory,
+            journal="memory",
+            port=0,
+            silence_limit=_SILENCE,
+            rules=self._rules,
+            quotas="",
+            audit_key="",
+            webhook_url="",
+            smtp="",
+            max_failures=0,
+        )
+        async with orchestrator_app(settings) as address, Client(address) as client:
+            self._conductor.run_id = await self._submit(address)
+            events = await self._play(client, self._conductor.run_id)
+        script = self._script
+        result = compare(
+            self._recording.events[: script.end],
+            events,
+            reused=script.reused,
+            planner=script.planner,
+            live=self._live,
+            complete=not script.stops,
+        )
+        played = self._conductor.played
+        return RunAgain(self._conductor.run_id, result, played, script.end, script.stops, self._live, events)
 
     async def _play(self, client: Client, run_id: str) -> list[run_pb2.RunEvent]:
         events: list[run_pb2.RunEvent] = []
@@ -251,51 +272,72 @@ def _given_text(recording: Recording) -> str:
 
 def registrations_of(recording: Recording) -> list[Registration]:
     """Returns the registrations of the run's roles, as far as the recording tells, without addresses."""
-    source = recording.submitted
-    roles: dict[str, registry_pb2.Registration] = {}
-
-    def role(name: str) -> registry_pb2.Registration:
-        if name not in roles:
-            roles[name] = registry_pb2.Registration(role=name, max_tasks=MAX_TASKS)
-        return roles[name]
-
-    def offers(name: str, capability: str) -> None:
-        if capability and capability not in {each.id for each in role(name).capabilities}:
-            role(name).capabilities.add(id=capability)
-
-    for name in source.roles:
-        role(name)
-    for plan_target in source.plan_targets:
-        of_plan = role(plan_target.role)
-        of_plan.description = plan_target.description
-        of_plan.capabilities.extend(plan_target.capabilities)
-        of_plan.tools.extend(plan_target.tools)
-        if plan_target.HasField("profile"):
-            of_plan.profile.CopyFrom(plan_target.profile)
-    for target in source.targets:
-        role(target.role).description, role(target.role).coordinator = target.description, target.coordinator
-    for edge in source.edges:
-        role(edge.upstream)
-        role(edge.downstream).depends_on.add(role=edge.upstream, policy=edge.policy)
-    for answer in source.session_context:  # the roles that gave them need no instance
-        for reader in answer.readers:
-            if answer.item.ref.role not in {each.role for each in role(reader).depends_on}:
-                role(reader).depends_on.add(role=answer.item.ref.role, policy=answer.item.policy)
-    for want in source.wants:
-        offers(want.role, want.capability)
-    for name in source.all_ancestors:
-        role(name).all_ancestors = True
-    if source.strategy == run_pb2.STRATEGY_PLAN and not source.without_planner:
-        role(source.roles[0]).planner = True
+    roles = _Roles()
+    roles.add_submitted(recording.submitted)
     for event in recording.events:
+        roles.add_event(event)
+    return [registration_from_proto(registration) for registration in roles.found.values()]
+
+
+class _Roles:
+    """The registrations of roles, as they become known."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, registry_pb2.Registration] = {}
+
+    def role(self, name: str) -> registry_pb2.Registration:
+        """The registration of a role, which is added if it is not known."""
+        if name not in self.found:
+            self.found[name] = registry_pb2.Registration(role=name, max_tasks=MAX_TASKS)
+        return self.found[name]
+
+    def add_submitted(self, source: run_pb2.Submitted) -> None:
+        """Adds the roles of a submission, and what it says about them."""
+        for name in source.roles:
+            self.role(name)
+        for plan_target in source.plan_targets:
+            self._add_plan_target(plan_target)
+        for target in source.targets:
+            self.role(target.role).description = target.description
+            self.role(target.role).coordinator = target.coordinator
+        for edge in source.edges:
+            self.role(edge.upstream)
+            self._depends(edge.downstream, edge.upstream, edge.policy)
+        for answer in source.session_context:  # the roles that gave them need no instance
+            for reader in answer.readers:
+                self._depends(reader, answer.item.ref.role, answer.item.policy)
+        for want in source.wants:
+            self._offers(want.role, want.capability)
+        for name in source.all_ancestors:
+            self.role(name).all_ancestors = True
+        if source.strategy == run_pb2.STRATEGY_PLAN and not source.without_planner:
+            self.role(source.roles[0]).planner = True
+
+    def add_event(self, event: run_pb2.RunEvent) -> None:
+        """Adds the role that a task was dispatched or delegated to."""
         if event.HasField("dispatched"):
-            role(event.dispatched.role)
+            self.role(event.dispatched.role)
             if event.dispatched.HasField("conversation_version"):
-                role(event.dispatched.role).stateful = True
+                self.role(event.dispatched.role).stateful = True
         elif event.HasField("delegated") and event.delegated.child_task_id:
-            role(event.delegated.role)
-            offers(event.delegated.role, event.delegated.capability)
-    return [registration_from_proto(registration) for registration in roles.values()]
+            self.role(event.delegated.role)
+            self._offers(event.delegated.role, event.delegated.capability)
+
+    def _add_plan_target(self, target: plan_pb2.PlanTarget) -> None:
+        role = self.role(target.role)
+        role.description = target.description
+        role.capabilities.extend(target.capabilities)
+        role.tools.extend(target.tools)
+        if target.HasField("profile"):
+            role.profile.CopyFrom(target.profile)
+
+    def _depends(self, name: str, upstream: str, policy: common_pb2.PropagationPolicy.ValueType) -> None:
+        if upstream not in {each.role for each in self.role(name).depends_on}:
+            self.role(name).depends_on.add(role=upstream, policy=policy)
+
+    def _offers(self, name: str, capability: str) -> None:
+        if capability and capability not in {each.id for each in self.role(name).capabilities}:
+            self.role(name).capabilities.add(id=capability)
 
 
 def _write_rules(folder: Path, source: run_pb2.Submitted) -> str:

@@ -1,7 +1,10 @@
 """Replays the file of a run in a test, with some of its roles live.
 
     async def test_the_designer_answers_as_in_march() -> None:
-        await assert_replays("march.archon", designer=lambda settings: AgentServer("designer", handler=design, settings=settings))
+        await assert_replays(
+            "march.archon",
+            designer=lambda settings: AgentServer("designer", handler=design, settings=settings),
+        )
 
 The other roles answer from the file. It belongs to the meshes for tests, and not to the SDK, because it needs an
 orchestrator: what an attempt is sent follows from the engine.

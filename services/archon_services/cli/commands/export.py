@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -68,7 +68,7 @@ async def _export(name: str, output: Path | None, orchestrator: str, registry: s
         file = output or Path(f"{run_id[:SHORT]}.archon")
         partial = file.with_name(f".{file.name}.{os.getpid()}.part")
         try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as sink:
+            with _private(partial) as sink:
                 exported = await export_run(
                     run_id,
                     sink,
@@ -88,6 +88,11 @@ async def _export(name: str, output: Path | None, orchestrator: str, registry: s
         finally:
             partial.unlink(missing_ok=True)
     return exported, file
+
+
+def _private(file: Path) -> IO[bytes]:
+    """Creates a file that only its owner can read."""
+    return open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
 def _registry(registry: str, orchestrator: str) -> str:

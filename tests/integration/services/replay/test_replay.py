@@ -19,7 +19,6 @@ from archon_services.replay import decide_again, replay_mesh, run_again
 from archon_services.testing import InProcessMesh, assert_replays, replay_file
 from tests.integration.services.replay.recorded import export, leader, record_run, writer
 
-
 PAGE = Path(__file__).parents[4] / "docs" / "replay.md"
 
 
