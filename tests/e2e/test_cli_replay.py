@@ -1,4 +1,4 @@
-"""`archon export` and `archon replay` print what docs/replay.md shows, on a mesh in one process."""
+"""`archon export` and `archon replay` print what docs/replay.md shows, on the shared mesh."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.shown_output import Step, matches, steps
-from tests.e2e.small_mesh import PIPELINE, small_mesh
 from tests.e2e.terminal import Terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
-GOAL = "Build a todo app. It must sync across devices."
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +23,11 @@ def shown() -> dict[str, Step]:
 
 
 @pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    with small_mesh(tmp_path_factory.mktemp("mesh"), *PIPELINE) as terminal:
-        result = terminal.archon("run", "--quiet", GOAL)
-        assert result.code == 0, result.err
-        yield terminal
-
-
-@pytest.fixture(scope="module")
-def run_file(terminal: Terminal, shown: dict[str, Step], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_file(
+    terminal: Terminal, finished: str, shown: dict[str, Step], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     file = tmp_path_factory.mktemp("file") / "run.archon"
-    exported = terminal.archon("export", "last", "-o", str(file))
+    exported = terminal.archon("export", finished, "-o", str(file))
     assert exported.code == 0, exported.err
     assert alike(shown["archon export last -o run.archon"].shown, exported.out.replace(str(file), "run.archon"))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and os.listdir(file.parent) == ["run.archon"]

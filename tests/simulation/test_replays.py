@@ -14,6 +14,7 @@ from archon_services.replay import Recording, decide_again, run_again
 from tests.simulation import course
 from tests.simulation.check import Check
 from tests.simulation.courses import COURSES
+from tests.simulation.validator import validate_run
 
 pytestmark = pytest.mark.slow
 
@@ -30,15 +31,14 @@ SEED: Final = 0
 def histories(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> list[RunHistory]:
     """The histories of the runs of a seed of each course."""
     found: list[RunHistory] = []
-    validate = course.validate_run
 
     async def keep(journal: MemoryJournal, run_id: str, check: Check) -> RunState:
-        state = await validate(journal, run_id, check)
+        state = await validate_run(journal, run_id, check)
         steps = await journal.recorded_steps(run_id, 0, 100_000, 2**40)
         found.append(RunHistory(run_id, steps[-1].last_seq, state.ended, tuple(steps)))
         return state
 
-    monkeypatch.setattr(course, "validate_run", keep)
+    monkeypatch.setattr("tests.simulation.course.validate_run", keep)
     for name in names:
         options: dict[str, Any] = COURSES[name]
         course.run_seed(SEED, **options)

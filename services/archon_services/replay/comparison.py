@@ -164,7 +164,7 @@ def _dispatched(body: run_pb2.Dispatched, names: Names) -> Iterator[str]:
     for ref in body.given:
         yield names.ref(ref)
     for name in ("given", "placement", "instance_id", "conversation_version", "expected_seconds"):
-        body.ClearField(name)  # type: ignore[arg-type]
+        body.ClearField(name)
 
 
 def _delegated(body: run_pb2.Delegated, names: Names) -> Iterator[str]:

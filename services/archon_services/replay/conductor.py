@@ -149,7 +149,7 @@ class Conductor:
     def watched(self, event: run_pb2.RunEvent) -> None:
         """Takes the next event of the run."""
         name = self._names.add(event)
-        kind = event.WhichOneof("event") or ""
+        kind: str = event.WhichOneof("event") or ""
         for attempt in self._early.pop(event.task.task_id, []):
             self._hold(name, attempt)
         number = event.task.attempt
@@ -218,7 +218,7 @@ class Conductor:
                     return
                 for frame in cue.frames:
                     attempt.send(self._adapted(frame))
-            if cue.over:
+            if _is_over(cue):
                 return
             if (cue.task, cue.attempt) in self._unreachable or not await self._change(until, clock):
                 self._unreachable.add((cue.task, cue.attempt))
@@ -301,6 +301,10 @@ class Conductor:
     async def _edit_plan(self, plan_json: str, client: Client) -> None:
         run = await client.get(self.run_id)
         await client.edit_plan(self.run_id, plan_json, expected_seq=run.proto.plan.change_seq)
+
+
+def _is_over(cue: Cue) -> bool:
+    return cue.over
 
 
 def _content(task: agent_pb2.AssignTask) -> dict[str, object]:

@@ -63,13 +63,14 @@ class Player(agent_service_pb2_grpc.AgentServiceServicer):
         reading = asyncio.create_task(self._read(request_iterator, outgoing), name="read a session of a played agent")
         reading.add_done_callback(lambda _: outgoing.put_nowait(None))
         try:
-            while (frame := await outgoing.get()) is not None:
-                frames = [frame]
-                while len(frames) < MAX_BATCH and not outgoing.empty() and (frame := outgoing.get_nowait()) is not None:
-                    frames.append(frame)
-                yield agent_service_pb2.SessionResponse(frames=frames)
-                if frame is None:
-                    return
+            is_over = False
+            while not is_over:
+                frames = [await outgoing.get()]
+                while len(frames) < MAX_BATCH and not outgoing.empty():
+                    frames.append(outgoing.get_nowait())
+                is_over = None in frames
+                if sent := [frame for frame in frames if frame is not None]:
+                    yield agent_service_pb2.SessionResponse(frames=sent)
         finally:
             reading.cancel()
             await asyncio.wait([reading])

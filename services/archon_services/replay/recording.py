@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from enum import IntEnum
 from typing import Any, Final
 
 from archon.api.agent.v1 import agent_pb2
@@ -211,7 +212,7 @@ def _differing(path: str, recorded: Any, now: Any) -> Iterator[FieldDifference]:
 
 def shown(value: object) -> str:
     """Returns a value as a person reads it, at most MAX_SHOWN characters."""
-    text = value.name if hasattr(value, "name") and isinstance(value, int) else repr(value)
+    text = value.name if isinstance(value, IntEnum) else repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 

@@ -271,7 +271,7 @@ class _Writer:
         message = message_pb2.PeerMessage()
         message.CopyFrom(source)
         for name in ("sender_id", "sender_task_id", "seq", "send_time"):
-            message.ClearField(name)  # type: ignore[arg-type]
+            message.ClearField(name)
         message.expects_reply = given.expects_reply
         return message
 

@@ -39,7 +39,9 @@ def writer(settings: AgentSettings, answer: str = "the report") -> FakeAgent:
 async def record_run(folder: Path, file: Path) -> ExportedRun:
     """Executes the run in a mesh of its own, and exports it."""
     async with InProcessMesh(folder) as mesh, AsyncExitStack() as stack:
-        declared = load_agent(find_role("requirements"), model="offline")
+        file_of_role = find_role("requirements")
+        assert isinstance(file_of_role, str)
+        declared = load_agent(file_of_role, model="offline")
         await stack.enter_async_context(declared.agent)
         settings = mesh.agent_settings
         for member in (
