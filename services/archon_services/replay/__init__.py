@@ -2,7 +2,7 @@
 agents played from the file.
 
 export       writes a run as a file
-recording    decides a recorded run again, and says where it first differs
+recorded_run decides a recorded run again, and says where it first differs
 rerun        runs a recorded run again, in a mesh of this process
 comparison   compares that with the recording
 """
@@ -16,7 +16,7 @@ from archon.lazy_names import lazy_names
 if TYPE_CHECKING:
     from archon_services.replay.comparison import Comparison
     from archon_services.replay.export import ExportedRun, export_run
-    from archon_services.replay.recording import Difference, FieldDifference, Recording, decide_again
+    from archon_services.replay.recorded_run import Difference, FieldDifference, Recording, decide_again
     from archon_services.replay.rerun import ReplayMesh, RunAgain, replay_mesh, run_again
 
 __all__ = [
@@ -37,13 +37,13 @@ __getattr__ = lazy_names(
     __name__,
     {
         "Comparison": "archon_services.replay.comparison",
-        "Difference": "archon_services.replay.recording",
+        "Difference": "archon_services.replay.recorded_run",
         "ExportedRun": "archon_services.replay.export",
-        "FieldDifference": "archon_services.replay.recording",
-        "Recording": "archon_services.replay.recording",
+        "FieldDifference": "archon_services.replay.recorded_run",
+        "Recording": "archon_services.replay.recorded_run",
         "ReplayMesh": "archon_services.replay.rerun",
         "RunAgain": "archon_services.replay.rerun",
-        "decide_again": "archon_services.replay.recording",
+        "decide_again": "archon_services.replay.recorded_run",
         "export_run": "archon_services.replay.export",
         "replay_mesh": "archon_services.replay.rerun",
         "run_again": "archon_services.replay.rerun",

@@ -1,6 +1,6 @@
-"""Compares a run that was run again with its recording: task by task, each event without what differs from run to run.
+"""Compares a run that was run again with its recording: task by task, each event without the values that no two runs share.
 
-What differs from run to run, and is left out: times, ids of processes and instances, epochs, versions of memory and of
+These are: times, ids of processes and instances, epochs, versions of memory and of
 conversations, identities, traces, and how an attempt was lost.
 """
 
@@ -16,7 +16,7 @@ from google.protobuf import json_format
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.replay.naming import Names
-from archon_services.replay.recording import MAX_FIELDS, NOTHING, Difference, FieldDifference, shown
+from archon_services.replay.recorded_run import MAX_FIELDS, NOTHING, Difference, FieldDifference, shown
 
 _DROPPED: Final = frozenset({"claimed", "recorded", "published", "lost", "rejected", "discarded"})
 _SEQUENCED: Final = (
@@ -27,7 +27,7 @@ _SEQUENCED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PlainEvent:
-    """An event without what differs from run to run. `links` are the names of the events that it refers to."""
+    """An event without the values that no two runs share. `links` are the names of the events that it refers to."""
 
     seq: int
     kind: str
@@ -66,7 +66,7 @@ def compare(
 ) -> Comparison:
     """Compares the events of two runs. The tasks `reused` were taken over by a fork. `planner` is the task whose answer
     is the plan that the run began with, in whatever words. Roles that were `live` may use more or less than they did.
-    Unless `complete`, the recording was played up to a point, and what came after it in the second run does not
+    Unless `complete`, the recording was played up to a point, and later events of the second run do not
     count."""
     taken_over = frozenset(reused)
     before, after = _by_task(recorded, taken_over), _by_task(again, taken_over)

@@ -1,4 +1,4 @@
-"""Has the attempts and the callers of a recorded run do again what they did, in the order in which they did it."""
+"""Has the attempts and the callers of a recorded run act as they did, in the recorded order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from archon.status import to_failure
 from archon.types.part import to_parts
 from archon_services.replay.naming import Names
 from archon_services.replay.player import PlayedAttempt, Player
-from archon_services.replay.recording import MAX_FIELDS, FieldDifference, Recording, shown
+from archon_services.replay.recorded_run import MAX_FIELDS, FieldDifference, Recording, shown
 from archon_services.replay.script import DISPATCHED, GONE, Cue, Script
 
 PATIENCE: Final = 5.0
@@ -41,7 +41,7 @@ class OtherContext:
 
 @dataclass(slots=True)
 class Played:
-    """What was played, and what could not be. `ledger` counts attempts by (role, whether it was live). `unknown` are
+    """The result of a play. `ledger` counts attempts by (role, whether it was live). `unknown` are
     tasks that the recording does not have, `late` cues that were given up."""
 
     ledger: dict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
@@ -308,7 +308,7 @@ def _is_over(cue: Cue) -> bool:
 
 
 def _content(task: agent_pb2.AssignTask) -> dict[str, object]:
-    """What an agent sees of its task, but for ids and times."""
+    """The task as its agent sees it, without ids and times."""
     found: dict[str, object] = {
         "input": tuple(_text(part) for part in task.input),
         "step": task.step_id,

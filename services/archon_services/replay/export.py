@@ -26,7 +26,7 @@ _PATIENCE: Final = 2.0
 
 @dataclass(slots=True)
 class ExportedRun:
-    """What an export has written. `missing` names what could not be had, and why, as clauses."""
+    """The result of an export. `missing` names the parts that could not be had, and the reasons, as clauses."""
 
     manifest: RunManifest
     records: int = 0
@@ -36,7 +36,7 @@ class ExportedRun:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the steps say about the run."""
+    """Facts about the run from its steps."""
 
     last_seq: int = 0
     ended: bool = False
@@ -48,7 +48,7 @@ async def export_run(
     run_id: str, output: IO[bytes], *, orchestrator: str, memory: str = "", registry: str = ""
 ) -> ExportedRun:
     """Writes the file of a run to `output`. The addresses are host:port; without `memory` or `registry` the file lacks
-    the versions in the shared memory, or those of the roles. Raises UnknownRun, RunExpired, Unavailable, OSError."""
+    the versions in the shared memory, or the versions of the roles. Raises UnknownRun, RunExpired, Unavailable, OSError."""
     writer = RunFileWriter(output)
     try:
         return await _write(writer, run_id, orchestrator, memory, registry)
@@ -96,7 +96,7 @@ async def _write(writer: RunFileWriter, run_id: str, orchestrator: str, memory: 
 
 
 def _look(seen: _Seen, data: bytes, run_id: str) -> None:
-    """Reads from the events of a step what the rest of the export needs."""
+    """Notes the facts in the events of a step that the rest of the export needs."""
     for event in events_of(data, run_id):
         if event.HasField("submitted"):
             seen.scope = event.submitted.session_id or run_id

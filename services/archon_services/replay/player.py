@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, agent_service_pb2_grpc, session_pb2
 from archon.api.common.v1 import common_pb2
+from archon.errors import Unimplemented
 from archon.frames import FEATURES
 
 MAX_TASKS: Final = 10_000
@@ -28,7 +29,7 @@ Outgoing = asyncio.Queue[session_pb2.AgentFrame | None]
 
 
 class Stage(Protocol):
-    """Who tells the attempts what to do."""
+    """Directs the attempts."""
 
     def assigned(self, attempt: PlayedAttempt) -> None:
         """An attempt was assigned."""
@@ -55,6 +56,15 @@ class Player(agent_service_pb2_grpc.AgentServiceServicer):
         self._windows[role] += tasks
         if (outgoing := self._sessions.get(role)) is not None:
             outgoing.put_nowait(session_pb2.AgentFrame(credit=session_pb2.Credit(max_tasks=self._windows[role])))
+
+    async def Describe(self, request: Any, context: Any) -> agent_service_pb2.DescribeResponse:
+        raise Unimplemented("a played agent serves sessions alone")
+
+    def RunTask(self, request: Any, context: Any) -> AsyncIterator[agent_service_pb2.RunTaskResponse]:
+        raise Unimplemented("a played agent serves sessions alone")
+
+    async def Deliver(self, request: Any, context: Any) -> agent_service_pb2.DeliverResponse:
+        raise Unimplemented("a played agent serves sessions alone")
 
     async def Session(
         self, request_iterator: AsyncIterator[agent_service_pb2.SessionRequest], context: Any

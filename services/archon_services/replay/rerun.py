@@ -38,7 +38,7 @@ from archon_services.registry.settings import RegistrySettings
 from archon_services.replay.comparison import Comparison, compare
 from archon_services.replay.conductor import Conductor, Played
 from archon_services.replay.player import MAX_TASKS, Player
-from archon_services.replay.recording import Recording
+from archon_services.replay.recorded_run import Recording
 from archon_services.replay.script import Script, first_plan, plan_json_of, script_of
 
 AGENT_SERVICE: Final = "archon.api.agent.v1.AgentService"
@@ -213,7 +213,7 @@ async def replay_mesh(
 ) -> AsyncIterator[ReplayMesh]:
     """Starts the mesh for a recorded run with its recorded calls, and stops it. The roles in `live` are not played:
     register their agents in the block. With `strict` a played attempt fails that is sent something else than in the
-    recording. Raises FailedPrecondition if the run cannot be run again, NotFound if a live role is none of it."""
+    recording. Raises FailedPrecondition if the run cannot be run again, NotFound if it lacks a live role."""
     script = script_of(recording, records)
     roles = roles_of(recording)
     if unknown := sorted(set(live) - roles):
@@ -292,7 +292,7 @@ class _Roles:
         return self.found[name]
 
     def add_submitted(self, source: run_pb2.Submitted) -> None:
-        """Adds the roles of a submission, and what it says about them."""
+        """Adds the roles of a submission, with their properties."""
         for name in source.roles:
             self.role(name)
         for plan_target in source.plan_targets:

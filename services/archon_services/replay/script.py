@@ -1,4 +1,4 @@
-"""The script of a recorded run: what its agents and its callers did, one cue after the other."""
+"""The script of a recorded run: the acts of its agents and its callers, one cue after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.plan import write_planned
 from archon_services.replay.naming import Names
-from archon_services.replay.recording import Decision, Recording
+from archon_services.replay.recorded_run import Decision, Recording
 
 DISPATCHED: Final = "dispatched"
 GONE: Final = "gone"
@@ -63,7 +63,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The cues of a run in order. It ends at event `end`, for the reason `stops`, if what follows cannot be played;
+    """The cues of a run in order. It ends at event `end`, for the reason `stops`, if the rest cannot be played;
     else it has everything, and `stops` is empty. `reused` are the tasks whose answers a fork took over, `answered`
     those whose questions it took over with the answers of people."""
 

@@ -7,7 +7,7 @@
         )
 
 The other roles answer from the file. It belongs to the meshes for tests, and not to the SDK, because it needs an
-orchestrator: what an attempt is sent follows from the engine.
+orchestrator: the task of each attempt follows from the engine.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def replay_file(path: Path | str, /, *, strict: bool = False, **live: Serv
 
 async def assert_replays(path: Path | str, /, *, strict: bool = False, **live: Serve) -> RunAgain:
     """Raises AssertionError, with the first differences, unless the run of a file goes as recorded: the live agents
-    give the recorded answers, and all others are sent what they were sent. Else as `replay_file`."""
+    give the recorded answers, and all others are sent the recorded tasks. Else as `replay_file`."""
     again = await replay_file(path, strict=strict, **live)
     if not again.same:
         found = [_text(task, difference) for task, difference in again.comparison.differences]

@@ -66,7 +66,7 @@ def read_bundle(path: Path) -> RunHistory:
 
 
 def read_lines(source: IO[bytes], name: str) -> RunHistory:
-    """Reads the lines of a history, as `read_bundle` does. `name` is what errors call it."""
+    """Reads the lines of a history, as `read_bundle` does. Errors call it `name`."""
     lines = _objects(source)
     head = next(lines, {})
     if head.get("archon_history") != VERSION:

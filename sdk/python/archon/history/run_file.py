@@ -23,8 +23,8 @@ from archon.history.bundle import RunHistory, read_lines
 from archon.types.run_record import RunRecord
 
 RUN_FILE_VERSION: Final = 1
-"""The version of the format. A version that only adds parts or keys keeps the number: readers leave out what they do
-not know."""
+"""The version of the format. A version that only adds parts or keys keeps the number: readers leave out
+unknown ones."""
 
 MANIFEST: Final = "manifest.json"
 HISTORY: Final = "history.jsonl"
@@ -37,7 +37,7 @@ MAX_PART: Final = 4 * 1024**3
 
 MAX_MANIFEST: Final = 16 * 1024 * 1024
 _DAMAGED: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
-"""What a damaged archive makes `zipfile` raise, beside KeyError for a part that is not there."""
+"""The errors of `zipfile` for a damaged archive, beside KeyError for a missing part."""
 
 _CHUNK: Final = 256 * 1024
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -101,7 +101,7 @@ class RunFileWriter:
         self._digests: dict[str, PartDigest] = {}
 
     def write_part(self, name: str, lines: Iterable[bytes]) -> None:
-        """Writes a part from its lines, each of which ends with a newline."""
+        """Writes a part from its lines. Each ends with a newline."""
         with self.part(name) as part:
             for line in lines:
                 part.write(line)
@@ -179,7 +179,7 @@ class RunFile:
 
     def memory(self) -> Iterator[MemoryVersion]:
         """Yields the versions that the shared memory had of the run's answers at the export. Raises InvalidArgument
-        with the number of a line that is none."""
+        with the number of any other line."""
         for number, values in self._objects(MEMORY):
             try:
                 yield MemoryVersion(**values)

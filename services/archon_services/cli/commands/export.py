@@ -36,8 +36,8 @@ def export(
     archon export last -o run.archon
     archon replay run.archon
 
-    The file has the goal, the answers, the inputs and the recorded prompts: keep it private. What was redacted when it
-    was recorded stays redacted.
+    The file has the goal, the answers, the inputs and the recorded prompts: keep it private. Contents that were
+    redacted when they were recorded stay redacted.
     """
     exported, file = asyncio.run(_export(run, output, orchestrator, registry))
     size = file.stat().st_size

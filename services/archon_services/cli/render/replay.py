@@ -22,7 +22,7 @@ _VALUE: Final = 160
 
 
 def print_decided(report: RunReport, recording: Recording, *, has_keys: bool) -> None:
-    """Prints what the verification and the engine say."""
+    """Prints the findings of the verification and the engine."""
     print(wrapped(run_sentence(report, has_keys=has_keys)))
     difference = recording.difference
     if difference is None:

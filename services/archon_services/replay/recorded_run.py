@@ -1,4 +1,4 @@
-"""A recorded run, decided again: its events, the inputs that caused them, and what each attempt was sent."""
+"""A recorded run, decided again: its events, the inputs that caused them, and the task that each attempt was sent."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Recording:
 
     `difference` is the first event that the engine decides otherwise, None if it decides all as it did: `decisions` and
     `state` end before it. `undecided` counts the events that were stored without inputs, and cannot be decided again:
-    those of earlier versions of Archon, and the end of a run that was quarantined. `assigned` is what each attempt was
-    sent, by (task, attempt)."""
+    events of earlier versions of Archon, and the end of a run that was quarantined. `assigned` are the tasks as they
+    were sent, by (task, attempt)."""
 
     history: RunHistory
     events: list[run_pb2.RunEvent] = field(default_factory=list)
