@@ -1,4 +1,4 @@
-"""Compares a run that was run again with its recording: task by task, each event without the values that no two runs share.
+"""Compares a run that was run again with its recording: task by task, without the values that no two runs share.
 
 These are: times, ids of processes and instances, epochs, versions of memory and of
 conversations, identities, traces, and how an attempt was lost.

@@ -48,7 +48,7 @@ async def export_run(
     run_id: str, output: IO[bytes], *, orchestrator: str, memory: str = "", registry: str = ""
 ) -> ExportedRun:
     """Writes the file of a run to `output`. The addresses are host:port; without `memory` or `registry` the file lacks
-    the versions in the shared memory, or the versions of the roles. Raises UnknownRun, RunExpired, Unavailable, OSError."""
+    the versions in the shared memory, or of the roles. Raises UnknownRun, RunExpired, Unavailable, OSError."""
     writer = RunFileWriter(output)
     try:
         return await _write(writer, run_id, orchestrator, memory, registry)
