@@ -51,19 +51,29 @@ class AuditClient:
     async def history(self, run_id: str) -> RunHistory:
         """Returns the steps of a run. Raises UnknownRun, RunExpired, and DataLoss if pages do not follow each other."""
         steps: list[RecordedStep] = []
+        last_seq, ended = 0, False
+        async for page in self.history_pages(run_id):
+            steps += page.steps
+            last_seq, ended = page.last_seq, page.ended
+        return RunHistory(run_id, last_seq, ended, tuple(steps))
+
+    async def history_pages(self, run_id: str) -> AsyncIterator[RunHistory]:
+        """Yields the steps of a run in order, some at a time, each time with its last event and whether it has ended by
+        then. Raises as `history` does."""
         token = ""
         while True:
             request = orchestrator_service_pb2.ListRunStepsRequest(run_id=run_id, page_token=token)
             page = await self._runs.ListRunSteps(request, timeout=CALL_TIMEOUT)
             if token and not page.steps:
                 raise DataLoss(f"run {run_id}: a page of its steps is empty", metadata={"run_id": run_id})
-            steps += [
+            steps = tuple(
                 RecordedStep(step.base, step.last_seq, step.data, step.inputs, step.link, step.seal)
                 for step in page.steps
-            ]
+            )
+            yield RunHistory(run_id, page.last_seq, page.ended, steps)
             token = page.next_page_token
             if not token:
-                return RunHistory(run_id, page.last_seq, page.ended, tuple(steps))
+                return
 
     async def entries(
         self,

@@ -87,6 +87,11 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "Show how the time of a run was spent: a bar for each attempt, call and delegation, and the critical path.",
         ),
         "verify": ("verify:verify", "Verify that the history of a run is as the orchestrator wrote it."),
+        "export": ("export:export", "Write a run as one file: its history, its recorded calls, its published memory."),
+        "replay": (
+            "replay:replay",
+            "Replay the file of a run: decide it again by today's engine, and run it again from the file.",
+        ),
         "quotas": ("quotas:quotas", "Show the quotas of your tenant and of yourself, with their use: used/limit."),
         "prompts": (
             "prompts:prompts",

@@ -12,8 +12,18 @@ if TYPE_CHECKING:
     from archon_services.testing.in_process import InProcessMesh
     from archon_services.testing.mesh import LocalMesh
     from archon_services.testing.mesh_faults import Fault
+    from archon_services.testing.replay import assert_replays, replay_file
 
-__all__ = ["EtcdProcess", "Fault", "InProcessMesh", "LocalMesh", "etcd_binary", "free_ports"]
+__all__ = [
+    "EtcdProcess",
+    "Fault",
+    "InProcessMesh",
+    "LocalMesh",
+    "assert_replays",
+    "etcd_binary",
+    "free_ports",
+    "replay_file",
+]
 
 # InProcessMesh replaces the clock of the process.
 __getattr__ = lazy_names(
@@ -22,5 +32,7 @@ __getattr__ = lazy_names(
         "Fault": "archon_services.testing.mesh_faults",
         "InProcessMesh": "archon_services.testing.in_process",
         "LocalMesh": "archon_services.testing.mesh",
+        "assert_replays": "archon_services.testing.replay",
+        "replay_file": "archon_services.testing.replay",
     },
 )

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final
 
 from archon.errors import InvalidArgument
 from archon.history.chain import RecordedStep
@@ -34,45 +34,57 @@ class RunHistory:
 
 def write_bundle(history: RunHistory, output: BinaryIO) -> None:
     """Writes a history. Keep it private: it has the goal, the answers and the inputs of the run."""
-    head = {"archon_history": VERSION, "run_id": history.run_id, "last_seq": history.last_seq, "ended": history.ended}
-    output.write(_line(head))
+    output.write(head_line(history.run_id, history.last_seq, ended=history.ended))
     for step in history.steps:
-        output.write(
-            _line(
-                {
-                    "base": step.base,
-                    "last_seq": step.last_seq,
-                    "link": step.link.hex(),
-                    "seal": step.seal.hex(),
-                    "data": base64.b64encode(step.data).decode(),
-                    "inputs": base64.b64encode(step.inputs).decode(),
-                }
-            )
-        )
+        output.write(step_line(step))
+
+
+def head_line(run_id: str, last_seq: int, *, ended: bool) -> bytes:
+    """Returns the first line of a history."""
+    return _line({"archon_history": VERSION, "run_id": run_id, "last_seq": last_seq, "ended": ended})
+
+
+def step_line(step: RecordedStep) -> bytes:
+    """Returns the line of a step."""
+    return _line(
+        {
+            "base": step.base,
+            "last_seq": step.last_seq,
+            "link": step.link.hex(),
+            "seal": step.seal.hex(),
+            "data": base64.b64encode(step.data).decode(),
+            "inputs": base64.b64encode(step.inputs).decode(),
+        }
+    )
 
 
 def read_bundle(path: Path) -> RunHistory:
     """Reads a file that `write_bundle` has written; it verifies nothing. Raises InvalidArgument if the file is
     something else, OSError if it cannot be read."""
     with path.open("rb") as source:
-        lines = _objects(source)
-        head = next(lines, {})
-        if head.get("archon_history") != VERSION:
-            raise InvalidArgument(f"{path} is not the history of a run of a known version")
-        try:
-            steps = tuple(_step(line) for line in lines)
-            return RunHistory(str(head["run_id"]), int(head["last_seq"]), bool(head["ended"]), steps)
-        except InvalidArgument:
-            raise
-        except (KeyError, TypeError, ValueError, binascii.Error):
-            raise InvalidArgument(f"{path} has a line that is no step of a run") from None
+        return read_lines(source, str(path))
+
+
+def read_lines(source: IO[bytes], name: str) -> RunHistory:
+    """Reads the lines of a history, as `read_bundle` does. Errors call it `name`."""
+    lines = _objects(source)
+    head = next(lines, {})
+    if head.get("archon_history") != VERSION:
+        raise InvalidArgument(f"{name} is not the history of a run of a known version")
+    try:
+        steps = tuple(_step(line) for line in lines)
+        return RunHistory(str(head["run_id"]), int(head["last_seq"]), bool(head["ended"]), steps)
+    except InvalidArgument:
+        raise
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        raise InvalidArgument(f"{name} has a line that is no step of a run") from None
 
 
 def _line(values: dict[str, Any]) -> bytes:
     return json.dumps(values, separators=(",", ":")).encode() + b"\n"
 
 
-def _objects(source: BinaryIO) -> Iterator[dict[str, Any]]:
+def _objects(source: IO[bytes]) -> Iterator[dict[str, Any]]:
     for line in _lines(source):
         try:
             values = json.loads(line)
@@ -83,7 +95,7 @@ def _objects(source: BinaryIO) -> Iterator[dict[str, Any]]:
         yield values
 
 
-def _lines(source: BinaryIO) -> Iterable[bytes]:
+def _lines(source: IO[bytes]) -> Iterable[bytes]:
     for _ in range(MAX_STEPS):
         line = source.readline(MAX_LINE)
         if not line:
