@@ -71,7 +71,7 @@ PARTS: Final = (
         (
             (SDK / "typescript", ("npm", "ci", "--no-audit", "--no-fund")),
             (SDK / "typescript", ("npm", "run", "build")),
-            (HERE / "implementer", ("npm", "install", "--no-audit", "--no-fund", "--no-package-lock")),
+            (HERE / "implementer", ("npm", "ci", "--no-audit", "--no-fund")),
             (HERE / "implementer", ("npm", "run", "build")),
         ),
         ("node", str(HERE / "implementer" / "dist" / "implementer.js")),

@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from archon import status
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
+from archon.channel import agent_options
 from archon.conformance.bench import ROLE, Bench
 from archon.conformance.case import Case
 from archon.conformance.patterns import fault, resolve, shown
@@ -127,7 +128,7 @@ class AgentCalls(Play):
 
     async def do_refuses_plain(self, value: Any, step: Mapping[str, Any]) -> None:
         """A connection in clear text is refused."""
-        async with grpc.aio.insecure_channel(self.names["address"]) as channel:
+        async with grpc.aio.insecure_channel(self.names["address"], options=agent_options()) as channel:
             stub = agent_service_pb2_grpc.AgentServiceStub(channel)
             try:
                 await stub.Describe(agent_service_pb2.DescribeRequest(), timeout=self.window(step)[1])
