@@ -72,4 +72,6 @@ def test_each_go_and_npm_project_is_locked_with_checksums() -> None:
         assert (folder / "go.sum").exists(), folder
     for folder in tracked("package.json"):
         lock = json.loads((folder / "package-lock.json").read_text())
-        assert [name for name, item in lock["packages"].items() if is_fetched(name, item) and "integrity" not in item] == [], folder
+        assert [
+            name for name, item in lock["packages"].items() if is_fetched(name, item) and "integrity" not in item
+        ] == [], folder
