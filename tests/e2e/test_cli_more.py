@@ -262,7 +262,7 @@ def test_the_bash_script_completes_commands_and_options(terminal: Terminal, tmp_
         )
         return result.stdout.split()
 
-    assert completed("re", "", "1") == ["restart", "respond", "resume", "rerun"]
+    assert completed("re", "", "1") == ["restart", "respond", "resume", "rerun", "replay"]
     assert "--no-answer" in completed("show", "--", "2")
 
 

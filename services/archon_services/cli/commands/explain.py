@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archon_mesh.explain.explanation import Audience
 from archon_services.cli.errors import NOT_FOUND, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import print_json
@@ -15,21 +15,29 @@ from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
-    from archon_mesh.explain import Explanation, Wording
+    from archon_mesh.explain import Audience, Explanation, Wording
     from archon_mesh.recorded import RecordedRun
+
+
+class Reader(StrEnum):
+    """Whom an explanation is for: an `Audience`, which a start of the command line does not import."""
+
+    USER = "user"
+    DEVELOPER = "developer"
+    AUDITOR = "auditor"
 
 
 def explain(
     run: RunArgument,
-    audience: Annotated[
-        Audience,
+    reader: Annotated[
+        Reader,
         typer.Option(
             "--for",
             metavar="READER",
             help="user: a paragraph. developer: the conclusion, its evidence by event, and the confidence. auditor: "
             "the complete timed record.",
         ),
-    ] = Audience.USER,
+    ] = Reader.USER,
     model: Annotated[
         str,
         typer.Option(
@@ -43,12 +51,14 @@ def explain(
 
     The same run gives the same text; with --model, a model words it.
     """
+    from archon_mesh.explain import Audience
     from archon_mesh.explain import explain as explained
     from archon_services.cli.render.explanation import explanation_lines
 
+    audience = Audience(reader)
     recorded = asyncio.run(_fetch(find_orchestrator(orchestrator), run))
     explanation = explained(recorded)
-    if audience is Audience.AUDITOR and recorded.expired:
+    if reader is Reader.AUDITOR and recorded.expired:
         raise CliError(
             f"the events of run {recorded.run.run_id} have been deleted",
             hint="They are kept for a day after the end of a run (ARCHON_COMPACT_AFTER); --for user needs none.",
