@@ -55,9 +55,14 @@ def steps(folder: Path, language: str) -> list[str]:
             first = [f"(cd {local} && npm ci && npm run build)"]
         elif language == "java":
             first = [f"mvn -q -f {local} install -DskipTests"]
+    *build, serve = _COMMANDS[language]
     return [
         *first,
         f"cd {folder}",
-        *_COMMANDS[language],
-        "`archon token --role NAME` prints its token, for ARCHON_TOKEN.",
+        *build,
+        "archon up --detach          # unless a mesh is running; `archon status` shows the address of its registry",
+        f"ARCHON_REGISTRY=127.0.0.1:7101 {serve}",
+        f'archon run "Hello." --role {folder.name}   # in another terminal',
+        "On another machine, or with ARCHON_ATTACH, it needs a token: "
+        f"ARCHON_TOKEN=$(archon token --role {folder.name})",
     ]
