@@ -8,8 +8,8 @@ export type Logger = (level: LogLevel, message: string, detail?: unknown) => voi
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warning", "error"];
 
 function toStandardError(level: LogLevel, message: string, detail?: unknown): void {
-  const wanted = (process.env["ARCHON_LOG_LEVEL"] ?? "info").toLowerCase() as LogLevel;
-  if (LEVELS.indexOf(level) < Math.max(0, LEVELS.indexOf(wanted))) return;
+  const wanted = LEVELS.indexOf((process.env["ARCHON_LOG_LEVEL"] ?? "").toLowerCase() as LogLevel);
+  if (LEVELS.indexOf(level) < (wanted < 0 ? LEVELS.indexOf("info") : wanted)) return;
   const shown = detail instanceof Error ? `\n${detail.stack ?? detail.message}` : "";
   if (process.env["ARCHON_LOG_FORMAT"] === "json") {
     const error = detail instanceof Error ? { error: detail.message, stack: detail.stack } : undefined;

@@ -148,13 +148,21 @@ export function fromServiceError(raised: ServiceError): ArchonError {
       break; // not a google.rpc.Status
     }
   }
-  const text = raised.details || raised.message;
+  const text = connectionText(raised.details || raised.message);
   if (raised.code === grpcStatus.RESOURCE_EXHAUSTED && TOO_LARGE.test(text)) {
     return new InvalidArgument(text, { reason: "MESSAGE_TOO_LARGE" });
   }
   const isOwn = raised.code === grpcStatus.INTERNAL || raised.code === grpcStatus.CANCELLED;
   if (isOwn && CONNECTION_LOST.test(text)) return errorOfCode("UNAVAILABLE", `the connection was lost: ${text}`);
   return errorOfCode(codeName(raised.code), text);
+}
+
+/** Returns a text of grpc-js; of one about a connection that could not be made, what a person can use. */
+export function connectionText(text: string): string {
+  const cause = /^No connection established\. Last error: (?:Error: )?(.*?)\.? Resolution note: ?(.*)$/s.exec(text);
+  if (cause === null) return text;
+  const more = cause[2] ? ` (${cause[2]})` : "";
+  return `No connection established: ${cause[1]}${more}; is it running, and is the address right?`;
 }
 
 /** Whether a call with this error was taken by no connection: its server has not seen it. */

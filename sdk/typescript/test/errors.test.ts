@@ -5,7 +5,7 @@ import { ErrorReason, FailureSchema } from "../src/api/archon/api/common/v1/fail
 import { StatusSchema } from "../src/api/google/rpc/status_pb.js";
 import { ArchonError, errorOfReason, fromFailure, setLogger, toFailure, Unavailable, type Reason } from "../src/index.js";
 import { KINDS, REASONS } from "../src/reasons.js";
-import { asError, fromServiceError, fromStatus, toServiceError, toStatus } from "../src/status.js";
+import { asError, connectionText, fromServiceError, fromStatus, toServiceError, toStatus } from "../src/status.js";
 
 const NAMES = Object.keys(REASONS) as Reason[];
 
@@ -16,6 +16,13 @@ function all(error: ArchonError): object {
 }
 
 describe("errors", () => {
+  test("the text about a connection that cannot be made says why, and has nothing of gRPC's own", () => {
+    const text = "No connection established. Last error: Error: connect ECONNREFUSED 127.0.0.1:9. Resolution note: ";
+    const expected = "No connection established: connect ECONNREFUSED 127.0.0.1:9; is it running, and is the address right?";
+    expect(connectionText(text)).toBe(expected);
+    expect(connectionText("no such role")).toBe("no such role");
+  });
+
   test("the table has every reason of the contract", () => {
     const values = Object.entries(ErrorReason).filter(([name, number]) => typeof number === "number" && name !== "UNSPECIFIED");
     expect(values.map(([name]) => name).sort()).toEqual([...NAMES].sort());

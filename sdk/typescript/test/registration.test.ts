@@ -41,6 +41,28 @@ test("an agent serves while the registry is away, and registers once it is back"
   await again.stop();
 });
 
+test("the log names an outage of the registry once, and its end; a fake agent and a refusal cause no warning", async () => {
+  const lines: string[] = [];
+  setLogger((level, message) => void lines.push(`${level} ${message}`));
+  const registry = new FakeRegistry();
+  const address = await registry.start();
+  const agent = await FakeAgent.start("logged", [], { settings: { registry: address, ttlMs: 1_000 } });
+  await (await FakeAgent.start("alone")).close();
+  registry.refusal = new PermissionDenied("the role is not yours");
+  await expect(FakeAgent.start("refused", [], { settings: { registry: address } })).rejects.toThrow("not yours");
+  expect(lines).toEqual([]);
+  await registry.stop();
+  await until(() => lines.some((line) => line.includes("is not registered, trying again: No connection established")), 8_000);
+  const again = new FakeRegistry();
+  await again.start(Number(address.split(":")[1]));
+  await until(() => lines.at(-1) === `info ${agent.instanceId} is registered`, 8_000);
+  const breaks = lines.filter((line) => line.includes("the keepalive stream broke"));
+  expect(breaks).toEqual([...new Set(breaks)]);
+  await agent.close();
+  await again.stop();
+  setLogger(() => undefined);
+});
+
 test("a registration that is refused fails the start typed, and leaves nothing behind", async () => {
   const registry = new FakeRegistry();
   const address = await registry.start();
@@ -62,6 +84,9 @@ test("names that registries refuse, schemas and settings that are wrong are type
   process.env["ARCHON_TTL"] = "soon";
   expect(make("ok")).toThrow(/ARCHON_TTL/);
   delete process.env["ARCHON_TTL"];
+  process.env["ARCHON_REGISTRY"] = "127.0.0.1";
+  expect(make("ok")).toThrow("environment variable ARCHON_REGISTRY is '127.0.0.1': not host:port");
+  delete process.env["ARCHON_REGISTRY"];
 });
 
 test("a port that is taken is a typed error", async () => {

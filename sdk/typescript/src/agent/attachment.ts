@@ -59,6 +59,7 @@ export class Attachment {
   readonly #streams = new Set<AttachStream>();
   readonly #stop = new AbortController();
   readonly #waiters = new Set<() => void>();
+  #isStarting = false;
   #isAttached = false;
   #isClosing = false;
   #pause = MIN_PAUSE;
@@ -73,13 +74,20 @@ export class Attachment {
   async start(timeoutMs: number): Promise<void> {
     this.#running = outsideOfCalls(() => this.#run());
     const until = now() + timeoutMs;
+    this.#isStarting = true;
     while (!this.#isAttached && now() < until) {
       await this.#changed(until - now());
       if (!this.#isAttached && this.error !== undefined && !isTransient(this.error)) throw this.error;
     }
+    this.#isStarting = false;
     if (!this.#isAttached) {
       log("warning", `not attached to ${this.target} yet, trying again: ${this.error?.message ?? "no answer"}`);
     }
+  }
+
+  /** Whether an orchestrator has accepted the agent, on streams that have not been lost. */
+  get isAttached(): boolean {
+    return this.#isAttached;
   }
 
   /** Ends all streams after the frames that wait, by which the orchestrator deregisters the agent. Idempotent. */
@@ -144,6 +152,7 @@ export class Attachment {
         if (now() >= until) until = now() + OPEN_TIMEOUT;
         if (spare.isAccepted && !spare.isOver && !this.#isAttached) {
           until = now() + OPEN_TIMEOUT;
+          if (this.error !== undefined && !this.#isStarting) log("info", `${this.agent.instanceId} is attached to ${this.target}`);
           this.error = undefined;
           this.#isAttached = true;
           this.#tell();
@@ -203,7 +212,8 @@ export class Attachment {
 
   /** Keeps an error for `start`, and logs it unless it is the last one again. */
   #failed(error: ArchonError): void {
-    if (error.message !== this.error?.message) {
+    const isThrown = this.#isStarting && !isTransient(error); // by `start`, and not tried again
+    if (!isThrown && error.message !== this.error?.message) {
       const level = isTransient(error) ? "info" : "warning";
       log(level, `${this.agent.instanceId} is not attached to ${this.target}, trying again: ${error.message}`);
     }

@@ -25,6 +25,7 @@ import {
   type ArchonError,
 } from "../errors.js";
 import { agentContent, encodeFrame, FrameChannel, type OutgoingFrame } from "../frames.js";
+import { log } from "../log.js";
 import { messageFromProto } from "../types/message.js";
 import { refFromProto } from "../types/usage.js";
 import type { Link } from "./link.js";
@@ -207,7 +208,10 @@ export class Attempt {
     task.endWaits(cause);
     this.#controller.abort(cause);
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#finish(cause), CANCEL_GRACE);
+    this.#timer = setTimeout(() => {
+      log("warning", `the handler of task ${task.taskId} was cancelled and goes on: it has to watch task.signal`);
+      this.#finish(cause);
+    }, CANCEL_GRACE);
   }
 
   #link(): Link {

@@ -104,6 +104,8 @@ export class AgentServer implements SessionAgent {
   #handle: RegistrationHandle | undefined;
   #advertising: Advertising | undefined;
   #attachment: Attachment | undefined;
+  /** Whether the program itself wants no registry. */
+  readonly #isAlone: boolean;
   #isDraining = false;
   #leftBehind = 0;
   #stopped: Promise<void> | undefined;
@@ -115,6 +117,7 @@ export class AgentServer implements SessionAgent {
     handler: (task: Task) => Outcome | Promise<Outcome> | unknown,
   ) {
     this.settings = { ...settingsFromEnvironment(), ...options.settings };
+    this.#isAlone = options.settings?.registry === "";
     const chosen = this.settings.dependsOn ?? options.dependsOn ?? [];
     this.#owner = new ToolOwner(options.sharedTools);
     this.instanceId = newInstanceId(role);
@@ -198,7 +201,8 @@ export class AgentServer implements SessionAgent {
     this.#board.start();
     this.registration = { ...this.registration, address: advertised(settings, this.#server.port) };
     if (!settings.registry) {
-      log("warning", "no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent");
+      const hint = "`archon status` shows the address of that of a mesh on this machine";
+      if (!this.#isAlone) log("warning", `no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent; ${hint}`);
       return address;
     }
     this.#registry = new RegistryClient(settings.registry, {
@@ -245,10 +249,10 @@ export class AgentServer implements SessionAgent {
     const { attempts } = this;
     const until = performance.now() + graceMs;
     const isIdle = await attempts.waitUntil(() => attempts.working === 0, graceMs);
-    if (!isIdle) log("warning", `stopping with ${attempts.working} tasks in progress`);
+    if (!isIdle) log("warning", `stopping with ${attempts.working} tasks in progress: they are given back`);
     await this.#owner.drained(Math.max(0, until - performance.now()));
     const isAcked = (): boolean => !this.#board.hasSessions || attempts.size <= attempts.working;
-    if (!(await attempts.waitUntil(isAcked, Math.min(graceMs, ACK_GRACE)))) {
+    if (!(await attempts.waitUntil(isAcked, Math.min(graceMs, ACK_GRACE))) && graceMs > 0) {
       log("warning", "stopping with results that were never acknowledged");
     }
     this.#leftBehind = (await this.#owner.stop()) + (await attempts.stop());
@@ -282,9 +286,12 @@ export class AgentServer implements SessionAgent {
         };
       }
       await announce(this.settings.readyFile, address);
-      log("info", `${this.instanceId} ${this.settings.attach ? "is attached to" : "serves on"} ${address}`);
+      log("info", `${this.instanceId} ${this.#state(address)}`);
       onReady(address);
       await stopped;
+      const { working } = this.attempts;
+      const grace = `: ${working} ${working === 1 ? "task" : "tasks"} in progress may take up to ${this.settings.drainMs / 1000} s`;
+      log("info", `${this.instanceId} stops${working > 0 ? grace : ""}`);
       await this.stop();
       await withdraw(this.settings.readyFile);
     } catch (error) {
@@ -298,6 +305,12 @@ export class AgentServer implements SessionAgent {
     process.exitCode = code;
     if (this.#leftBehind > 0) process.exit(1); // the process would wait for ever for a handler that ignores its cancellation
     return code;
+  }
+
+  #state(address: string): string {
+    const { attach, registry } = this.settings;
+    if (attach) return this.#attachment?.isAttached ? `is attached to ${address}` : `is not attached to ${address} yet`;
+    return `serves on ${address}${registry && !this.registered ? `, and is not registered at ${registry} yet` : ""}`;
   }
 
   #service(): Service {

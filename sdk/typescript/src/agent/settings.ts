@@ -40,15 +40,15 @@ export function settingsFromEnvironment(env: Environment = process.env): AgentSe
   return {
     host: env["ARCHON_HOST"] || loopbackHost(),
     port: whole(env, "ARCHON_PORT", 0, 65_535),
-    registry: env["ARCHON_REGISTRY"] ?? "",
+    registry: target(env, "ARCHON_REGISTRY"),
     advertise: env["ARCHON_ADVERTISE"] ?? "",
     dependsOn: dependsOn?.split(",").flatMap((role) => role.trim() || []),
     maxTasks: whole(env, "ARCHON_MAX_TASKS", 0, 100_000),
     ttlMs: number(env, "ARCHON_TTL", 10, 1, 3600) * 1000,
     drainMs: number(env, "ARCHON_DRAIN", DRAIN_GRACE_MS / 1000, 0, 3600) * 1000,
-    memory: env["ARCHON_MEMORY"] ?? "",
+    memory: target(env, "ARCHON_MEMORY"),
     readyFile: env["ARCHON_READY_FILE"] ?? "",
-    attach: env["ARCHON_ATTACH"] ?? "",
+    attach: target(env, "ARCHON_ATTACH"),
   };
 }
 
@@ -56,6 +56,12 @@ export function settingsFromEnvironment(env: Environment = process.env): AgentSe
 export function advertised(settings: AgentSettings, port: number): string {
   if (!settings.advertise) return withPort(settings.host, port);
   return hasPort(settings.advertise) ? settings.advertise : withPort(settings.advertise, port);
+}
+
+function target(env: Environment, name: string): string {
+  const text = env[name] ?? "";
+  if (!text || text.includes(":")) return text; // or a gRPC name with several addresses
+  throw new InvalidArgument(`environment variable ${name} is '${text}': not host:port`);
 }
 
 function whole(env: Environment, name: string, least: number, most: number): number {

@@ -9,6 +9,7 @@ import {
 import type { Channel } from "../channel.js";
 import { now, outsideOfCalls } from "../context.js";
 import { log } from "../log.js";
+import { connectionText } from "../status.js";
 import { toMs } from "../wire.js";
 import type { RegistrationHandle } from "./registrationHandle.js";
 import { backoff } from "./retry.js";
@@ -28,6 +29,7 @@ export class Keepalive {
   #notBefore = 0;
   #failures = 0;
   #opened = 0;
+  #logged = "";
 
   constructor(
     readonly channel: Channel,
@@ -95,7 +97,7 @@ export class Keepalive {
     this.#opened = now();
     stream.on("data", (bytes: Buffer) => this.#answered(stream, bytes));
     stream.on("status", ({ details }: { details: string }) => {
-      if (this.#stream === stream) this.#break(details || "the registry has ended it");
+      if (this.#stream === stream) this.#break(connectionText(details) || "the registry has ended it");
     });
     return stream;
   }
@@ -113,6 +115,7 @@ export class Keepalive {
       return;
     }
     this.#failures = 0;
+    this.#logged = "";
     for (const handle of waiting.handles) {
       if (this.#handles.has(handle)) handle.renewal(waiting.sent, left.get(handle.instanceId) ?? 0);
     }
@@ -124,7 +127,8 @@ export class Keepalive {
     for (const { handles } of this.#pending) for (const handle of handles) if (this.#handles.has(handle)) this.#handles.set(handle, 0);
     this.#pending = [];
     stream?.cancel();
-    log("info", `the keepalive stream broke, opening another: ${why}`);
+    if (why !== this.#logged) log("info", `the keepalive stream broke, opening another: ${why}`);
+    this.#logged = why;
     if (now() - this.#opened > 5_000) this.#failures = 0;
     this.#notBefore = now() + backoff(this.#failures, undefined, 500);
     this.#failures += 1;

@@ -158,6 +158,7 @@ export class RegistrationHandle {
       try {
         const lease = await this.registrar.register(this.registration, signal);
         if (this.#isWanted) continue; // the content has changed meanwhile
+        if (attempt > 0 && this.#tried.size === 0) log("info", `${this.instanceId} is registered`);
         [attempt, this.error] = [0, undefined];
         for (const cycle of lease.refusedCycles) {
           log("warning", `an edge of ${this.instanceId} is refused because it would close the cycle ${cycle}`);
@@ -170,9 +171,10 @@ export class RegistrationHandle {
         const error = asError(raised);
         this.error = error;
         this.#isWanted = true;
+        const isThrown = this.#tried.size > 0 && !isTransient(error); // by `firstAnswer`, and not tried again
         this.#tell();
         if (error.code === "INVALID_ARGUMENT") this.onInvalid(error);
-        if (attempt === 0 || (!isTransient(error) && error.message !== logged)) {
+        if (!isThrown && (attempt === 0 || (!isTransient(error) && error.message !== logged))) {
           log("warning", `${this.instanceId} is not registered, trying again: ${error.message}`);
           logged = error.message;
         }

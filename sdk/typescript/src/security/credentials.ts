@@ -5,6 +5,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { ANONYMOUS, current } from "../context.js";
 import { Unauthenticated } from "../errors.js";
+import { log } from "../log.js";
 import { hostOf, isLoopback } from "../loopback.js";
 import { DEFAULT_TENANT, mayActForOthers } from "../principal.js";
 import { CertificateFolder, ownFolder } from "./certificates.js";
@@ -67,6 +68,7 @@ function presented(token: Token | undefined): [string, string][] {
 class TokenFile {
   #checked = -INTERVAL;
   #stamp = "";
+  #isMissing = false;
   #tokens: Tokens = {};
 
   constructor(readonly path: string) {}
@@ -82,7 +84,12 @@ class TokenFile {
       stamp = `${entry.mtimeMs}/${entry.size}/${entry.ino}`;
       if (stamp === this.#stamp) return this.#tokens;
       text = readFileSync(this.path, "utf8");
-    } catch {
+    } catch (error) {
+      if (!this.#stamp && !this.#isMissing) {
+        const { code } = error as { code?: string };
+        log("warning", `${this.path} cannot be read (${code ?? "unknown"}), so no token is presented`);
+      }
+      this.#isMissing = true;
       return this.#tokens; // the last ones, as while it is being replaced
     }
     try {
