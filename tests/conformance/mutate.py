@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
 from tests.conformance import mutants
@@ -168,9 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     began = time.monotonic()
     try:
-        tried = asyncio.run(
-            try_all(of, chosen, search=options.search, show=lambda outcome: print(outcome, flush=True))
-        )
+        tried = asyncio.run(try_all(of, chosen, search=options.search, show=lambda outcome: print(outcome, flush=True)))
     except RuntimeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
