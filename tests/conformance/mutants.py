@@ -66,7 +66,9 @@ def faults(mutants: Sequence[Mutant], source: Path) -> list[str]:
             found.append(f"{mutant.name}: there is no scenario {mutant.caught_by}")
         try:
             mutant.applied((source / mutant.file).read_text())
-        except (OSError, ValueError) as error:
+        except OSError:
+            found.append(f"{mutant.name}: there is no file {mutant.file}")
+        except ValueError as error:
             found.append(str(error))
     return found
 
