@@ -10,6 +10,7 @@ import pytest
 from tests.conformance import mutants
 from tests.conformance.mutate import Verdict, try_all
 from tests.conformance.sdks import SDKS, Sdk, sdk
+from tests.conformance.subjects import FOLDER
 
 SAMPLE: Final = ("heartbeat-echoed-wrongly", "result-sent-twice", "adoption-sends-everything-again")
 """The mutants of each SDK that a test tries: of the session, of the attempt, and of the sequences."""
@@ -46,6 +47,12 @@ def test_a_row_that_cannot_be_tried_is_named(tmp_path: Path) -> None:
 def test_a_mutant_is_held_to_a_case_that_its_scenario_has() -> None:
     assert mutants.place("results/text") == ("dialled", "plain")
     assert mutants.place("attaching/one-spare")[0] == "attached"
+
+
+def test_the_page_says_how_many_there_are() -> None:
+    page = (FOLDER.parents[1] / "docs" / "testing" / "mutants.md").read_text()
+    for name, language in (("Go", "go"), ("TypeScript", "typescript"), ("Java", "java")):
+        assert f"| {name} | {len(mutants.load(language))} |" in page
 
 
 @pytest.mark.slow
