@@ -93,7 +93,7 @@ class Clients:
             step_id = fork.state.tasks[proto.task.task_id].step_id
             outputs = [
                 source.protos[task.result_seq - 1].result.output
-                for task in source.state.roots()
+                for task in source.state.tasks.values()
                 if task.result_seq and (task.role, task.step_id) == (proto.result.role, step_id)
             ]
             must("V11", proto.result.output in outputs, f"{proto.run_id} reuses another answer of {proto.result.role}")

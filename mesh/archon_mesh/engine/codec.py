@@ -24,10 +24,14 @@ _RESULT = (
     " version_conflict items"
 )
 _FORMS: Final[dict[type, tuple[str, ...]]] = {
-    inp.Submit: ("submission owner epoch reused plan answered origin",),
+    inp.Submit: (
+        "submission owner epoch reused plan answered origin",
+        "submission owner epoch reused plan answered origin delegated",
+    ),
     inp.ReusedAnswer: ("role publish items step_id", "role publish items step_id winner"),
     inp.ReusedPlan: ("plan changes",),
     inp.ReusedInput: ("role step_id input_id identity request_id digest kind decision checkpointed",),
+    inp.ReusedDelegation: ("owner role memo_key parent capability timeout budget completed publish items",),
     inp.Claim: ("owner epoch origin",),
     inp.SlotFound: (
         "task_id instance_id conversation_version",

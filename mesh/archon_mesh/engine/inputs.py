@@ -66,9 +66,34 @@ class ReusedInput:
 
 
 @value
+class ReusedDelegation:
+    """A delegation of the forked run by a task that is executed anew: if it delegates the same again, under the same
+    `memo_key`, this task of `role` answers.
+
+    The task of `owner`, a step if the run has a plan and else a role, has delegated it; or, if `parent` is not
+    negative, the task of the delegation at that position among the reused ones. `payload` is the request. A task that
+    has not `completed` is executed anew once it is requested: it is here for the delegations that it made; else
+    `result` is its answer, `publish` and `items` as in ReusedAnswer."""
+
+    owner: str
+    role: str
+    memo_key: str
+    parent: int = -1
+    capability: str = ""
+    timeout: float = 0.0
+    budget: Budget = NO_LIMIT
+    completed: bool = True
+    publish: bool = True
+    items: tuple[Item, ...] = ()
+    payload: Payload = field(default=None, compare=False)
+    result: Payload = field(default=None, compare=False)
+
+
+@value
 class Submit:
     """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed, and the
-    tasks of `answered` questions ask them no more. With a `plan`, the run begins with it."""
+    tasks of `answered` questions ask them no more. With a `plan`, the run begins with it. Tasks that are executed find
+    the `delegated` ones."""
 
     submission: Submission
     owner: str
@@ -77,6 +102,7 @@ class Submit:
     plan: ReusedPlan | None = None
     answered: tuple[ReusedInput, ...] = ()
     origin: ClockOrigin = NO_ORIGIN
+    delegated: tuple[ReusedDelegation, ...] = ()
 
 
 @value

@@ -88,7 +88,7 @@ class RunState:
         """True if the task can be dispatched as soon as an instance has a free slot. `paused` overrides the run's."""
         if self.paused if paused is None else paused:
             return False
-        if task.live or self.ending is not None or task.state.final or task.question:
+        if task.live or self.ending is not None or task.state.final or task.question or task.dormant:
             return False
         return not task.missing and not (self.plan is not None and (self.plan.is_place(task) or self.plan.holds(task)))
 

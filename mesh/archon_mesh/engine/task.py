@@ -103,6 +103,8 @@ class Task:
     failed_instance: str = ""
     """The instance whose attempt failed last and was, or will be, followed by another; empty if there was none."""
     not_before: float = 0.0
+    dormant: bool = False
+    """True if it was delegated in the run that this one was forked from, and no attempt has requested it yet."""
     unneeded: bool = False
     """True if it was cancelled because no step needs its result any more."""
     undecided: bool = False

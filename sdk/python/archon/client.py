@@ -30,8 +30,9 @@ from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
-from archon.submission import Goal, RunOptions, content, submit_request
+from archon.submission import Goal, RunOptions, content, fork_request, submit_request
 from archon.types.budget import Budget
+from archon.types.forked_task import ForkedTask, ForkPreview
 from archon.types.instance_metrics import InstanceMetrics
 from archon.types.plan import Plan
 from archon.types.quota_use import QuotaUse
@@ -249,22 +250,50 @@ class Client:
         return answer_text(run) if expected is None else answer_value(run, expected)
 
     async def fork(
-        self, run_id: str, *, after_seq: int = 0, goal: Goal | None = None, request_id: str = ""
+        self,
+        run_id: str,
+        *,
+        after_seq: int = 0,
+        goal: Goal | None = None,
+        rerun: Sequence[str] = (),
+        answers: Mapping[str, Goal] | None = None,
+        inputs: Mapping[str, str] | None = None,
+        request_id: str = "",
     ) -> RunHandle:
         """Forks a run: submits a new one with its settings, which reuses the answers of the tasks that had completed in
         it, up to event `after_seq` (0: all) and executes the other tasks anew. The new run is durable when this
         returns.
+
+        Tasks are named by role, step or id. Those in `rerun` are executed again. Each of `answers` stands in place of
+        the recorded answer of its task, which is not executed; each of `inputs` in place of the goal, or of the
+        description of the step, for its task, which is. Tasks whose answers used an answer of these are executed again,
+        and no others: `plan_fork` tells which.
 
         Without a `goal` the new run has the forked run's goal, continues its plan if it has one, and people are not
         asked answered questions again. With another goal nothing is reused unless `after_seq` is above 0. An empty
         `request_id` is replaced by a new one: two calls fork twice, while gRPC's retries of one call fork once.
 
         Raises UnknownRun, RunExpired (the events of the run have been deleted), InvalidArgument (the run has no event
-        `after_seq`), MessageTooLarge, EmptyGoal, RequestIdReused, ResourceExhausted."""
-        request = pb.ForkRunRequest(request_id=request_id or uuid.uuid4().hex, run_id=run_id, after_seq=after_seq)
-        if goal is not None:
-            request.goal.extend(content(goal, "the goal"))
+        `after_seq`, or no task of a name), MessageTooLarge, EmptyGoal, RequestIdReused, ResourceExhausted."""
+        request = fork_request(run_id, after_seq, goal, rerun, answers, inputs)
+        request.request_id = request_id or uuid.uuid4().hex
         return RunHandle(self, Run((await self._stub.ForkRun(request, timeout=CALL_TIMEOUT)).run))
+
+    async def plan_fork(
+        self,
+        run_id: str,
+        *,
+        after_seq: int = 0,
+        goal: Goal | None = None,
+        rerun: Sequence[str] = (),
+        answers: Mapping[str, Goal] | None = None,
+        inputs: Mapping[str, str] | None = None,
+    ) -> ForkPreview:
+        """Returns which tasks `fork` would reuse and execute, and why, without a run. Raises the errors of `fork`."""
+        request = fork_request(run_id, after_seq, goal, rerun, answers, inputs)
+        request.dry_run = True
+        response = await self._stub.ForkRun(request, timeout=CALL_TIMEOUT)
+        return ForkPreview(tuple(map(ForkedTask.from_proto, response.tasks)), response.plan_revision)
 
     async def watch(
         self, run_id: str, after_seq: int = 0, *, durable_only: bool = False, patience: float = WATCH_PATIENCE

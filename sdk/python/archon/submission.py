@@ -43,6 +43,25 @@ def content(goal: Goal, what: str) -> Sequence[common_pb2.Part]:
     return to_parts(goal if isinstance(goal, str) else to_messages(goal), what)
 
 
+def fork_request(
+    run_id: str,
+    after_seq: int,
+    goal: Goal | None,
+    rerun: Sequence[str],
+    answers: Mapping[str, Goal] | None,
+    inputs: Mapping[str, str] | None,
+) -> pb.ForkRunRequest:
+    """Returns the request that `Client.fork` sends, without a request id. Raises as `content` does."""
+    request = pb.ForkRunRequest(run_id=run_id, after_seq=after_seq, rerun=rerun)
+    if goal is not None:
+        request.goal.extend(content(goal, "the goal"))
+    for task, answer in (answers or {}).items():
+        request.edited_answers.add(task=task, parts=content(answer, f"the answer of {task}"))
+    for task, text in (inputs or {}).items():
+        request.edited_inputs.add(task=task, text=text)
+    return request
+
+
 def submit_request(
     goal: Goal,
     *,

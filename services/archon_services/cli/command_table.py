@@ -52,6 +52,17 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "Say why each attempt of a run went to its instance: which instances were compared by load and "
             "record, why it was made again, and which rule of the plan took part.",
         ),
+        "explain": (
+            "explain:explain",
+            "Explain a run, from its events alone: its goal, its work, its end, and how sure the answer is.",
+        ),
+        "diff": (
+            "diff:diff",
+            "Compare two runs side by side: tasks, answers, tool calls, prompts, cost and time.",
+        "provenance": (
+            "provenance:provenance",
+            "Show the sources of an answer of a run, back to the goal: answers, messages, memory, calls, people.",
+        ),
         "messages": ("messages:messages", "List the messages between the agents of a run, and who has read them."),
         "cancel": ("cancel:cancel", "Cancel a run."),
         "rate": ("rate:rate", "Rate a run that has ended."),
@@ -62,7 +73,14 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "respond": ("respond:respond", "Answer a question of a run; `archon inbox` lists the questions of all runs."),
         "pause": ("pause:pause", "Pause a run until `archon resume`."),
         "resume": ("resume:resume", "Resume a paused run."),
-        "rerun": ("rerun:rerun", "Continue an ended run in a new run."),
+        "rerun": (
+            "rerun:rerun",
+            "Continue an ended run in a new run, or execute tasks of it again, with all that used their answers.",
+        ),
+        "fork": (
+            "fork:fork",
+            "Fork a run at one of its events, with other inputs, answers or another goal, in a new run.",
+        ),
         "trace": (
             "trace:trace",
             "Show how the time of a run was spent: a bar for each attempt, call and delegation, and the critical path.",
@@ -73,6 +91,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "prompts:prompts",
             "Print the model calls of a run so far, message by message: its origin and its tokens.",
         ),
+        "dataset": ("dataset:dataset", "Make data sets for `archon eval` of recorded runs."),
+        "eval": ("eval:eval_", "Evaluate the cases of a data set, and compare the results with a baseline."),
         "login": ("login:login", "Sign in at the OpenID provider of a mesh, in a browser on any machine."),
         "logout": (
             "logout:logout",

@@ -15,10 +15,10 @@ from archon.client import Client
 from archon.converse_stream import ConverseStream
 from archon.errors import Aborted, Unavailable
 from archon.submission import Goal
-from archon.types import Budget, TaskState
+from archon.types import Budget, ForkPreview, Run, TaskState
 from archon_services.cli.errors import FAILED, INTERRUPTED, OK, CliError, Interrupted
 from archon_services.cli.interrupts import Signals, exit_code
-from archon_services.cli.render.rerun import rerun_note
+from archon_services.cli.render.rerun import fork_note, rerun_note
 from archon_services.cli.render.run_screen import Screen
 from archon_services.cli.run_ids import SHORT
 from archon_services.cli.target.memory_versions import memory_versions
@@ -90,31 +90,83 @@ async def submit_only(target: Target, request: RunRequest) -> str:
             return (await client.submit(request.goal, **request.options())).run_id
 
 
-async def fork_and_follow(
-    target: Target, name: str, screen: Screen, signals: Signals, *, quiet: bool = False
-) -> RunOutcome:
-    """Forks an ended run and returns when the new one has ended. Unless `quiet`, notes which tasks are reused.
+@dataclass(frozen=True, slots=True)
+class ForkRequest:
+    """A fork of a run; the fields are the arguments of `Client.fork` with these names."""
 
-    `name` is the run's id, a prefix of it, or `last`. Raises CliError if the run has not ended, Interrupted if the user
-    detached from the new run before its end."""
+    after_seq: int = 0
+    goal: str = ""
+    rerun: Sequence[str] = ()
+    answers: Mapping[str, str] | None = None
+    inputs: Mapping[str, str] | None = None
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it changes anything of the run."""
+        return bool(self.goal or self.rerun or self.answers or self.inputs)
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of `Client.fork` besides the run."""
+        options = {"after_seq": self.after_seq, "rerun": self.rerun, "answers": self.answers, "inputs": self.inputs}
+        return options | ({"goal": self.goal} if self.goal else {})
+
+
+CONTINUED: Final = ForkRequest()
+"""The fork that continues a run where it ended."""
+
+
+async def fork_and_follow(
+    target: Target,
+    name: str,
+    screen: Screen,
+    signals: Signals,
+    request: ForkRequest = CONTINUED,
+    *,
+    quiet: bool = False,
+    at_any_time: bool = False,
+) -> RunOutcome:
+    """Forks a run and returns when the new one has ended. Unless `quiet`, notes which tasks are reused.
+
+    `name` is the run's id, a prefix of it, or `last`. Raises CliError if the run has not ended, unless it may be forked
+    `at_any_time`; Interrupted if the user detached from the new run before its end."""
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
-            source, fork = await signals.guard(_fork(client, name))
+            source, fork = await signals.guard(_fork(client, name, request, at_any_time=at_any_time))
             if not quiet:
-                screen.note(rerun_note(source, fork))
+                is_plain = not (request.after_seq or request.has_changes)
+                note = rerun_note(source, fork) if is_plain else fork_note(source, fork, request.after_seq)
+                screen.note(note)
             run, cancelled = await _followed(client, fork.run_id, follow(client, fork.run_id, screen), screen, signals)
     return await _outcome(target, run, cancelled=cancelled)
 
 
-async def _fork(client: Client, name: str) -> tuple[run_pb2.Run, run_pb2.Run]:
+async def preview_fork(
+    target: Target, name: str, request: ForkRequest, *, at_any_time: bool = False
+) -> tuple[str, ForkPreview]:
+    """Returns the id of the run, and the tasks that a fork of it would begin with. Raises CliError as `fork_and_follow`
+    does."""
+    with connecting("orchestrator", target.orchestrator):
+        async with Client(target.orchestrator) as client:
+            source = await _source(client, name, at_any_time=at_any_time)
+            return source.run_id, await client.plan_fork(source.run_id, **request.options())
+
+
+async def _fork(
+    client: Client, name: str, request: ForkRequest, *, at_any_time: bool
+) -> tuple[run_pb2.Run, run_pb2.Run]:
+    source = await _source(client, name, at_any_time=at_any_time)
+    return source.proto, (await client.fork(source.run_id, **request.options())).run.proto
+
+
+async def _source(client: Client, name: str, *, at_any_time: bool) -> Run:
     source = await client.get(await find_run_id(client, name))
-    if not source.state.final:
+    if not at_any_time and not source.state.final:
         short = source.run_id[:SHORT]
         raise CliError(
             f"run {source.run_id} has not ended: it is {source.state}",
             hint=f"`archon watch {short}` follows it, `archon cancel {short}` ends it.",
         )
-    return source.proto, (await client.fork(source.run_id)).run.proto
+    return source
 
 
 async def _followed(

@@ -148,6 +148,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_submit_above_max_runs_is_refused_with_a_delay"],
         ),
         Limit(
+            "Tasks that a fork names to execute again; answers, and inputs that it edits",
+            "{archon_services.orchestrator.api.fork:MAX_CHANGES}; {archon_services.orchestrator.api.fork:MAX_CHANGES}, "
+            "{archon_services.orchestrator.api.fork:MAX_INPUTS}",
+            "`INVALID_ARGUMENT`",
+            ["test_a_fork_with_too_many_changes_is_refused"],
+        ),
+        Limit(
             "Runs that are paused, or wait for a person; they do not count as in progress",
             "{archon_services.orchestrator.runs.limits:MAX_PAUSED}; setting `max_paused_runs`",
             "PauseRun: `RESOURCE_EXHAUSTED` with a delay; further runs that wait for a person count as in progress.",
@@ -1655,6 +1662,15 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
     ],
     "Command line": [
+        Limit(
+            "Evals: cases of a data set, and characters of one; trials of an eval; runs at a time; seconds of a trial by "
+            "default; characters of an answer that results keep",
+            "{archon_mesh.evals.case:MAX_CASES}, {archon_mesh.evals.case:MAX_LINE}; "
+            "{archon_mesh.evals.run_eval:MAX_TRIALS}; {archon_mesh.evals.run_eval:MAX_PARALLEL}; "
+            "{archon_mesh.evals.case:TIMEOUT|seconds}; {archon_mesh.evals.report:MAX_ANSWER}",
+            "`INVALID_ARGUMENT`; the trial fails; the rest of the answer is left out.",
+            ["test_functions_are_evaluated_without_a_mesh", "test_a_wrong_data_set_is_refused_with_line_and_key"],
+        ),
         Limit(
             "Records of a run in progress that `archon show` reads",
             "{archon_services.cli.commands.show:MAX_CALLS}",

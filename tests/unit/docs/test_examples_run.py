@@ -59,6 +59,7 @@ MESSAGES = load_example("messages")
 SHARED_TOOLS = load_example("shared_tools")
 FEDERATION = load_example("federation")
 ATTACHED_MEMBER = load_example("attached_member")
+EVALS = load_example("evals")
 
 
 @pytest.mark.parametrize(
@@ -313,6 +314,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("attached-agents", 1),
         ("workflows", 4),
         ("testing-agents", 9),
+        ("evals", 1),
         ("clients", 2),
     ],
 )
@@ -323,6 +325,13 @@ def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
     assert len(blocks) == count
     for block in blocks:
         assert block.strip() in source, f"differs from examples/{name}.py:\n{block}"
+
+
+async def test_the_example_of_evals_passes_and_equals_its_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "evals", EVALS)
+    assert await EVALS.greetings(tmp_path) == (True, False)
 
 
 async def test_the_examples_of_tests_give_their_answers(tmp_path: Path) -> None:

@@ -17,7 +17,12 @@ from archon_mesh.engine.decide.budget import grant, usage
 from archon_mesh.engine.decide.decision import decision
 from archon_mesh.engine.decide.delegation import cancel_delegation, delegate
 from archon_mesh.engine.decide.event_limit import journal_full, limit_events
-from archon_mesh.engine.decide.fork import reused_inputs, reused_plan, reused_results
+from archon_mesh.engine.decide.fork import (
+    reused_delegations,
+    reused_inputs,
+    reused_plan,
+    reused_results,
+)
 from archon_mesh.engine.decide.human_input import ask, pause, respond, resume
 from archon_mesh.engine.decide.messages import send, subscribe
 from archon_mesh.engine.decide.plan_edit import edit_plan
@@ -52,6 +57,9 @@ def _submit(run: RunState, submit: inp.Submit, now: float) -> list[ev.Event]:
     task_ids = {task.role: task.task_id for task in created}
     if submit.reused:
         events += reused_results(submit.submission, task_ids, submit.reused, len(events))
+    if submit.delegated and not isinstance(events[-1], ev.RunEnded):
+        run_id, count = submit.submission.run_id, len(created)
+        events += reused_delegations(submit.delegated, task_ids, lambda number: task_id(run_id, count + number))
     return [*events, *reused_inputs(submit.answered, lambda answer: task_ids.get(answer.role, ""))]
 
 

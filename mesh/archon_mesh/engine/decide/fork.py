@@ -16,6 +16,9 @@ from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
 from archon_mesh.engine.types import Payload, Submission, TaskState
 
+_REUSED_ID = "reused-"
+"""Begins the ids of delegations that were taken over."""
+
 REUSED_ATTEMPT = 0
 """The attempt of a result that no attempt of its run produced: it was taken over from the forked run."""
 
@@ -84,6 +87,10 @@ def reused_plan(submit: inp.Submit, created: Sequence[ev.Event], now: float) -> 
     if combined is not None and run.plan.synthesis:
         add(*_reused(run, run.tasks[run.plan.synthesis], combined))
     task_ids = dict(run.plan.tasks)
+    if submit.delegated and run.ending is None:
+        run_id, count = submit.submission.run_id, len(run.tasks)
+        open_tasks = {step: id_ for step, id_ in run.plan.tasks.items() if not run.tasks[id_].ended}
+        add(*reused_delegations(submit.delegated, open_tasks, lambda number: f"{run_id}.{count + number}"))
     return [*events, *reused_inputs(submit.answered, lambda answer: task_ids.get(answer.step_id, ""))]
 
 
@@ -102,6 +109,50 @@ def _reused(run: RunState, task: Task, answer: inp.ReusedAnswer) -> list[ev.Even
     events = end_with_result(run, task, [result, *items], result, None)
     # The next step that is executed has the plan checked.
     return [event for event in events if not (isinstance(event, ev.TaskCreated) and event.align)]
+
+
+def reused_delegations(
+    delegated: Sequence[inp.ReusedDelegation], owners: Mapping[str, str], new_id: Callable[[int], str]
+) -> list[ev.Event]:
+    """The delegations that tasks executed anew find, each with its task, and the answer of that if it has completed.
+    `owners` are the run's tasks by role, or by step; `new_id` returns the id of the n-th task that is added, from 1."""
+    events: list[ev.Event] = []
+    children: list[str] = []
+    added = 0
+    for number, each in enumerate(delegated, 1):
+        owner = owners.get(each.owner, "") if each.parent < 0 else children[each.parent]
+        if not owner:
+            children.append("")
+            continue
+        added += 1
+        child = new_id(added)
+        children.append(child)
+        events.append(
+            ev.Delegated(
+                owner,
+                REUSED_ATTEMPT,
+                f"{_REUSED_ID}{number}",
+                child,
+                each.role,
+                each.memo_key,
+                0,
+                each.capability,
+                each.timeout,
+                each.budget,
+                payload=each.payload,
+            )
+        )
+        events.append(ev.TaskCreated(child, each.role, owner))
+        if each.completed:
+            state = TaskState.COMPLETED
+            events.append(ev.ResultReceived(child, REUSED_ATTEMPT, each.role, state, each.result, publish=each.publish))
+            events += [ev.ItemPublished(child, REUSED_ATTEMPT, each.role, 0, item) for item in each.items]
+    return events
+
+
+def reused_number(delegation_id: str) -> int:
+    """Returns the position, among the reused delegations, of the one with this id."""
+    return int(delegation_id.removeprefix(_REUSED_ID)) - 1
 
 
 def reused_inputs(answered: Iterable[inp.ReusedInput], task_of: Callable[[inp.ReusedInput], str]) -> Iterator[ev.Event]:

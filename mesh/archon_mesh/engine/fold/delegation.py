@@ -15,6 +15,9 @@ def delegated(run: RunState, event: ev.Delegated, time: float) -> None:
     task.applied = max(task.applied, event.sequence)
     if event.checkpointed:
         task.checkpoint = event.payload
+    is_dormant = not event.attempt  # it was taken over, and waits to be requested
+    if memoized and (child := run.tasks[event.child]).dormant and not is_dormant:
+        child.dormant, child.deadline = False, quantize(time + event.timeout)
     if event.child and not memoized:
         task.children[event.memo_key] = event.child
         run.tasks[event.child] = Task(
@@ -24,8 +27,9 @@ def delegated(run: RunState, event: ev.Delegated, time: float) -> None:
             capability=event.capability,
             payload_in=event.payload,
             timeout=event.timeout,
-            deadline=quantize(time + event.timeout),
+            deadline=0.0 if is_dormant else quantize(time + event.timeout),
             budget=event.budget,
+            dormant=is_dormant,
         )
 
 

@@ -35,7 +35,8 @@ def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
 def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
     usage = task._usage if answer.usage is None else answer.usage.proto
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, usage=usage, no_publish=not answer.publish)
-    result.used.extend(item.ref for item in task._context)
+    used = [item.proto for item in answer.used] if answer.used else task._context
+    result.used.extend(item.ref for item in used)
     if answer.parts:
         add_parts(result.output, answer.parts)
     if answer.metadata:

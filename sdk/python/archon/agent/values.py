@@ -69,7 +69,8 @@ class Answer:
 
     `new_history` is a stateful role's addition to its session history; by default the question and the answer. `items`
     are published right after the answer: to the edges that let one of them through it comes in place of the answer.
-    They are left out if the result would be too large with them.
+    They are left out if the result would be too large with them. `used` are the items of the task's `context` that the
+    answer rests on: if others change, it need not be given anew. By default, and if it is empty, it rests on all.
     """
 
     text: str = ""
@@ -79,6 +80,7 @@ class Answer:
     metadata: Mapping[str, str] = field(default_factory=dict)
     new_history: Sequence[HistoryMessage] | None = None
     items: Sequence[Item] = ()
+    used: Sequence[ContextItem] = ()
 
 
 @dataclass(frozen=True, slots=True)

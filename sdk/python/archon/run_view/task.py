@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from archon.run_view.attempt import Attempt, Delegation, Outcome
 from archon.run_view.question import Question
@@ -14,6 +15,9 @@ from archon.types.resolution import Resolution
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
 from archon.types.verdict import Verdict
+
+EDITED_BY_KEY: Final = "dev.archon/edited-by"
+"""The key of a result's metadata with the identity that gave it in place of the recorded one, in a fork."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class TaskView:
     """The event with the result; 0 before it."""
     reused: bool = False
     """Whether the answer was taken over from a forked run."""
+    edited_by: str = ""
+    """The identity that gave the answer in place of the recorded one, in a fork; empty if it was not edited."""
     resolution: Resolution | None = None
     """How the answer was chosen from the results of other steps, or why that was left to the role; None without a
     decision."""

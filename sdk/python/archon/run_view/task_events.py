@@ -11,7 +11,7 @@ from archon.failure_kinds import GIVEN_BACK
 from archon.run_view import convert
 from archon.run_view.attempt import Attempt, Delegation, Outcome
 from archon.run_view.question import Question
-from archon.run_view.task import LastFailure, TaskView
+from archon.run_view.task import EDITED_BY_KEY, LastFailure, TaskView
 from archon.types.child_run import ChildRun
 from archon.types.enum_name import enum_name
 from archon.types.failure import Failure
@@ -108,6 +108,8 @@ def _end_with_result(task: TaskView, event: run_pb2.RunEvent, now: float) -> Non
         task.verdict = Verdict.in_metadata(event.result.metadata)
         decided = event.result.HasField("resolution")
         task.reused = task.state is TaskState.COMPLETED and not event.task.attempt and not decided
+        if task.reused:
+            task.edited_by = event.result.metadata.get(EDITED_BY_KEY, "")
         if decided:
             task.resolution = Resolution.from_proto(event.result.resolution)
         end_task(task, now, task.state, failure)

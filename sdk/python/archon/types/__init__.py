@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from archon.types.child_run import ChildRun
     from archon.types.edge import Edge
     from archon.types.failure import Failure
+    from archon.types.forked_task import ForkDecision, ForkedTask, ForkPreview
     from archon.types.instance_metrics import InstanceMetrics
     from archon.types.memory_ref import MemoryRef
     from archon.types.message import Message
@@ -55,6 +56,9 @@ __all__ = [
     "Edge",
     "ErrorReport",
     "Failure",
+    "ForkDecision",
+    "ForkPreview",
+    "ForkedTask",
     "HelpRequest",
     "InformationShare",
     "InstanceMetrics",
@@ -95,6 +99,9 @@ _MODULES: Final = {
     "Edge": "archon.types.edge",
     "ErrorReport": "archon.types.message_content",
     "Failure": "archon.types.failure",
+    "ForkDecision": "archon.types.forked_task",
+    "ForkPreview": "archon.types.forked_task",
+    "ForkedTask": "archon.types.forked_task",
     "HelpRequest": "archon.types.message_content",
     "InformationShare": "archon.types.message_content",
     "InstanceMetrics": "archon.types.instance_metrics",

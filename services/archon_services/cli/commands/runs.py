@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -41,6 +42,7 @@ def runs(
     since: Annotated[
         str, typer.Option(metavar="TIME", help="Only the runs submitted since then: 30m, 2h, 7d, or 2026-01-31T12:00.")
     ] = "",
+    tree: Annotated[bool, typer.Option("--tree", help="Show each fork below the run that it was forked from.")] = False,
     watch: WatchOption = False,
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
@@ -59,7 +61,9 @@ def runs(
             print(f"There are no runs{wanted.text}.")
         else:
             length = short_length([run.run_id for run in listed])
-            print_table(_HEADERS, [_row(run, length) for run in listed], right=_RIGHT, folded=_FOLDED)
+            shown = in_tree(listed) if tree else ((run, "") for run in listed)
+            rows = [_row(run, length, guide) for run, guide in shown]
+            print_table(_HEADERS, rows, right=_RIGHT, folded=_FOLDED)
 
     repeat(show, watch=watch)
 
@@ -88,7 +92,27 @@ async def _details(client: Client, run: Run, slots: asyncio.Semaphore) -> Run:
             return run
 
 
-def _row(run: Run, id_length: int) -> tuple[str, ...]:
+def in_tree(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
+    """Yields the runs, each followed by its forks, the oldest first, with the lines of the tree in front of its id. A
+    fork of a run that is not among them stands at the top, in the given order."""
+    known = {run.run_id for run in runs}
+    forks: dict[str, list[Run]] = {}
+    for run in reversed(runs):
+        forks.setdefault(run.parent_run_id if run.parent_run_id in known else "", []).append(run)
+    waiting = [(run, "", "") for run in forks.get("", [])]  # the newest is taken first
+    while waiting:
+        run, guide, below = waiting.pop()
+        yield run, guide
+        children = forks.get(run.run_id, [])
+        last = len(children) - 1
+        lines = [("└─ ", "   ") if number == last else ("├─ ", "│  ") for number in range(len(children))]
+        waiting += [
+            (child, below + line, below + rest)
+            for child, (line, rest) in reversed(list(zip(children, lines, strict=True)))
+        ]
+
+
+def _row(run: Run, id_length: int, guide: str = "") -> tuple[str, ...]:
     from archon.run_view.convert import strategy_name
     from archon_services.cli.render.run_summary import token_count
     from archon_services.cli.render.state_names import run_state_name
@@ -96,7 +120,7 @@ def _row(run: Run, id_length: int) -> tuple[str, ...]:
     roles = dict.fromkeys(task.role for task in run.tasks)
     usage = run.usage
     return (
-        run.run_id[:id_length],
+        guide + run.run_id[:id_length],
         run_state_name(run),
         age(time.time() - to_seconds(run.create_time)),
         strategy_name(run.strategy) or "-",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.types import ForkDecision, ForkPreview, TaskState
+from archon_services.cli.render.output import counted, one_line
 from archon_services.cli.render.state_names import is_reused
 from archon_services.cli.run_ids import SHORT
 
@@ -28,9 +32,57 @@ def rerun_note(source: run_pb2.Run, fork: run_pb2.Run) -> str:
         )
     if not reused:
         return f"Run {fork.run_id} starts over: no task of run {source.run_id} had completed."
-    named = ", ".join(reused[:MAX_NAMED])
-    more = f" and {len(reused) - MAX_NAMED} more" if len(reused) > MAX_NAMED else ""
-    return f"Run {fork.run_id} continues run {source.run_id} and reuses {named}{more}."
+    return f"Run {fork.run_id} continues run {source.run_id} and reuses {_named(reused)}."
+
+
+def fork_note(source: run_pb2.Run, fork: run_pb2.Run, after_seq: int) -> str:
+    """Names the tasks of a fork that executes more than had been left, and those that it reuses."""
+    reused = [task.step_id or task.role for task in fork.tasks if is_reused(task)]
+    open_tasks = [task.step_id or task.role for task in fork.tasks if not TaskState.from_proto(task.state).final]
+    at = f" at event {after_seq:,}" if after_seq else ""
+    executes = f"executes {_named(open_tasks)}" if open_tasks else "executes nothing"
+    reuses = f", and reuses {_named(reused)}" if reused else ""
+    return f"Run {fork.run_id} forks run {source.run_id}{at}: it {executes}{reuses}."
+
+
+def preview_lines(run_id: str, preview: ForkPreview, width: int) -> Iterator[str]:
+    """Yields the decisions of a fork about each task, and why, in lines of at most `width` characters."""
+    if preview.plan_revision:
+        yield f"The plan of run {run_id}: revision {preview.plan_revision}."
+    names = [task.step_id or task.role for task in preview.tasks]
+    first = max([4, *map(len, names)]) + 2
+    for name, task in zip(names, preview.tasks, strict=True):
+        head = f"{name.ljust(first)}{task.decision.ljust(10)}"
+        lines = textwrap.wrap(one_line(task.reason, 400), max(20, width - len(head)), break_long_words=False)
+        for number, line in enumerate(lines or [""]):
+            yield ((head if not number else " " * len(head)) + line).rstrip()
+    executed = [task for task in preview.tasks if task.decision is ForkDecision.EXECUTED]
+    yield f"{counted(len(executed), 'task')} of {len(preview.tasks)} would be executed. Nothing was changed."
+
+
+def preview_document(run_id: str, preview: ForkPreview) -> dict[str, Any]:
+    """Returns the JSON form of a preview."""
+    return {
+        "run_id": run_id,
+        "plan_revision": preview.plan_revision,
+        "tasks": [
+            {
+                "task_id": task.task_id,
+                "role": task.role,
+                "step_id": task.step_id,
+                "parent_task_id": task.parent_task_id,
+                "decision": str(task.decision),
+                "reason": task.reason,
+                "because_seq": task.because.seq if task.because is not None else 0,
+            }
+            for task in preview.tasks
+        ],
+    }
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
 def rerun_hint(run: run_pb2.Run, flag: str = "") -> str:

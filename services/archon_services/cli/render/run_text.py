@@ -31,7 +31,8 @@ def task_text(view: RunView, task: TaskView) -> str:
     """Returns state, duration, tokens, cost and instance of a task, as far as they are known."""
     attempt, usage = task.attempt, task.usage
     is_by_rule = task.resolution is not None and task.final and attempt is None
-    pieces = ["reused" if task.reused else "decided" if is_by_rule else waiting_text(view, task) or task.state]
+    taken = f"edited by {task.edited_by}" if task.edited_by else "reused" if task.reused else ""
+    pieces = [taken or ("decided" if is_by_rule else waiting_text(view, task) or task.state)]
     if task.resolution is not None:
         pieces.append(task.resolution.reason)
     waits = task.state in (TaskState.SUBMITTED, TaskState.INPUT_REQUIRED)

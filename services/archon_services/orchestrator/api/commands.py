@@ -124,6 +124,10 @@ class Commands:
         await self._check_kept(request.request_id, run_id, created=created)
         return run_id, created
 
+    async def plan_fork(self, request: pb.ForkRunRequest) -> pb.ForkRunResponse:
+        """Returns the tasks that a fork would begin with, without creating a run. Raises as `fork` does."""
+        return await self._forks.preview(request, await self.row(request.run_id))
+
     async def _check_kept(self, request_id: str, run_id: str, *, created: bool) -> None:
         """Raises RunExpired if the run that an earlier request created was deleted."""
         if not created and self._runs.held(run_id) is None and await self._journal.run(run_id) is None:

@@ -5,26 +5,34 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from archon import context
-from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import FieldViolation, InvalidArgument, RunExpired
+from archon.errors import MessageTooLarge, RunExpired
+from archon.wire import MAX_CHECKED_BYTES
 from archon_mesh.core.people import InterceptionRule
-from archon_mesh.engine import RunState
-from archon_mesh.engine.decide.fork import reusable, reusable_plan
-from archon_mesh.engine.types import Payload, Submission
+from archon_mesh.engine.types import Submission
+from archon_services.orchestrator.api.fork_report import fork_report
 from archon_services.orchestrator.api.rules import applicable_rules
-from archon_services.orchestrator.api.validation import MAX_ID, check_goal
+from archon_services.orchestrator.api.validation import MAX_ID, check_goal, has_content
 from archon_services.orchestrator.audit import AuditRecord
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.observability.context import begin_trace, write_submitter
 from archon_services.orchestrator.runs.manager import Runs
-from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept, answered_inputs
+from archon_services.orchestrator.runs.states.changes import Asked, invalid
+from archon_services.orchestrator.runs.states.fork_plan import ForkPlan, ForkPlanner
 from archon_services.orchestrator.runs.states.load import fold_journal, load_events
+
+MAX_CHANGES: Final = 200
+"""Tasks that a request names to execute again, and answers that it edits."""
+
+MAX_INPUTS: Final = 60
+"""Inputs that a request edits: each may be a key of the run's metadata."""
+
+_LIMITS: Final = {"rerun": MAX_CHANGES, "edited_answers": MAX_CHANGES, "edited_inputs": MAX_INPUTS}
 
 _HASH_PREFIX: Final = b"ForkRun\0"
 """Keeps the payload of a fork different from the payload of any submit."""
@@ -57,8 +65,22 @@ class RunForks:
     async def fork(self, request: pb.ForkRunRequest, source: RunRow) -> tuple[str, bool]:
         """Creates the new run, durable on return. Returns (run_id, True), or (the run of the same request, False).
 
-        Raises RunExpired if the source's events are deleted, InvalidArgument if it has no event `after_seq`, DataLoss
-        if its events cannot be read, and the errors of `Runs.submit`."""
+        Raises the errors of `plan` and of `Runs.submit`."""
+        plan = await self.plan(request, source)
+        details: dict[str, Any] = {"after_seq": request.after_seq, "new_goal": bool(request.goal)}
+        details |= {name: named for name, named in _named(request).items() if named}
+        submission = plan.submission
+        audit = self._audit.row("run.fork", run_id=submission.run_id, target=source.run_id, details=details)
+        return await self._runs.submit(submission, _payload_hash(request), kept=plan.kept, audit=audit)
+
+    async def preview(self, request: pb.ForkRunRequest, source: RunRow) -> pb.ForkRunResponse:
+        """Returns the tasks that the new run would begin with, without creating it. Raises the errors of `plan`."""
+        _check(request)
+        return fork_report(await self.plan(request, source), request)
+
+    async def plan(self, request: pb.ForkRunRequest, source: RunRow) -> ForkPlan:
+        """Plans the fork. Raises RunExpired if the source's events are deleted, InvalidArgument if it has no event
+        `after_seq` or a change cannot be made, DataLoss if its events cannot be read."""
         expired = RunExpired(
             f"the events of run {source.run_id} have been deleted: it cannot be forked",
             metadata={"run_id": source.run_id},
@@ -69,16 +91,12 @@ class RunForks:
         if not events:  # deleted in the meantime
             raise expired
         until = _up_to(events, request.after_seq)
-        state = fold_journal(until, source.run_id)
+        state = fold_journal(until[:1], source.run_id)
         assert state.submission is not None
-        submission = self._submission(request, state.submission)
-        kept = _kept(state, until, request) if _is_kept(request, state.submission) else NOTHING_KEPT
-        if kept.plan is None and submission.plan_rules is not None and not submission.plan_rules.has_planner:
-            field = "goal" if request.goal else "after_seq"
-            raise _invalid(field, "the run has no planner: its plan is for its goal, and begins with the first events")
-        details = {"after_seq": request.after_seq, "new_goal": bool(request.goal)}
-        audit = self._audit.row("run.fork", run_id=submission.run_id, target=source.run_id, details=details)
-        return await self._runs.submit(submission, _payload_hash(request), kept=kept, audit=audit)
+        is_kept = _is_kept(request, state.submission)
+        editor = context.current().identity
+        planner = ForkPlanner(until, _asked(request), is_kept=is_kept, is_replanned=bool(request.goal), editor=editor)
+        return _checked(planner.plan(self._submission(request, state.submission)), request)
 
     def _submission(self, request: pb.ForkRunRequest, source: Submission) -> Submission:
         goal = run_pb2.Submitted()
@@ -109,14 +127,28 @@ def _check(request: pb.ForkRunRequest) -> None:
     if request.goal:
         check_goal(request)
     if len(request.request_id) > MAX_ID:
-        raise _invalid("request_id", f"longer than {MAX_ID} characters")
+        raise invalid("request_id", f"longer than {MAX_ID} characters")
     if request.after_seq < 0:
-        raise _invalid("after_seq", "must not be negative")
+        raise invalid("after_seq", "must not be negative")
+    for field, limit in _LIMITS.items():
+        if len(getattr(request, field)) > limit:
+            raise invalid(field, f"more than {limit}")
+    for answer in request.edited_answers:
+        if not any(map(has_content, answer.parts)):
+            raise invalid("edited_answers", f"the answer of {answer.task or 'a task'} is empty")
+    for given in request.edited_inputs:
+        if not given.text.strip():
+            raise invalid("edited_inputs", f"the input of {given.task or 'a task'} is empty")
+    if (size := request.ByteSize()) > MAX_CHECKED_BYTES:
+        raise MessageTooLarge(
+            f"message too large: the request has {size:,} bytes, at most {MAX_CHECKED_BYTES:,} are allowed",
+            metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
+        )
 
 
 def _up_to(events: Sequence[run_pb2.RunEvent], after_seq: int) -> Sequence[run_pb2.RunEvent]:
     if after_seq > len(events):
-        raise _invalid("after_seq", f"is {after_seq:,}, the last event of the run is {len(events):,}")
+        raise invalid("after_seq", f"is {after_seq:,}, the last event of the run is {len(events):,}")
     return events[:after_seq] if after_seq else events
 
 
@@ -131,28 +163,24 @@ def _is_kept(request: pb.ForkRunRequest, source: Submission) -> bool:
     )
 
 
-def _kept(state: RunState, events: Sequence[run_pb2.RunEvent], request: pb.ForkRunRequest) -> Kept:
-    """The part of the run that the new one keeps, without the usage: it has not spent it. A plan for another goal is
-    not kept."""
-    is_replanned = state.plan is not None and bool(request.goal)
-    plan = None if is_replanned else reusable_plan(state, _planner_payload(state))
-    answers = reusable(state, lambda seq: not events[seq - 1].result.no_publish)
-    if state.plan is not None and plan is None:
-        answers = ()
-    for answer in answers:
-        if isinstance(answer.payload, agent_pb2.TaskResult):
-            answer.payload.ClearField("usage")
-    return Kept(answers, plan, () if request.goal else answered_inputs(state, events))
+def _asked(request: pb.ForkRunRequest) -> Asked:
+    answers = [(each.task, each.parts) for each in request.edited_answers]
+    return Asked(request.rerun, answers, [(each.task, each.text) for each in request.edited_inputs])
 
 
-def _planner_payload(state: RunState) -> Payload:
-    """The answer of the planner that made the first plan; None before there is one."""
-    if state.plan is None or not state.plan.steps:
-        return None
-    planner = state.tasks[state.root_ids[0]]
-    if isinstance(planner.payload, agent_pb2.TaskResult):
-        planner.payload.ClearField("usage")
-    return planner.payload
+def _named(request: pb.ForkRunRequest) -> dict[str, list[str]]:
+    """The tasks that a request names, for the audit log."""
+    edited = [each.task for each in request.edited_answers]
+    inputs = [each.task for each in request.edited_inputs]
+    return {"rerun": [*request.rerun], "edited_answers": edited, "edited_inputs": inputs}
+
+
+def _checked(plan: ForkPlan, request: pb.ForkRunRequest) -> ForkPlan:
+    rules = plan.submission.plan_rules
+    if plan.kept.plan is None and rules is not None and not rules.has_planner:
+        field = "goal" if request.goal else "rerun" if plan.changes.affected else "after_seq"
+        raise invalid(field, "the run has no planner: its plan is for its goal, and begins with the first events")
+    return plan
 
 
 def _payload_hash(request: pb.ForkRunRequest) -> bytes:
@@ -163,7 +191,3 @@ def _payload_hash(request: pb.ForkRunRequest) -> bytes:
     payload.CopyFrom(request)
     payload.ClearField("request_id")
     return hashlib.sha256(_HASH_PREFIX + payload.SerializeToString(deterministic=True)).digest()
-
-
-def _invalid(field: str, description: str) -> InvalidArgument:
-    return InvalidArgument(f"{field}: {description}", field_violations=[FieldViolation(field, description)])

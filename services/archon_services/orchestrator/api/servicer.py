@@ -137,6 +137,8 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.ResumeRunResponse(run=trimmed(await self._commands.run(request.run_id)))
 
     async def ForkRun(self, request: pb.ForkRunRequest, context: Any) -> pb.ForkRunResponse:
+        if request.dry_run:
+            return await self._commands.plan_fork(request)
         run_id, _ = await self._commands.fork(request)
         return pb.ForkRunResponse(run=trimmed(await self._commands.run(run_id)))
 

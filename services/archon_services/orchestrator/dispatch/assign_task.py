@@ -8,6 +8,7 @@ from archon.agent.values import SESSION_KEY
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.lineage.uses import INPUT_PREFIX
 from archon.wire import set_seconds
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.engine import RunState, Task
@@ -65,8 +66,13 @@ def _set_input(run: RunState, task: Task, submitted: run_pb2.Submitted, assigned
     """The goal of the run, or the input of a step or of a delegated task."""
     if submitted.metadata:
         assigned.metadata.update(submitted.metadata)
+        for key in [key for key in submitted.metadata if key.startswith(INPUT_PREFIX)]:
+            del assigned.metadata[key]
     if task.step_id:
         write_step(run, task, assigned)
+        return
+    if not task.parent and (own := submitted.metadata.get(f"{INPUT_PREFIX}{task.role}")) and submitted.parent_run_id:
+        assigned.input.add(text=own)
         return
     delegated = task.payload_in if isinstance(task.payload_in, run_pb2.Delegated) else None
     assigned.input.MergeFrom(submitted.goal if delegated is None else delegated.input)

@@ -268,9 +268,7 @@ class Runs:
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, session_id, self.owner, REVISION)
         clock = SystemClock(self._clock.now())
         origin = self._clock.origin_of(clock)
-        first = [
-            Delivery(inp.Submit(submission, self.owner, 1, kept.reused, kept.plan, kept.answered, origin), audit=audit)
-        ]
+        first = [Delivery(kept.submit(submission, self.owner, origin), audit=audit)]
         driver = RunDriver(
             run_id,
             self._running(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from archon_mesh.core.people import Decision
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.types import TaskState
+from archon_mesh.engine.types import NO_ORIGIN, ClockOrigin, Submission, TaskState
 from archon_services.orchestrator.convert.human_input import read_input_given, read_input_requested
 
 
@@ -23,17 +23,27 @@ class Kept:
     reused: tuple[inp.ReusedAnswer, ...] = ()
     plan: inp.ReusedPlan | None = None
     answered: tuple[inp.ReusedInput, ...] = ()
+    delegated: tuple[inp.ReusedDelegation, ...] = ()
+
+    def submit(self, submission: Submission, owner: str = "", origin: ClockOrigin = NO_ORIGIN) -> inp.Submit:
+        """Returns the input that creates the run with these parts."""
+        return inp.Submit(submission, owner, 1, self.reused, self.plan, self.answered, origin, self.delegated)
 
 
 NOTHING_KEPT: Final = Kept()
 
 
-def answered_inputs(state: RunState, events: Sequence[run_pb2.RunEvent]) -> tuple[inp.ReusedInput, ...]:
-    """Returns people's answers to tasks that have not completed and are executed anew, in order. A rejected question is
-    asked again, and so is one that had a default answer, for lack of one."""
+def answered_inputs(
+    state: RunState, events: Sequence[run_pb2.RunEvent], starting_over: Collection[str] = ()
+) -> tuple[inp.ReusedInput, ...]:
+    """Returns people's answers to tasks that have not completed and are executed anew, in order; not to those
+    `starting_over`, which something has changed for. A rejected question is asked again, and so is one that had a
+    default answer, for lack of one."""
     answered = list(_answered(state, events))
     kept = []
     for task in state.roots():
+        if task.task_id in starting_over:
+            continue
         own = [each for each in answered if each[0].task_id == task.task_id]
         for number, (asked, given) in enumerate(own, 1):
             payload, checkpoint = _question(asked), b""

@@ -36,6 +36,9 @@ class Candidates:
             if event.expected_seconds:
                 for copy in hedges_of(run, run.tasks[event.task_id]):
                     self._task_ids[copy.task_id] = None
+        elif type(event) is ev.Delegated:
+            if event.child:  # one that was taken over waits for its request
+                self._task_ids[event.child] = None
         elif type(event) is ev.TaskCreated or type(event) is ev.Retried:
             self._task_ids[event.task_id] = None
 

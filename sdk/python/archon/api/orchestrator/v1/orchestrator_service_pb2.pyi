@@ -13,6 +13,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -23,6 +24,38 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ForkDecision:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ForkDecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ForkDecision.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FORK_DECISION_UNSPECIFIED: _ForkDecision.ValueType  # 0
+    """The decision is not set."""
+    FORK_DECISION_REUSED: _ForkDecision.ValueType  # 1
+    """Its recorded answer is taken over."""
+    FORK_DECISION_EDITED: _ForkDecision.ValueType  # 2
+    """The caller's answer stands in place of the recorded one."""
+    FORK_DECISION_EXECUTED: _ForkDecision.ValueType  # 3
+    """It is executed."""
+    FORK_DECISION_SKIPPED: _ForkDecision.ValueType  # 4
+    """It is not executed, because the answers that are taken over suffice."""
+
+class ForkDecision(_ForkDecision, metaclass=_ForkDecisionEnumTypeWrapper):
+    """What a fork does with a task."""
+
+FORK_DECISION_UNSPECIFIED: ForkDecision.ValueType  # 0
+"""The decision is not set."""
+FORK_DECISION_REUSED: ForkDecision.ValueType  # 1
+"""Its recorded answer is taken over."""
+FORK_DECISION_EDITED: ForkDecision.ValueType  # 2
+"""The caller's answer stands in place of the recorded one."""
+FORK_DECISION_EXECUTED: ForkDecision.ValueType  # 3
+"""It is executed."""
+FORK_DECISION_SKIPPED: ForkDecision.ValueType  # 4
+"""It is not executed, because the answers that are taken over suffice."""
+Global___ForkDecision: _TypeAlias = ForkDecision  # noqa: Y015
 
 @_typing.final
 class SubmitRunRequest(_message.Message):
@@ -943,6 +976,10 @@ class ForkRunRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
     GOAL_FIELD_NUMBER: _builtins.int
+    RERUN_FIELD_NUMBER: _builtins.int
+    EDITED_ANSWERS_FIELD_NUMBER: _builtins.int
+    EDITED_INPUTS_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id, unique per tenant."""
     run_id: _builtins.str
@@ -951,9 +988,27 @@ class ForkRunRequest(_message.Message):
     """Sequence number of the last event up to which completed tasks are reused; 0: all of them, or none if there is another
     goal.
     """
+    dry_run: _builtins.bool
+    """True: no run is created, and the response says what one would do."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The new run's goal; empty: the goal of the forked run. With another one neither a plan nor answers of people are kept."""
+
+    @_builtins.property
+    def rerun(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tasks that are executed again although they had completed, each by its role, its step or its id; at most 200. With a
+        role all its tasks.
+        """
+
+    @_builtins.property
+    def edited_answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___EditedAnswer]:
+        """Answers that stand in place of recorded ones; at most 200. Their tasks are not executed."""
+
+    @_builtins.property
+    def edited_inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___EditedInput]:
+        """Inputs that tasks receive in place of the goal, or of the description of their step; at most 60. Their tasks are
+        executed.
+        """
 
     def __init__(
         self,
@@ -962,14 +1017,72 @@ class ForkRunRequest(_message.Message):
         run_id: _builtins.str = ...,
         after_seq: _builtins.int = ...,
         goal: _abc.Iterable[_common_pb2.Part] | None = ...,
+        rerun: _abc.Iterable[_builtins.str] | None = ...,
+        edited_answers: _abc.Iterable[Global___EditedAnswer] | None = ...,
+        edited_inputs: _abc.Iterable[Global___EditedInput] | None = ...,
+        dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_seq", b"after_seq", "goal", b"goal", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_seq", b"after_seq", "dry_run", b"dry_run", "edited_answers", b"edited_answers", "edited_inputs", b"edited_inputs", "goal", b"goal", "request_id", b"request_id", "rerun", b"rerun", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForkRunRequest: _TypeAlias = ForkRunRequest  # noqa: Y015
+
+@_typing.final
+class EditedAnswer(_message.Message):
+    """An answer that a caller gives in place of a recorded one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    task: _builtins.str
+    """The task: its role if the role has one task in the run, its step or its id."""
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """The answer. At least one part must not be empty."""
+
+    def __init__(
+        self,
+        *,
+        task: _builtins.str = ...,
+        parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EditedAnswer: _TypeAlias = EditedAnswer  # noqa: Y015
+
+@_typing.final
+class EditedInput(_message.Message):
+    """An input that a caller gives in place of the recorded one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    task: _builtins.str
+    """The task, as in EditedAnswer; not one that another task has delegated."""
+    text: _builtins.str
+    """The input: one text."""
+    def __init__(
+        self,
+        *,
+        task: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task", b"task", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EditedInput: _TypeAlias = EditedInput  # noqa: Y015
 
 @_typing.final
 class ForkRunResponse(_message.Message):
@@ -978,22 +1091,80 @@ class ForkRunResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
+    TASKS_FIELD_NUMBER: _builtins.int
+    PLAN_REVISION_FIELD_NUMBER: _builtins.int
+    plan_revision: _builtins.int
+    """With dry_run: the revision of the forked run's plan that the new run would begin with; 0: none."""
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The new run."""
+        """The new run; absent with dry_run."""
+
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___ForkedTask]:
+        """With dry_run: the tasks that the new run would begin with, in the order of their creation."""
 
     def __init__(
         self,
         *,
         run: _run_pb2.Run | None = ...,
+        tasks: _abc.Iterable[Global___ForkedTask] | None = ...,
+        plan_revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["plan_revision", b"plan_revision", "run", b"run", "tasks", b"tasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForkRunResponse: _TypeAlias = ForkRunResponse  # noqa: Y015
+
+@_typing.final
+class ForkedTask(_message.Message):
+    """A task of a run that a fork would create."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    BECAUSE_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """The task in the forked run; empty if it has none."""
+    role: _builtins.str
+    """The task's role."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes; empty if it executes none."""
+    parent_task_id: _builtins.str
+    """The task in the forked run that delegated this one; empty if none did."""
+    decision: Global___ForkDecision.ValueType
+    """What the fork does with the task."""
+    reason: _builtins.str
+    """Why: one clause, for people."""
+    @_builtins.property
+    def because(self) -> _common_pb2.MemoryRef:
+        """The answer or message whose use makes the task be executed: an event of the forked run; absent if there is none."""
+
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        role: _builtins.str = ...,
+        step_id: _builtins.str = ...,
+        parent_task_id: _builtins.str = ...,
+        decision: Global___ForkDecision.ValueType = ...,
+        reason: _builtins.str = ...,
+        because: _common_pb2.MemoryRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["because", b"because"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["because", b"because", "decision", b"decision", "parent_task_id", b"parent_task_id", "reason", b"reason", "role", b"role", "step_id", b"step_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkedTask: _TypeAlias = ForkedTask  # noqa: Y015
 
 @_typing.final
 class RateRunRequest(_message.Message):

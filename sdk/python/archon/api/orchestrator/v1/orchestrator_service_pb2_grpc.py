@@ -265,7 +265,8 @@ class OrchestratorServiceServicer(object):
 
     def ForkRun(self, request, context):
         """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
-        and executes the others anew. Idempotent by request_id.
+        and executes the others anew: those that had not completed, those that the request names or changes, and those whose
+        answers used an answer of these. Idempotent by request_id. With dry_run it only returns which tasks these are.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
         REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
         """

@@ -115,7 +115,8 @@ class OrchestratorServiceStub:
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ForkRunRequest, _orchestrator_service_pb2.ForkRunResponse]
     """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
-    and executes the others anew. Idempotent by request_id.
+    and executes the others anew: those that had not completed, those that the request names or changes, and those whose
+    answers used an answer of these. Idempotent by request_id. With dry_run it only returns which tasks these are.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
     REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
     """
@@ -229,7 +230,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ForkRunRequest, _orchestrator_service_pb2.ForkRunResponse]  # type: ignore[assignment]
     """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
-    and executes the others anew. Idempotent by request_id.
+    and executes the others anew: those that had not completed, those that the request names or changes, and those whose
+    answers used an answer of these. Idempotent by request_id. With dry_run it only returns which tasks these are.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
     REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
     """
@@ -424,7 +426,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ForkRunResponse, _abc.Awaitable[_orchestrator_service_pb2.ForkRunResponse]]:
         """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
-        and executes the others anew. Idempotent by request_id.
+        and executes the others anew: those that had not completed, those that the request names or changes, and those whose
+        answers used an answer of these. Idempotent by request_id. With dry_run it only returns which tasks these are.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
         REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as SubmitRun).
         """

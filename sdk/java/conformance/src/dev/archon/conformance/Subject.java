@@ -24,8 +24,9 @@ public final class Subject {
     switch (mode) {
       case "agent" -> System.exit(AgentSubject.run());
       case "client" -> System.exit(ClientSubject.run());
+      case "echo" -> System.exit(Echo.run());
       default -> {
-        System.err.println("usage: subject agent|client");
+        System.err.println("usage: subject agent|client|echo");
         System.exit(2);
       }
     }

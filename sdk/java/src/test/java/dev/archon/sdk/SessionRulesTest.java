@@ -25,8 +25,9 @@ import dev.archon.sdk.internal.Wire;
 import dev.archon.sdk.testing.FrameOrchestrator;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -127,13 +128,13 @@ class SessionRulesTest extends AgentRules {
   @Test
   @DisplayName("C4: a cancel_task interrupts the handler, and the result is CANCELED")
   void c4Cancel() throws Exception {
-    AtomicReference<Boolean> over = new AtomicReference<>();
+    CompletableFuture<Boolean> over = new CompletableFuture<>();
     ReplyHandler handler =
         task -> {
           try {
             return waitForRelease();
           } finally {
-            over.set(task.isOver());
+            over.complete(task.isOver());
           }
         };
     try (FrameOrchestrator peer = serve(1, handler)) {
@@ -142,7 +143,7 @@ class SessionRulesTest extends AgentRules {
       peer.assign(task, "x");
       peer.cancel(task, "enough");
       assertEquals(TaskState.TASK_STATE_CANCELED, peer.result(task).getState());
-      assertTrue(over.get());
+      assertTrue(over.get(5, TimeUnit.SECONDS)); // the result does not wait for the handler
     }
   }
 

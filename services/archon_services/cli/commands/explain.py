@@ -1,0 +1,84 @@
+"""`archon explain`: explains a run to a user, a developer or an auditor."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archon_mesh.explain.explanation import Audience
+from archon_services.cli.errors import NOT_FOUND, CliError
+from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.render.output import print_json
+from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.run import find_run_id
+
+if TYPE_CHECKING:
+    from archon_mesh.explain import Explanation, Wording
+    from archon_mesh.recorded import RecordedRun
+
+
+def explain(
+    run: RunArgument,
+    audience: Annotated[
+        Audience,
+        typer.Option(
+            "--for",
+            metavar="READER",
+            help="user: a paragraph. developer: the conclusion, its evidence by event, and the confidence. auditor: "
+            "the complete timed record.",
+        ),
+    ] = Audience.USER,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL", help="A model that words it, such as openai/NAME; the facts are printed as well."
+        ),
+    ] = "",
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Explain a run, from its events alone: its goal, its work, its end, and how sure the answer is.
+
+    The same run gives the same text; with --model, a model words it.
+    """
+    from archon_mesh.explain import explain as explained
+    from archon_services.cli.render.explanation import explanation_lines
+
+    recorded = asyncio.run(_fetch(find_orchestrator(orchestrator), run))
+    explanation = explained(recorded)
+    if audience is Audience.AUDITOR and recorded.expired:
+        raise CliError(
+            f"the events of run {recorded.run.run_id} have been deleted",
+            hint="They are kept for a day after the end of a run (ARCHON_COMPACT_AFTER); --for user needs none.",
+            code=NOT_FOUND,
+        )
+    wording = asyncio.run(_word(explanation, audience, model)) if model else None
+    if as_json:
+        worded = (
+            {"text": wording.text, "worded_by": wording.model, "unproven": list(wording.unproven)} if wording else {}
+        )
+        print_json(explanation.document(audience) | worded)
+        return
+    print("\n".join(explanation_lines(explanation, audience, wording)))
+
+
+async def _fetch(orchestrator: str, name: str) -> RecordedRun:
+    from archon.client import Client
+    from archon_mesh.recorded import fetch_run
+
+    with connecting("orchestrator", orchestrator):
+        async with Client(orchestrator) as client:
+            return await fetch_run(client, await find_run_id(client, name))
+
+
+async def _word(explanation: Explanation, audience: Audience, name: str) -> Wording:
+    from archon_mesh.explain import word
+    from archon_mesh.llm import create_model
+
+    model = create_model(name)
+    try:
+        return await word(explanation, audience, model)
+    finally:
+        await model.close()
