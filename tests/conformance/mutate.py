@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from tests.conformance import mutants
@@ -71,12 +72,15 @@ class Copy:
             with cache.lock(build.target.with_name(f"{build.folder}.lock")):
                 if build.is_current():  # another clone with these tools may have built its own sources meanwhile
                     shutil.rmtree(self.folder, ignore_errors=True)
-                    left_out = shutil.ignore_patterns(*self.sdk.linked)
-                    shutil.copytree(build.target, self.folder, ignore=left_out, symlinks=True)
-                    for name in self.sdk.linked:
-                        (self.folder / name).symlink_to(build.target / name)
+                    shutil.copytree(build.target, self.folder, ignore=self._linked, symlinks=True)
+                    for path in self.sdk.linked:
+                        (self.folder / path).symlink_to(build.target / path)
                     return
         raise RuntimeError(f"{build.folder} is built by another clone all the time")
+
+    def _linked(self, folder: str, names: list[str]) -> set[str]:
+        linked = {self.sdk.build.target / path for path in self.sdk.linked}
+        return {name for name in names if Path(folder) / name in linked}
 
     @property
     def subject(self) -> str:
