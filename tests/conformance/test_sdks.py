@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.conformance.sdks import SDKS, Sdk
 from tests.conformance.subjects import FOLDER, run
 from tests.fixtures.environment import CALLER
-from tests.interop import tools
-from tests.interop.builds import GO_SDK, JAVA_SDK, ROOT, TYPESCRIPT_SDK, Build
+from tests.interop.builds import ROOT, Build
 
 pytestmark = pytest.mark.slow
 
 OWN_TESTS_WITHIN: Final = 240.0
 """Seconds for the tests of one SDK, with other tests beside them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sdk:
-    """An SDK: its build, the command of its subject, and the commands that test it."""
-
-    name: str
-    build: Build
-    subject: Callable[[Path], list[str]]
-    tests: Callable[[], list[list[str]]]
-
-
-SDKS: Final = (
-    Sdk("go", GO_SDK, lambda built: [str(built)], lambda: [[str(tools.go()), "test", "./..."]]),
-    Sdk(
-        "typescript",
-        TYPESCRIPT_SDK,
-        lambda built: ["node", str(built)],
-        lambda: [["npm", "run", "lint"], ["npm", "test"]],
-    ),
-    Sdk("java", JAVA_SDK, lambda built: [str(built)], lambda: [["mvn", "-q", "-B", "-o", "test"]]),
-)
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)

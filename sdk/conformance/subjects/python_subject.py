@@ -99,6 +99,9 @@ async def do(task: TaskContext, kind: str, value: Any) -> Any:
     match kind:
         case "sleep":
             await asyncio.sleep(value)
+        case "ignore_cancel":
+            await stubbornly(value["seconds"])
+            task.write(value["write"])
         case "delegate":
             return (await task.delegate(value.pop("text"), **value)).text
         case "ask":
@@ -117,6 +120,13 @@ async def do(task: TaskContext, kind: str, value: Any) -> Any:
         case _:
             SIMPLE[kind](task, value)
     return ...
+
+
+async def stubbornly(seconds: float) -> None:
+    waiting = asyncio.ensure_future(asyncio.sleep(seconds))
+    while not waiting.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(waiting)
 
 
 def record_model_call(task: TaskContext, model: str, input_tokens: int, output_tokens: int) -> None:

@@ -40,6 +40,8 @@ func serve() error {
 // fields are the values of a step that is an object.
 type fields struct {
 	Text, Role, Capability, Message, Reason, Checkpoint, Model, Tool string
+	Write                                                            string
+	Seconds                                                          float64
 	MemoKey                                                          string   `json:"memo_key"`
 	SchemaJSON                                                       string   `json:"schema_json"`
 	InputID                                                          string   `json:"input_id"`
@@ -129,6 +131,9 @@ func do(ctx context.Context, task *agent.Task, kind string, raw json.RawMessage)
 		}
 	case "block":
 		time.Sleep(wait)
+	case "ignore_cancel":
+		time.Sleep(time.Duration(object.Seconds * float64(time.Second)))
+		task.Write(object.Write)
 	case "write":
 		task.Write(text)
 	case "publish":

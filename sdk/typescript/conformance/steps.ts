@@ -65,6 +65,9 @@ export async function execute(task: Task, name: string, value: never): Promise<u
     case "block":
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, value * 1000);
       return undefined;
+    case "ignore_cancel":
+      await sleep(Number(fields["seconds"]) * 1000);
+      return task.write(fields["write"] ?? "");
     case "write":
       return task.write(value);
     case "publish":

@@ -20,7 +20,7 @@ SECURITIES: Final = ("plain", "mtls")
 _KEYS: Final = frozenset(
     {"name", "does", "rules", "on", "security", "env", "own", "heavy", "each", "steps", "host", "standing"}
 )
-_MODIFIERS: Final = frozenset({"on", "within", "for", "only", "as"})
+_MODIFIERS: Final = frozenset({"on", "within", "for", "only", "as", "or"})
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from archon.conformance.agent_calls import AgentCalls
 from archon.conformance.bench import Bench
 from archon.conformance.case import Case
 from archon.conformance.patterns import fault, resolve, shown
-from archon.conformance.peers.streams import DialledStream, Received, Stream
+from archon.conformance.peers.streams import MAX_MESSAGE, DialledStream, Received, Stream
 from archon.conformance.play import ScenarioFailed
 from archon.conformance.standing import StandingRules
 from archon.conformance.values import fill
@@ -94,6 +94,7 @@ class AgentPlay(AgentCalls):
             "silence_limit": 2.0,
             **value,
         }
+        self.stream({}).limit = value.get("max_message_bytes", 0) or MAX_MESSAGE
         await self._send([{"open": opening}], {})
 
     async def do_break(self, name: Any, step: Mapping[str, Any]) -> None:
@@ -217,7 +218,7 @@ class AgentPlay(AgentCalls):
         for each in value if isinstance(value, list) else [value]:
             await self._expect_one(self.pattern(each), step)
 
-    async def _expect_one(self, pattern: Mapping[str, Any], step: Mapping[str, Any]) -> Received:
+    async def _expect_one(self, pattern: Mapping[str, Any], step: Mapping[str, Any]) -> Received | None:
         stream = self.stream(step)
         earliest, latest = self.window(step)
         began = time.monotonic()
@@ -234,7 +235,10 @@ class AgentPlay(AgentCalls):
                     return True
             return stream.over
 
-        if not await self.until(found, lambda: self._changed(stream), latest) or not hit:
+        came = await self.until(found, lambda: self._changed(stream), latest)
+        if came and not hit and step.get("or") == "ended":
+            return None
+        if not hit:
             nearest = self._nearest(pattern, stream)
             raise ScenarioFailed(f"no such frame within {latest:g} s; {nearest}{self.came(stream)}")
         if earliest and hit[0].at - began < earliest:
@@ -253,6 +257,7 @@ class AgentPlay(AgentCalls):
         task = value.get("task", "t1")
         pattern = {"task": task, "result": {"state": "COMPLETED", "output": [{"text": {"$json": value["is"]}}]}}
         received = await self._expect_one(self.pattern(pattern), step)
+        assert received is not None
         await self._send([{"task": received.frame["task"], "ack": received.frame["sequence"]}], step)
 
     async def do_never(self, value: Any, step: Mapping[str, Any]) -> None:

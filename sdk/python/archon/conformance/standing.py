@@ -14,7 +14,6 @@ SEQUENCED: Final = frozenset(
         "send_message", "subscribe",
     }
 )  # fmt: skip
-MAX_MESSAGE: Final = 16 * 1024 * 1024
 MAX_FRAMES: Final = 10_000
 
 
@@ -46,6 +45,7 @@ class StandingRules:
         for stream in streams:
             found += self._of_stream(stream)
             over: set[tuple[str, int]] = set()
+            rejected: set[tuple[str, int]] = set()
             for received in stream.frames:
                 frame, arm = received.frame, received.arm
                 if arm == "heartbeat" and frame["heartbeat"].get("echo", 0) not in self._heartbeats:
@@ -57,6 +57,10 @@ class StandingRules:
                 key, sequence = (ref["task_id"], ref.get("attempt", 0)), frame.get("sequence", 0)
                 if arm == "progress" and key in over:
                     found.append(f"{stream.name}: progress after the result: {shown(frame)}")
+                if key in rejected and (arm == "progress" or arm in SEQUENCED):
+                    found.append(f"{stream.name}: {arm} after the reject: {shown(frame)}")
+                if arm == "reject":
+                    rejected.add(key)
                 if arm == "result":
                     over.add(key)
                 if arm not in SEQUENCED or not sequence:
@@ -75,7 +79,7 @@ class StandingRules:
         found = []
         if stream.frames and stream.frames[0].arm not in ("ready", "failure"):
             found.append(f"{stream.name}: the first frame is {stream.frames[0].arm}, neither ready nor failure")
-        if any(size > MAX_MESSAGE for size in stream.sizes):
+        if any(size > stream.limit for size in stream.sizes):
             found.append(f"{stream.name}: a message of {max(stream.sizes):,} bytes")
         counts: dict[int, int] = {}
         for received in stream.frames:

@@ -19,6 +19,8 @@ from archon.interceptors.stream_status import StreamStatus
 
 SESSION: Final = "/archon.api.agent.v1.AgentService/Session"
 MAX_FRAMES: Final = 200_000
+MAX_MESSAGE: Final = 4 * 1024 * 1024
+"""Bytes of a message, if Open sets no limit."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Stream:
     frames: list[Received] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     """Bytes of each message that came."""
+    limit: int = MAX_MESSAGE
+    """Bytes that a message may have, as Open has said."""
     over: bool = False
     error: ArchonError | None = None
     is_cancelled: bool = False

@@ -116,6 +116,11 @@ final class AgentSubject {
     switch (name) {
       case "sleep" -> Thread.sleep((long) (with.getAsDouble() * 1000));
       case "block" -> block(with.getAsDouble());
+      case "ignore_cancel" -> {
+        JsonObject stubborn = with.getAsJsonObject();
+        block(stubborn.get("seconds").getAsDouble());
+        task.write(text(stubborn, "write"));
+      }
       case "write" -> task.write(with.getAsString());
       case "publish" -> task.publish(with.getAsString());
       case "save" -> task.save(with.getAsString().getBytes(StandardCharsets.UTF_8));
