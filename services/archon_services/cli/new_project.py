@@ -71,7 +71,7 @@ def steps(name: str, folder: Path, language: str) -> list[str]:
         f"  {serve}",
         "Give it a task, in another terminal:",
         f'  {home}archon run --role {name} "hello"',
-        f"On another machine, or with ARCHON_ATTACH, it needs ARCHON_TOKEN: `archon token --role {name}` prints its token.",
+        f"Elsewhere, or with ARCHON_ATTACH, it needs ARCHON_TOKEN: `archon token --role {name}` prints its token.",
     ]
 
 
