@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from typing import Final
@@ -10,6 +11,7 @@ import pytest
 
 from tests.conformance.sdks import SDKS, Sdk
 from tests.conformance.subjects import FOLDER, run
+from tests.conformance.test_python import QUICK
 from tests.fixtures.environment import CALLER
 from tests.interop.builds import ROOT, Build
 
@@ -19,6 +21,17 @@ OWN_TESTS_WITHIN: Final = 240.0
 """Seconds for the tests of one SDK, with other tests beside them."""
 
 
+alone = pytest.mark.skipif(not os.environ.get("ARCHON_SDKS"), reason="needs the machine for itself: make test-sdks")
+
+
+@pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
+async def test_quick_scenarios_pass(sdk: Sdk) -> None:
+    subject = shlex.join(sdk.subject(sdk.build.require()))
+    report = await run(*QUICK, subject=subject, security="plain", pace=4.0)
+    assert report.passed, report.text()
+
+
+@alone
 @pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
 async def test_all_scenarios_pass(sdk: Sdk) -> None:
     subject = shlex.join(sdk.subject(sdk.build.require()))
@@ -34,6 +47,7 @@ def see_rest(build: Build) -> None:
         link.symlink_to(ROOT / part)
 
 
+@alone
 @pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
 def test_its_own_tests_pass(sdk: Sdk) -> None:
     sdk.build.require()
