@@ -36,7 +36,6 @@ from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
-from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.quotas import DailyCountsUpkeep
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -58,8 +57,11 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
-    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left.
+async def orchestrator_app(
+    settings: OrchestratorSettings, *, journal: Journal | None = None, clock: JournalClock | None = None
+) -> AsyncIterator[str]:
+    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left. `journal` and
+    `clock` stand in for those that the settings name.
 
     At the end of the block it gives up its runs, so that others can claim them at once. If the block ends with an
     error it gives up nothing, like a process that was killed: its lease has to expire.
@@ -68,10 +70,10 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
     gives_up = True
     key = AuditKey.read(Path(settings.audit_key)) if settings.audit_key else None
     async with AsyncExitStack() as stack:
-        journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
+        journal = journal or open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
         await _open(journal)
-        clock = JournalClock(journal)
+        clock = clock or JournalClock(journal)
         await clock.read()
         stack.push_async_callback(clock.close)
         clock.start()
@@ -123,7 +125,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
         _start_channels(settings, runs, clock, stack)
-        commands = Commands(runs, journal, roles, forwarder, SystemClock(clock.now()).now, recall, pool.standing, rules)
+        commands = Commands(runs, journal, roles, forwarder, clock.steady(), recall, pool.standing, rules)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server

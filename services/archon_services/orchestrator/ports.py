@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
@@ -15,6 +16,12 @@ from archon_mesh.engine.types import InstanceChoice, Requirement, quantize
 from archon_services.common.audit_entry import AuditRow
 
 
+class TimerHandle(Protocol):
+    """A call that a clock makes later unless it is cancelled."""
+
+    def cancel(self) -> None: ...
+
+
 class Clock(Protocol):
     """A clock, in seconds."""
 
@@ -25,6 +32,14 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Returns a time that never goes back."""
+        ...
+
+
+class RunClock(Clock, Protocol):
+    """The clock of one run."""
+
+    def call_at(self, at: float, call: Callable[[], None]) -> TimerHandle:
+        """Calls `call` once it is `at` (wall seconds)."""
         ...
 
 
@@ -42,6 +57,10 @@ class SystemClock:
 
     def now(self) -> float:
         return quantize(self._wall + time.monotonic() - self._start)
+
+    def call_at(self, at: float, call: Callable[[], None]) -> TimerHandle:
+        """Calls `call` a millisecond after `at` (wall seconds), so that the time is over by then."""
+        return asyncio.get_running_loop().call_later(max(0.0, at - self.now()) + 0.001, call)
 
     def monotonic(self) -> float:
         return time.monotonic()
