@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
 from archon.api.audit.v1 import audit_service_pb2_grpc
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.history import AuditKey
+from archon.security.authenticator import Authenticator
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
 from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
@@ -58,10 +59,14 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def orchestrator_app(
-    settings: OrchestratorSettings, *, journal: Journal | None = None, clock: JournalClock | None = None
+    settings: OrchestratorSettings,
+    *,
+    journal: Journal | None = None,
+    clock: JournalClock | None = None,
+    callers: Authenticator | None = None,
 ) -> AsyncIterator[str]:
-    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left. `journal` and
-    `clock` stand in for those that the settings name.
+    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left. `journal`,
+    `clock` and `callers` stand in for the journal of the settings, its clock, and the authenticator of the environment.
 
     At the end of the block it gives up its runs, so that others can claim them at once. If the block ends with an
     error it gives up nothing, like a process that was killed: its lease has to expire.
@@ -131,7 +136,8 @@ async def orchestrator_app(
         add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server
         audit = Service(AUDIT_SERVICE, add_audit, AuditServicer(journal))
         relay = AttachRelay(settings.registry)
-        server = GrpcServer([service, audit, *_attach(relay)], host=settings.host, port=settings.port)
+        services = [service, audit, *_attach(relay)]
+        server = GrpcServer(services, host=settings.host, port=settings.port, authenticator=callers)
         stack.push_async_callback(server.stop)
         stack.push_async_callback(relay.close)
         runs.start(pool)

@@ -36,7 +36,11 @@ class Clock(Protocol):
 
 
 class RunClock(Clock, Protocol):
-    """The clock of one run."""
+    """The clock of one run. While it `ticks`, the decisions that are due are made; if it does not, only the tasks are
+    looked at that waited for the time."""
+
+    @property
+    def ticks(self) -> bool: ...
 
     def call_at(self, at: float, call: Callable[[], None]) -> TimerHandle:
         """Calls `call` once it is `at` (wall seconds)."""
@@ -45,6 +49,8 @@ class RunClock(Clock, Protocol):
 
 class SystemClock:
     """The machine's monotonic clock, and wall time carried on by it from `wall` (seconds; None: the machine's)."""
+
+    ticks = True
 
     def __init__(self, wall: float | None = None) -> None:
         self._wall = time.time() if wall is None else wall

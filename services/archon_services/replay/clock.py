@@ -11,7 +11,10 @@ from archon_services.orchestrator.runs.clock.clocks import JournalClock
 
 
 class ScriptedRunClock(SystemClock):
-    """The clock of one run, which `move_to` moves. Timers that are due fire when `ring` is called, and not before."""
+    """The clock of one run, which `move_to` moves. Timers that are due fire when `ring` is called, and not before; the
+    decisions that are due are made only if `ticks` is set."""
+
+    ticks = False
 
     def __init__(self, start: float) -> None:
         super().__init__(start)

@@ -140,6 +140,11 @@ def _submitted(body: run_pb2.Submitted, names: Names) -> Iterator[str]:
     yield from ()
 
 
+def _question_timed_out(body: run_pb2.QuestionTimedOut, names: Names) -> Iterator[str]:
+    body.input_id = names.input_id(body.input_id)
+    yield from ()
+
+
 def _run_state(body: run_pb2.RunStateChanged, names: Names) -> Iterator[str]:
     yield from (names.events[seq] for seq in body.answer_seqs)
     body.ClearField("answer_seqs")
@@ -231,6 +236,7 @@ _CLEAN: Final[dict[str, Any]] = {
     "input_requested": _input_requested,
     "approval_requested": _approval_requested,
     "input_given": _input_given,
+    "question_timed_out": _question_timed_out,
     "paused": _without_identity,
     "resumed": _without_identity,
     "cancel_requested": _cancel_requested,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,10 +12,13 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client
+from archon.context import ANONYMOUS
 from archon.errors import ArchonError, FailedPrecondition
+from archon.security.authenticator import Caller, Connection, Open, Pair
 from archon.status import to_failure
 from archon.types.part import to_parts
 from archon_services.replay.clock import ScriptedRunClock
+from archon_services.replay.frames import for_anyone
 from archon_services.replay.naming import Names
 from archon_services.replay.player import PlayedAttempt, Player
 from archon_services.replay.recorded_run import MAX_FIELDS, FieldDifference, Recording, shown
@@ -52,6 +55,16 @@ class Played:
     late: list[str] = field(default_factory=list)
 
 
+class RecordedCallers(Open):
+    """Lets every caller in, as the one whose recorded call comes next."""
+
+    identity: str = ANONYMOUS
+
+    def caller(self, method: str, metadata: Iterable[Pair], connection: Connection) -> Caller:
+        """Returns a caller of the default tenant."""
+        return Caller(identity=self.identity or ANONYMOUS)
+
+
 class Conductor:
     """Plays a script in a run. `watched` takes the events of the run in order; `play` returns when the script is over.
     Roles in `live` are not played. With `strict`, an attempt that is sent something else than in the recording
@@ -76,6 +89,7 @@ class Conductor:
         self._changed = asyncio.Event()
         self.player: Player
         """The played agents, which are set before the run begins."""
+        self.callers = RecordedCallers()
         self._held: dict[tuple[str, int], PlayedAttempt] = {}
         self._allowed: Counter[str] = Counter()
         """How many attempts of a role may be dispatched, in all."""
@@ -202,6 +216,7 @@ class Conductor:
         for cue in self._script.cues:
             patience = PATIENCE
             if self._clock is not None:
+                self._clock.ticks = False
                 self._clock.move_to(cue.time)
             else:
                 patience += min(LONGEST, max(0.0, cue.time - before))
@@ -222,6 +237,7 @@ class Conductor:
         while not cue.over and not self.ended:
             self._changed.clear()
             if self._clock is not None and cue.kind in (DISPATCHED, DUE):
+                self._clock.ticks = cue.kind == DUE
                 self._clock.ring()
             if cue.kind == DISPATCHED and self._allowed[cue.role] <= self._assigned[cue.role]:
                 self._allow(cue.role)  # again, if another task of the role came first
@@ -265,6 +281,8 @@ class Conductor:
     def _adapted(self, frame: session_pb2.AgentFrame) -> session_pb2.AgentFrame:
         """Returns a frame with the ids and the numbers of this run in place of the recorded ones."""
         kind = frame.WhichOneof("frame")
+        if self._clock is None and kind == "ask":
+            return for_anyone(frame)
         if kind not in ("result", "send_message"):
             return frame
         adapted = session_pb2.AgentFrame()
@@ -275,6 +293,8 @@ class Conductor:
             message.receiver_id = self._task_id(message.receiver_id)
             message.correlation_id = self._task_id(message.correlation_id)
             return adapted
+        if adapted.result.HasField("input_request") and self._clock is None:
+            adapted = for_anyone(adapted)
         for ref in adapted.result.used:
             if ref.seq and ref.run_id == self._recording.run_id:
                 ref.run_id, ref.seq = self.run_id, self._names.seqs.get(recorded.events[ref.seq], ref.seq)
@@ -297,6 +317,7 @@ class Conductor:
                     task_id, slash, own = given.input_id.partition("/")
                     decision = question_pb2.Decision.Name(given.decision).removeprefix("DECISION_").lower()
                     asked = f"{self._task_id(task_id)}{slash}{own}"
+                    self.callers.identity = given.identity
                     await client.respond(
                         self.run_id,
                         self._asked[cue.task] if cue.role in self._live else asked,

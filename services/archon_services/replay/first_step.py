@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.principal import DEFAULT_TENANT
@@ -21,15 +22,30 @@ OWNER: Final = "recording"
 """The process that created the run: no living one, so that the orchestrator takes the run over."""
 
 
-def first_step(recording: Recording, run_id: str, *, start: float = 0.0) -> Step:
+def first_step(recording: Recording, run_id: str) -> Step:
     """Returns the step that creates the run `run_id` as the recorded one was created: its submission with everything
-    that was resolved at the submit, and all that a fork kept of its source. It belongs to the default tenant. The run
-    begins at `start` (wall seconds), 0: at the recorded time."""
-    events = [_moved(recording.event(seq), recording.run_id, run_id) for seq in recording.decisions[0].seqs]
-    submitted = events[0].submitted
-    start = start or event_time(events[0])
+    that was resolved at the submit, and all that a fork kept of its source. It belongs to the default tenant."""
+    return _step(run_id, _moved_events(recording, run_id), event_time(recording.events[0]))
+
+
+def begun_now(recording: Recording, run_id: str, now: float) -> Step:
+    """Returns the step for a run that begins `now` (wall seconds), and whose questions anyone may answer."""
+    events = _moved_events(recording, run_id)
     for event in events:
-        event.time.CopyFrom(timestamp(start))
+        event.time.CopyFrom(timestamp(now))
+    for rule in events[0].submitted.rules:
+        rule.terms.ClearField("approvers")
+        if rule.terms.on_timeout == question_pb2.TIMEOUT_POLICY_ESCALATE:
+            rule.terms.on_timeout = question_pb2.TIMEOUT_POLICY_ABORT
+    return _step(run_id, events, now)
+
+
+def _moved_events(recording: Recording, run_id: str) -> list[run_pb2.RunEvent]:
+    return [_moved(recording.event(seq), recording.run_id, run_id) for seq in recording.decisions[0].seqs]
+
+
+def _step(run_id: str, events: list[run_pb2.RunEvent], start: float) -> Step:
+    submitted = events[0].submitted
     submitted.request_id, submitted.owner, submitted.epoch = uuid.uuid4().hex, OWNER, 1
     submitted.tenant = submitted.identity = submitted.actor = ""
     submitted.traced = False

@@ -9,6 +9,7 @@ from archon.agent.values import MAX_TURN
 from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.failure_kinds import GIVEN_BACK
 from archon.types import RunRecord
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import CONVERSATION_MOVED, DRAINING, Failure
@@ -27,11 +28,11 @@ def frames_of(
     given: inp.Input, event: run_pb2.RunEvent, events: Sequence[run_pb2.RunEvent]
 ) -> list[session_pb2.AgentFrame]:
     """Returns the frames that brought an input, none if no frame brought it. `event` is its main event, of the `events`
-    that it caused."""
+    that it caused. Questions have the recorded approvers: see `for_anyone`."""
     match given:
         case inp.LostIn():
-            reason = DRAINING if given.on_purpose else "NOT_HELD"
-            gone = Failure("UNAVAILABLE", reason, "in the recording, its instance was lost")
+            reason, metadata = (DRAINING, ((GIVEN_BACK, "true"),)) if given.on_purpose else ("NOT_HELD", ())
+            gone = Failure("UNAVAILABLE", reason, "in the recording, its instance was lost", metadata)
             return [_frame(reject=session_pb2.Reject(failure=failure_to_proto(gone)))]
         case inp.RejectIn():
             return [_frame(reject=session_pb2.Reject(failure=failure_to_proto(given.failure)))]
@@ -62,6 +63,17 @@ def frames_of(
         case inp.ResultIn():
             return [_frame(result=_result(given, events))]
     return []
+
+
+def for_anyone(frame: session_pb2.AgentFrame) -> session_pb2.AgentFrame:
+    """Returns a frame whose question anyone may answer."""
+    kind = frame.WhichOneof("frame")
+    if kind not in ("ask", "result"):
+        return frame
+    changed = session_pb2.AgentFrame()
+    changed.CopyFrom(frame)
+    (changed.ask if kind == "ask" else changed.result.input_request).terms.ClearField("approvers")
+    return changed
 
 
 def record_frame(record: RunRecord) -> session_pb2.AgentFrame:
@@ -156,7 +168,6 @@ def _message(given: inp.SendIn, source: message_pb2.PeerMessage) -> message_pb2.
 
 
 def _question(input_id: str, asked: run_pb2.InputRequested) -> agent_pb2.InputRequest:
-    """The question again, which anyone may answer: who answers is not replayed, and was decided again before."""
     request = agent_pb2.InputRequest(
         input_id=input_id,
         prompt=asked.prompt,
@@ -166,7 +177,6 @@ def _question(input_id: str, asked: run_pb2.InputRequested) -> agent_pb2.InputRe
     )
     if asked.HasField("terms"):
         request.terms.CopyFrom(asked.terms)
-        request.terms.ClearField("approvers")
     return request
 
 

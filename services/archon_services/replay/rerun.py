@@ -34,7 +34,7 @@ from archon_services.registry.settings import RegistrySettings
 from archon_services.replay.clock import ScriptedClock, ScriptedRunClock
 from archon_services.replay.comparison import Comparison, compare
 from archon_services.replay.conductor import Conductor, Played
-from archon_services.replay.first_step import first_step
+from archon_services.replay.first_step import begun_now, first_step
 from archon_services.replay.player import MAX_TASKS, Player
 from archon_services.replay.recorded_run import Recording
 from archon_services.replay.script import Script, script_of
@@ -139,10 +139,14 @@ class ReplayMesh:
         )
         journal, clock = MemoryJournal(), self._clock
         self._conductor.run_id = run_id = RunIds().next()
-        begun = first_step(self._recording, run_id, start=0.0 if clock is not None else machine.wall_time())
-        journal.commit([begun])
-        scripted = ScriptedClock(journal, clock) if clock is not None else None
-        async with orchestrator_app(settings, journal=journal, clock=scripted) as address, Client(address) as client:
+        if clock is not None:
+            journal.commit([first_step(self._recording, run_id)])
+            scripted = ScriptedClock(journal, clock)
+            app = orchestrator_app(settings, journal=journal, clock=scripted, callers=self._conductor.callers)
+        else:
+            journal.commit([begun_now(self._recording, run_id, machine.wall_time())])
+            app = orchestrator_app(settings, journal=journal)
+        async with app as address, Client(address) as client:
             events = await self._play(client, run_id)
         script = self._script
         result = compare(

@@ -233,7 +233,10 @@ class RunDriver:
 
     def _tick(self) -> None:
         self._decider.look_at_all()
-        self.offer(Delivery(inp.Tick()))
+        if self._clock.ticks:
+            self.offer(Delivery(inp.Tick()))
+        else:
+            self.wake()
 
     # A turn of the scheduler ------------------------------------------------------------------------------------
 

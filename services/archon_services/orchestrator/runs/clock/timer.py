@@ -28,6 +28,15 @@ class RunTimer:
         ]
         self._set(min(times, default=0.0))
 
+    def is_due(self, now: float) -> bool:
+        """Whether it rings by `now` (wall seconds)."""
+        return bool(self.at) and now >= self.at
+
+    @property
+    def ticks(self) -> bool:
+        """Whether the decisions that are due are made now."""
+        return self._clock.ticks
+
     def advance(self, at: float) -> None:
         """Rings no later than `at` (wall seconds)."""
         if not self.at or at < self.at:
