@@ -175,9 +175,11 @@ async def test_only_the_live_role_works_again(program: Path, recorded: Path, tmp
     ledger, file = Ledger(tmp_path / "ledger"), open_run_file(recorded)
     history = file.history()
     assert not verify_run(history.run_id, history.steps, last_seq=history.last_seq, ended=history.ended).fault
-    async with replay_mesh(decide_again(history), file.records(), live=["finder"]) as mesh:
-        async with in_go(program, "finder", word, ledger, mesh.registry):
-            again = await mesh.run()
+    async with (
+        replay_mesh(decide_again(history), file.records(), live=["finder"]) as mesh,
+        in_go(program, "finder", word, ledger, mesh.registry),
+    ):
+        again = await mesh.run()
     assert ledger.roles() == ["finder"]
     assert dict(again.played.ledger) == {(role, role == "finder"): 1 for role in ROLES}
     if word == "written":
