@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archon.agent import AgentServer, TaskContext
+from archon.types import Usage
 from archon_services.testing import InProcessMesh
 
 CONTENT = "A sentence of a prompt, which is recorded as it was sent. " * 20
@@ -72,7 +73,7 @@ async def recorded(folder: Path, tasks: int, records: int) -> AsyncIterator[tupl
     async def coder(task: TaskContext) -> str:
         for _ in range(records):
             request = {"messages": [{"role": "user", "content": task.text}]}
-            task.record_model_call("m", request, {"text": CONTENT}, started=time.time(), seconds=0.1)
+            task.record_model_call("m", request, {"text": CONTENT}, started=time.time(), seconds=0.1, usage=Usage())
         return f"done: {task.text}"
 
     async with InProcessMesh(folder) as mesh:

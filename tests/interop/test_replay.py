@@ -73,7 +73,7 @@ class Ledger:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The role in Go, which Go builds again if its sources have changed."""
     built = tmp_path_factory.mktemp("go") / "calls"
-    command = [require("go"), "build", "-o", str(built), "."]
+    command = [str(require("go")), "build", "-o", str(built), "."]
     done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=BUILT_WITHIN)
     assert done.returncode == 0, done.stderr
     return built

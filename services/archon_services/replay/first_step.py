@@ -1,9 +1,10 @@
-"""The first step of a recorded run, as that of another run: the run that is run again begins with the same events."""
+"""The first step of a recorded run, made again for another run, which begins with the same events."""
 
 from __future__ import annotations
 
+import re
 import uuid
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.message import Message
 
@@ -17,6 +18,9 @@ from archon_services.orchestrator.convert import event_time
 from archon_services.orchestrator.convert.event_revision import REVISION
 from archon_services.orchestrator.journal import NewRun, Step
 from archon_services.replay.recorded_run import Recording
+
+_REST: Final = re.compile(r"(\.\d+(/\S*)?)?")
+"""The end of the id of a run, of a task, or of a question."""
 
 OWNER: Final = "recording"
 """The process that created the run: no living one, so that the orchestrator takes the run over."""
@@ -80,5 +84,6 @@ def _replace_ids(message: Message, run_id: str, to: str) -> None:
                 setattr(message, field.name, _replaced(value, run_id, to))
 
 
-def _replaced(text: Any, run_id: str, to: str) -> Any:
-    return to + text[len(run_id) :] if text == run_id or text.startswith(f"{run_id}.") else text
+def _replaced(text: str, run_id: str, to: str) -> str:
+    is_id = text.startswith(run_id) and _REST.fullmatch(text, len(run_id))
+    return to + text[len(run_id) :] if is_id else text

@@ -143,7 +143,7 @@ def _add_content(
 
 def _add_usage(
     result: agent_pb2.TaskResult,
-    source: run_pb2.ResultReceived | run_pb2.InputRequested | run_pb2.Retry | run_pb2.DiscardedResult,
+    source: run_pb2.ResultReceived | run_pb2.InputRequested | run_pb2.RetryScheduled | run_pb2.DiscardedResult,
 ) -> None:
     if source.HasField("usage"):
         result.usage.CopyFrom(source.usage)

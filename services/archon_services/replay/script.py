@@ -135,9 +135,10 @@ class _Writer:
         kind = main.WhichOneof("event") or ""
         if isinstance(given, (inp.LostIn, inp.RejectIn)):
             kind = GONE
-        cue = self._cue(decision, main, kind, (given.task_id, given.attempt) if hasattr(given, "attempt") else None)
-        if kind != DISPATCHED and (frames := frames_of(given, main, events)):
-            cue.frames = [*self._call_records(given.task_id, given.attempt), *frames]  # type: ignore[union-attr]
+        sender = sender_of(given)
+        cue = self._cue(decision, main, kind, sender)
+        if sender is not None and (frames := frames_of(given, main, events)):
+            cue.frames = [*self._call_records(*sender), *frames]
         yield cue
 
     def _cue(
@@ -156,6 +157,12 @@ class _Writer:
         key = task_id, attempt
         stored, wanted = self._records[key], self._stored.pop(key, 0)
         return [record_frame(stored.popleft()) for _ in range(min(wanted, len(stored)))]
+
+
+def sender_of(given: inp.Input) -> tuple[str, int] | None:
+    """Returns the attempt that an input is about, as task and number; None if it is about none."""
+    attempt: int | None = getattr(given, "attempt", None)
+    return None if attempt is None else (str(getattr(given, "task_id", "")), attempt)
 
 
 def plan_json_of(plan: EnginePlan) -> str:
