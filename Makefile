@@ -142,8 +142,8 @@ failures: tools ## every row of the failure table over real processes, and its p
 	@$(RUN) -m tests.failures.table .failures.jsonl; rm -f .failures.jsonl
 
 chaos: ROUNDS := 200
-chaos: tools ## the real processes under load, struck at random, then what they left is checked (make chaos ROUNDS=200 SEED=1 MIXED=1)
-	@$(RUN) -m tests.chaos.run --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(MIXED),--mixed)
+chaos: tools ## the real processes under load, struck at random, then what they left is checked (make chaos ROUNDS=200 SEED=1 MIXED=1); REPLAYS=16: the struck runs of so many seeds of the simulation are run again
+	@$(if $(REPLAYS),REPLAYED_SEEDS=$(REPLAYS) $(RUN) -m pytest -q -n0 --timeout=0 tests/simulation/test_replays.py,$(RUN) -m tests.chaos.run --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(MIXED),--mixed))
 
 test-upgrade: $(VENV)/.test ## a mesh of the previous release is upgraded process by process under load, to this one, a next one and back (2 minutes)
 	@ARCHON_UPGRADE=1 $(RUN) -m pytest -q -n0 tests/upgrade

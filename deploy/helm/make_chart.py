@@ -106,7 +106,8 @@ class Template:
         self._expressions: list[tuple[str, bool]] = []
 
     def text(self) -> str:
-        """Returns the template."""
+        """Returns the manifest as a template of the chart: YAML whose namespace, image, settings and secrets are
+        expressions over the chart's values. Changes the document."""
         self._document["metadata"]["namespace"] = self._value("{{ $.Release.Namespace }}")
         kind, name = self._document["kind"], self._document["metadata"]["name"].removeprefix(PREFIX)
         if kind in _WORKLOADS:

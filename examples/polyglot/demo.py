@@ -159,7 +159,7 @@ def environment(home: Path, state: Mapping[str, Any], part: Part) -> dict[str, s
 
 
 async def start(part: Part, own: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """Starts an agent."""
+    """Starts the process of an agent in the environment `own`; it registers by itself."""
     return await asyncio.create_subprocess_exec(*part.program, env=own)
 
 

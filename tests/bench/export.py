@@ -9,12 +9,13 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from archon.agent import AgentServer, TaskContext
-from archon.agent.records import call_record
-from archon.api.agent.v1 import agent_pb2
+from archon.types import Usage
 from archon_services.testing import InProcessMesh
 
 CONTENT = "A sentence of a prompt, which is recorded as it was sent. " * 20
@@ -55,7 +56,11 @@ def peak_of(report: Path) -> float:
     return int(peak[1]) / 1024
 
 
-async def main(tasks: int, records: int) -> None:
+@asynccontextmanager
+async def recorded(folder: Path, tasks: int, records: int) -> AsyncIterator[tuple[str, str]]:
+    """A mesh with a run of so many tasks, with so many recorded calls each. Yields the run's id, and the address of the
+    orchestrator."""
+
     async def lead(task: TaskContext) -> str:
         gate = asyncio.Semaphore(AT_A_TIME)
 
@@ -68,24 +73,31 @@ async def main(tasks: int, records: int) -> None:
     async def coder(task: TaskContext) -> str:
         for _ in range(records):
             request = {"messages": [{"role": "user", "content": task.text}]}
-            task._records.append(
-                call_record(agent_pb2.RECORD_KIND_MODEL, "m", request, {"text": CONTENT}, time.time(), 0.1)
-            )
+            task.record_model_call("m", request, {"text": CONTENT}, started=time.time(), seconds=0.1, usage=Usage())
         return f"done: {task.text}"
 
+    async with InProcessMesh(folder) as mesh:
+        settings = mesh.agent_settings
+        async with (
+            AgentServer("coder", handler=coder, settings=settings(), max_tasks=AT_A_TIME),
+            AgentServer("lead", handler=lead, settings=settings()),
+        ):
+            handle = await mesh.client.submit("x", roles=["lead"], wait=300)
+            assert (await handle.result(300)).state == "completed"
+        yield handle.run_id, mesh.orchestrator.address
+
+
+async def measured_export(folder: Path, tasks: int, records: int) -> tuple[Path, Measured]:
+    """Returns the file of a run of so many tasks, and what its export has used."""
+    file = folder / "run.archon"
+    async with recorded(folder, tasks, records) as (run_id, orchestrator):
+        return file, await measured("export", run_id, "-o", str(file), "--orchestrator", orchestrator)
+
+
+async def main(tasks: int, records: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "run.archon"
-        async with InProcessMesh(Path(folder)) as mesh:
-            settings = mesh.agent_settings
-            async with (
-                AgentServer("coder", handler=coder, settings=settings(), max_tasks=AT_A_TIME),
-                AgentServer("lead", handler=lead, settings=settings()),
-            ):
-                handle = await mesh.client.submit("x", roles=["lead"], wait=300)
-                assert (await handle.result(300)).state == "completed"
-            export = ("export", handle.run_id, "-o", str(file), "--orchestrator", mesh.orchestrator.address)
-            exported = await measured(*export)
-            base = await measured("--version")
+        file, exported = await measured_export(Path(folder), tasks, records)
+        base = await measured("--version")
         print(f"{tasks:,} tasks, {records} records each: {file.stat().st_size / 1e6:.2f} MB")
         print(f"export: {exported.seconds:.2f} s, {exported.megabytes:.0f} MB")
         decided = await measured("replay", str(file), "--decide")

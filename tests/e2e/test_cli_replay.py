@@ -46,7 +46,7 @@ def alike(page: str, printed: str) -> bool:
 def test_a_replay_prints_what_the_page_shows(run_file: Path, shown: dict[str, Step], tmp_path: Path) -> None:
     elsewhere = Terminal(tmp_path / "no-mesh", COLUMNS="80")
     replayed = elsewhere.archon("replay", str(run_file))
-    assert replayed.code == 0, replayed
+    assert (replayed.code, replayed.err) == (0, ""), replayed
     assert alike(shown["archon replay run.archon"].shown, replayed.out), replayed.out
     assert all(len(line) <= 140 for line in replayed.out.splitlines())
     decided = elsewhere.archon("replay", str(run_file), "--decide", "--json")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -18,18 +20,21 @@ from tests.simulation.validator import validate_run
 
 pytestmark = pytest.mark.slow
 
-PLAYED: Final = ("plain", "stateful", "forks and stops", "agents with messages")
-"""Courses whose runs are also run again: their attempts wait for nothing but each other."""
+PLAYED: Final = ("plain", "stateful", "forks and stops", "agents with messages", "work lists")
+"""Courses whose runs are also run again."""
 
-OTHERS: Final = ("plans", "plans with people", "plans that are checked", "plans with quorums", "auctions", "work lists")
+OTHERS: Final = ("plans", "plans with people", "plans that are checked", "plans with quorums", "auctions")
+"""Courses with planners, whose refused replies no journal has."""
+
 RUNS: Final = 200
+SEEDS: Final = int(os.environ.get("REPLAYED_SEEDS", "2"))
+"""Seeds of each course: `make chaos REPLAYS=16` takes more."""
+
 AT_A_TIME: Final = 6
-SEED: Final = 0
-"""In which no result comes after its attempt was lost: what that has spent is not played."""
 
 
-def histories(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> list[RunHistory]:
-    """The histories of the runs of a seed of each course."""
+def histories(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], seeds: int = 1) -> list[RunHistory]:
+    """The histories of the runs of the first seeds of each course."""
     found: list[RunHistory] = []
 
     async def keep(journal: MemoryJournal, run_id: str, check: Check) -> RunState:
@@ -39,9 +44,9 @@ def histories(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> list[R
         return state
 
     monkeypatch.setattr("tests.simulation.course.validate_run", keep)
-    for name in names:
+    for name, seed in product(names, range(seeds)):
         options: dict[str, Any] = COURSES[name]
-        course.run_seed(SEED, **options)
+        course.run_seed(seed, **options)
     return found
 
 
@@ -53,19 +58,19 @@ def test_struck_runs_are_decided_again_as_they_were(monkeypatch: pytest.MonkeyPa
     assert all(len(recording.events) == recording.history.last_seq for recording in recordings)
 
 
-async def test_struck_runs_run_again_as_they_did_but_for_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = await asyncio.to_thread(histories, monkeypatch, PLAYED)
+async def test_struck_runs_run_again_as_they_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await asyncio.to_thread(histories, monkeypatch, PLAYED, SEEDS)
     recordings = [recording for recording in map(decide_again, found) if not recording.undecided]
     gate = asyncio.Semaphore(AT_A_TIME)
 
     async def differing(recording: Recording) -> str:
         async with gate:
             again = await run_again(recording)
-        if again.same:
+        if again.same and not again.stops and not again.played.late:
             return ""
-        return f"{recording.run_id}: {again.comparison.differences[:1]} {again.played.unknown} {again.played.late}"
+        differences, played = again.comparison.differences[:1], again.played
+        return f"{recording.run_id}: {differences} {again.stops} {played.unknown} {played.late} {played.contexts[:1]}"
 
-    told = await asyncio.gather(*map(differing, recordings))
-    assert len(told) >= RUNS // 4
-    different = [text for text in told if text]
-    assert len(different) <= len(told) // 10, different  # docs/replay.md has the causes that are known
+    reports = await asyncio.gather(*map(differing, recordings))
+    assert len(reports) >= RUNS
+    assert [report for report in reports if report] == []

@@ -376,7 +376,8 @@ class PublishedIn:
 
 @value
 class Cancel:
-    """Cancel the run."""
+    """End the run as cancelled, on behalf of `identity`: its live attempts are ordered to stop. `reason` is a clause
+    for people, by default "cancelled on request"."""
 
     identity: str
     reason: str

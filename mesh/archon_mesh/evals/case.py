@@ -90,7 +90,7 @@ class Case(BaseModel):
 
     @property
     def expectations(self) -> Sequence[Expectation]:
-        """The expectations."""
+        """The conditions that the answer of the case must meet, in the order of the file."""
         return self.expect
 
     def submission(self) -> Goal:

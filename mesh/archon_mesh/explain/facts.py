@@ -39,7 +39,8 @@ class _Reader:
             self._record.append(self._line(event))
 
     def explanation(self) -> Explanation:
-        """Returns the explanation."""
+        """Returns the facts of the run, from its goal and its outcome to its cost and its ratings, each with the events
+        that prove it, and the record of all events."""
         outcome = self._outcome()
         facts = [
             self._goal(),

@@ -20,7 +20,7 @@ Table, Channel = attempt_table.AttemptTable, frames.Channel
 
 
 def nothing(*_: Any, **__: Any) -> None:
-    """Does nothing."""
+    """Takes any arguments and returns None: stands in for a function that a fault leaves out."""
 
 
 def around(owner: Any, name: str, change: Callable[..., Any]) -> Callable[[], None]:

@@ -13,6 +13,7 @@ from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
 from archon.api.audit.v1 import audit_service_pb2_grpc
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.history import AuditKey
+from archon.security.authenticator import Authenticator
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
 from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
@@ -36,7 +37,6 @@ from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
-from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.quotas import DailyCountsUpkeep
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -58,8 +58,15 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
-    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left.
+async def orchestrator_app(
+    settings: OrchestratorSettings,
+    *,
+    journal: Journal | None = None,
+    clock: JournalClock | None = None,
+    callers: Authenticator | None = None,
+) -> AsyncIterator[str]:
+    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left. `journal`,
+    `clock` and `callers` stand in for the journal of the settings, its clock, and the authenticator of the environment.
 
     At the end of the block it gives up its runs, so that others can claim them at once. If the block ends with an
     error it gives up nothing, like a process that was killed: its lease has to expire.
@@ -68,10 +75,10 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
     gives_up = True
     key = AuditKey.read(Path(settings.audit_key)) if settings.audit_key else None
     async with AsyncExitStack() as stack:
-        journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
+        journal = journal or open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
         await _open(journal)
-        clock = JournalClock(journal)
+        clock = clock or JournalClock(journal)
         await clock.read()
         stack.push_async_callback(clock.close)
         clock.start()
@@ -123,13 +130,14 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
         _start_channels(settings, runs, clock, stack)
-        commands = Commands(runs, journal, roles, forwarder, SystemClock(clock.now()).now, recall, pool.standing, rules)
+        commands = Commands(runs, journal, roles, forwarder, clock.steady(), recall, pool.standing, rules)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server
         audit = Service(AUDIT_SERVICE, add_audit, AuditServicer(journal))
         relay = AttachRelay(settings.registry)
-        server = GrpcServer([service, audit, *_attach(relay)], host=settings.host, port=settings.port)
+        services = [service, audit, *_attach(relay)]
+        server = GrpcServer(services, host=settings.host, port=settings.port, authenticator=callers)
         stack.push_async_callback(server.stop)
         stack.push_async_callback(relay.close)
         runs.start(pool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
@@ -13,6 +14,12 @@ from archon_mesh.core.value import value
 from archon_mesh.engine.inputs import Input
 from archon_mesh.engine.types import InstanceChoice, Requirement, quantize
 from archon_services.common.audit_entry import AuditRow
+
+
+class TimerHandle(Protocol):
+    """A call that a clock makes later unless it is cancelled."""
+
+    def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
@@ -28,8 +35,22 @@ class Clock(Protocol):
         ...
 
 
+class RunClock(Clock, Protocol):
+    """The clock of one run. While it `ticks`, the decisions that are due are made; if it does not, only the tasks are
+    looked at that waited for the time."""
+
+    @property
+    def ticks(self) -> bool: ...
+
+    def call_at(self, at: float, call: Callable[[], None]) -> TimerHandle:
+        """Calls `call` once it is `at` (wall seconds)."""
+        ...
+
+
 class SystemClock:
     """The machine's monotonic clock, and wall time carried on by it from `wall` (seconds; None: the machine's)."""
+
+    ticks = True
 
     def __init__(self, wall: float | None = None) -> None:
         self._wall = time.time() if wall is None else wall
@@ -42,6 +63,10 @@ class SystemClock:
 
     def now(self) -> float:
         return quantize(self._wall + time.monotonic() - self._start)
+
+    def call_at(self, at: float, call: Callable[[], None]) -> TimerHandle:
+        """Calls `call` a millisecond after `at` (wall seconds), so that the time is over by then."""
+        return asyncio.get_running_loop().call_later(max(0.0, at - self.now()) + 0.001, call)
 
     def monotonic(self) -> float:
         return time.monotonic()

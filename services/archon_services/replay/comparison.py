@@ -7,7 +7,7 @@ conversations, identities, traces, and how an attempt was lost.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_services.replay.naming import Names
 from archon_services.replay.recorded_run import MAX_FIELDS, NOTHING, Difference, FieldDifference, shown
 
-_DROPPED: Final = frozenset({"claimed", "recorded", "published", "lost", "rejected", "discarded"})
+_DROPPED: Final = frozenset({"claimed", "recorded", "published", "lost", "rejected"})
 _SEQUENCED: Final = (
     "delegated", "delegation_cancelled", "budget_reserved", "checkpoint", "item_published", "message_sent",
     "subscribed", "input_requested",
@@ -59,17 +59,13 @@ def compare(
     recorded: Sequence[run_pb2.RunEvent],
     again: Sequence[run_pb2.RunEvent],
     *,
-    reused: Iterable[str] = (),
-    planner: str = "",
-    live: Container[str] = (),
+    live: Collection[str] = (),
     complete: bool = True,
 ) -> Comparison:
-    """Compares the events of two runs. The tasks `reused` were taken over by a fork. `planner` is the task whose answer
-    is the plan that the run began with, in whatever words. Roles that were `live` may use more or less than they did.
-    Unless `complete`, the recording was played up to a point, and later events of the second run do not
-    count."""
-    taken_over = frozenset(reused)
-    before, after = _by_task(recorded, taken_over), _by_task(again, taken_over)
+    """Compares the events of two runs. Roles that were `live` may use more or less than they did, and end an attempt
+    that was stopped in time or too late. Unless `complete`, the recording was played up to a point, and later events of
+    the second run do not count."""
+    before, after = _by_task(recorded, live=bool(live)), _by_task(again, live=bool(live))
     result = Comparison(tasks=len(before) - ("" in before))
     for task, events in before.items():
         others = after.pop(task, [])
@@ -78,10 +74,6 @@ def compare(
         for position in range(max(len(events), len(others))):
             one = events[position] if position < len(events) else None
             other = others[position] if position < len(others) else None
-            if task == planner:
-                for each in (one, other):
-                    if each is not None and each.kind == "result" and not each.message.task.attempt:
-                        each.message.result.ClearField("output")
             for each in (one, other):
                 if each is not None and each.kind == "result" and each.message.result.role in live:
                     each.message.result.ClearField("usage")
@@ -97,27 +89,27 @@ def compare(
     return result
 
 
-def _by_task(events: Iterable[run_pb2.RunEvent], reused: frozenset[str]) -> dict[str, list[PlainEvent]]:
+def _by_task(events: Iterable[run_pb2.RunEvent], *, live: bool) -> dict[str, list[PlainEvent]]:
     names = Names()
-    answered: set[str] = set()
-    """Questions that a fork took over with their answers."""
     tasks: defaultdict[str, list[PlainEvent]] = defaultdict(list)
     for event in events:
         task = names.add(event)
         kind = event.WhichOneof("event") or ""
-        if kind in _DROPPED or (task in reused and kind in ("dispatched", "input_requested", "input_given")):
+        if kind in _DROPPED or (live and kind == "discarded"):
             continue
-        if kind == "input_requested" and not event.task.attempt:
-            answered.add(event.input_requested.input_id)
-        if kind in ("input_requested", "input_given") and getattr(event, kind).input_id in answered:
-            continue
-        if kind == "result" and event.result.state == common_pb2.TASK_STATE_CANCELED and not event.result.output:
+        if (
+            live
+            and kind == "result"
+            and event.result.state == common_pb2.TASK_STATE_CANCELED
+            and not event.result.output
+        ):
             continue  # an attempt that was stopped ended in time, or too late
-        plain = _plain(event, names, task, kind)
-        if task in reused:
-            plain.message.task.attempt = 0
-        tasks[task].append(plain)
+        tasks[task].append(_plain(event, names, task, kind))
     return dict(tasks)
+
+
+def _was_stopped(result: run_pb2.ResultReceived) -> bool:
+    return result.state == common_pb2.TASK_STATE_CANCELED and not result.output
 
 
 def _plain(event: run_pb2.RunEvent, names: Names, task: str, kind: str) -> PlainEvent:
@@ -145,6 +137,11 @@ def _submitted(body: run_pb2.Submitted, names: Names) -> Iterator[str]:
     for edge in body.edges:
         kept.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
     body.CopyFrom(kept)
+    yield from ()
+
+
+def _question_timed_out(body: run_pb2.QuestionTimedOut, names: Names) -> Iterator[str]:
+    body.input_id = names.input_id(body.input_id)
     yield from ()
 
 
@@ -239,6 +236,7 @@ _CLEAN: Final[dict[str, Any]] = {
     "input_requested": _input_requested,
     "approval_requested": _approval_requested,
     "input_given": _input_given,
+    "question_timed_out": _question_timed_out,
     "paused": _without_identity,
     "resumed": _without_identity,
     "cancel_requested": _cancel_requested,

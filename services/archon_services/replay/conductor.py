@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,16 +12,21 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, question_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client
+from archon.context import ANONYMOUS
 from archon.errors import ArchonError, FailedPrecondition
+from archon.security.authenticator import Caller, Connection, Open, Pair
 from archon.status import to_failure
 from archon.types.part import to_parts
+from archon_services.replay.clock import ScriptedRunClock
+from archon_services.replay.frames import for_anyone
 from archon_services.replay.naming import Names
 from archon_services.replay.player import PlayedAttempt, Player
 from archon_services.replay.recorded_run import MAX_FIELDS, FieldDifference, Recording, shown
-from archon_services.replay.script import DISPATCHED, GONE, Cue, Script
+from archon_services.replay.script import DISPATCHED, DUE, GONE, Awaited, Cue, Script
 
-PATIENCE: Final = 5.0
-"""Seconds beyond the recorded ones that the next thing may take, while no live agent works."""
+PATIENCE: Final = 10.0
+"""Seconds that the next thing may take, while no live agent works; beyond the recorded ones, if the time passes by
+itself."""
 
 LONGEST: Final = 60.0
 """The most recorded seconds between two things that are waited for."""
@@ -50,22 +55,41 @@ class Played:
     late: list[str] = field(default_factory=list)
 
 
+class RecordedCallers(Open):
+    """Lets every caller in, as the one whose recorded call comes next."""
+
+    identity: str = ANONYMOUS
+
+    def caller(self, method: str, metadata: Iterable[Pair], connection: Connection) -> Caller:
+        """Returns a caller of the default tenant."""
+        return Caller(identity=self.identity or ANONYMOUS)
+
+
 class Conductor:
     """Plays a script in a run. `watched` takes the events of the run in order; `play` returns when the script is over.
     Roles in `live` are not played. With `strict`, an attempt that is sent something else than in the recording
     fails."""
 
     def __init__(
-        self, recording: Recording, script: Script, *, live: Collection[str] = (), strict: bool = False
+        self,
+        recording: Recording,
+        script: Script,
+        *,
+        live: Collection[str] = (),
+        strict: bool = False,
+        clock: ScriptedRunClock | None = None,
     ) -> None:
+        """`clock` is the run's, None if its time passes by itself."""
         self.played = Played()
         self.run_id = ""
         self._recording, self._script, self._strict = recording, script, strict
         self._live = frozenset(live)
+        self._clock = clock
         self._names = Names()
         self._changed = asyncio.Event()
         self.player: Player
         """The played agents, which are set before the run begins."""
+        self.callers = RecordedCallers()
         self._held: dict[tuple[str, int], PlayedAttempt] = {}
         self._allowed: Counter[str] = Counter()
         """How many attempts of a role may be dispatched, in all."""
@@ -73,7 +97,7 @@ class Conductor:
         """How many were."""
         self._early: dict[str, list[PlayedAttempt]] = defaultdict(list)
         """Attempts that were assigned before the event that creates their task was seen."""
-        self._waiting: defaultdict[tuple[str, int, str], deque[Cue]] = defaultdict(deque)
+        self._waiting: defaultdict[Awaited, deque[Cue]] = defaultdict(deque)
         self._left: defaultdict[tuple[str, int], int] = defaultdict(int)
         """Cues with frames that an attempt has before it."""
         self._working: set[tuple[str, int]] = set()
@@ -81,10 +105,12 @@ class Conductor:
         self._asked: dict[str, str] = {}
         """The last question of each task."""
         self._unreachable: set[tuple[str, int]] = set()
+        self._stopped: list[PlayedAttempt] = []
+        """Attempts that the orchestrator has asked to end, and that have not."""
         self.ended = False
         self._is_over = False
         for cue in script.cues:
-            self._waiting[self._key(cue)].append(cue)
+            self._waiting[cue.awaited].append(cue)
             if cue.frames and cue.role not in self._live:
                 self._left[cue.task, cue.attempt] += 1
         self._recorded_roles = {
@@ -105,10 +131,12 @@ class Conductor:
         self._hold(name, attempt)
 
     def cancelled(self, attempt: PlayedAttempt) -> None:
-        """Ends an attempt at once, unless the recording has a result of it that comes yet."""
-        name = self._names.tasks.get(attempt.ref.task_id, "")
-        if not self._left[name, attempt.ref.attempt]:
+        """Ends an attempt at once, unless the recording has a result of it that comes yet, or none at all."""
+        key = self._names.tasks.get(attempt.ref.task_id, ""), attempt.ref.attempt
+        if self._is_over or not (self._left[key] or (self._clock is not None and self._is_recorded(*key))):
             attempt.send(_result(common_pb2.TASK_STATE_CANCELED))
+        else:
+            self._stopped.append(attempt)
 
     def _hold(self, name: str, attempt: PlayedAttempt) -> None:
         number = attempt.ref.attempt
@@ -129,12 +157,12 @@ class Conductor:
         self._changed.set()
 
     def _is_recorded(self, name: str, number: int) -> bool:
-        return (name, number) in self._recorded_roles or (name in self._script.reused and number == 1)
+        return (name, number) in self._recorded_roles
 
     def _other_context(self, name: str, attempt: PlayedAttempt) -> OtherContext | None:
         task_id = self._script.names.ids.get(name, "")
         recorded = self._recording.assigned.get((task_id, attempt.ref.attempt))
-        if recorded is None or name in self._script.answered:
+        if recorded is None:
             return None
         one, other = _content(recorded), _content(attempt.task)
         found = tuple(
@@ -164,9 +192,9 @@ class Conductor:
         if kind in ("input_requested", "approval_requested"):
             self._asked[name] = getattr(event, kind).input_id
         self.ended = self.ended or kind == "run_state"
-        waiting = self._waiting.get((name, number, kind))
-        if waiting:
-            self._finish(waiting.popleft())
+        for awaited in ((name, number, kind), (self._names.events[event.seq], 0, DUE)):
+            if waiting := self._waiting.get(awaited):
+                self._finish(waiting.popleft())
         self._changed.set()
 
     def _finish(self, cue: Cue) -> None:
@@ -180,23 +208,27 @@ class Conductor:
             self._allowed[role] += 1
             self.player.allow(role)
 
-    def _key(self, cue: Cue) -> tuple[str, int, str]:
-        return (cue.task, cue.attempt, cue.kind)
-
     # The script
 
     async def play(self, client: Client) -> None:
         """Plays the cues, each once all before it are over. One that does not come in time is given up, and noted."""
         before = self._script.cues[0].time if self._script.cues else 0.0
         for cue in self._script.cues:
-            patience = PATIENCE + min(LONGEST, max(0.0, cue.time - before))
-            before = cue.time
+            patience = PATIENCE
+            if self._clock is not None:
+                self._clock.ticks = False
+                self._clock.move_to(cue.time)
+            else:
+                patience += min(LONGEST, max(0.0, cue.time - before))
+                before = cue.time
             if cue.role in self._live and cue.call is None and cue.kind != "result":
                 continue
             await self._play(cue, client, patience)
             if self.ended:
                 break
         self._is_over = True
+        for attempt in self._stopped:
+            attempt.send(_result(common_pb2.TASK_STATE_CANCELED))
 
     async def _play(self, cue: Cue, client: Client, patience: float) -> None:
         sent = False
@@ -204,6 +236,9 @@ class Conductor:
         until = clock() + patience
         while not cue.over and not self.ended:
             self._changed.clear()
+            if self._clock is not None and cue.kind in (DISPATCHED, DUE):
+                self._clock.ticks = cue.kind == DUE
+                self._clock.ring()
             if cue.kind == DISPATCHED and self._allowed[cue.role] <= self._assigned[cue.role]:
                 self._allow(cue.role)  # again, if another task of the role came first
             if not sent and cue.call is not None and self._may_call(cue):
@@ -213,7 +248,7 @@ class Conductor:
             attempt = self._held.get((cue.task, cue.attempt))
             if not sent and cue.frames and attempt is not None and cue.role not in self._live:
                 sent = True
-                if attempt.ended:  # it was ended for another reason than in the recording
+                if attempt.ended and not attempt.lost:  # it was ended for another reason than in the recording
                     self._finish(cue)
                     return
                 for frame in cue.frames:
@@ -246,6 +281,8 @@ class Conductor:
     def _adapted(self, frame: session_pb2.AgentFrame) -> session_pb2.AgentFrame:
         """Returns a frame with the ids and the numbers of this run in place of the recorded ones."""
         kind = frame.WhichOneof("frame")
+        if self._clock is None and kind == "ask":
+            return for_anyone(frame)
         if kind not in ("result", "send_message"):
             return frame
         adapted = session_pb2.AgentFrame()
@@ -256,6 +293,8 @@ class Conductor:
             message.receiver_id = self._task_id(message.receiver_id)
             message.correlation_id = self._task_id(message.correlation_id)
             return adapted
+        if adapted.result.HasField("input_request") and self._clock is None:
+            adapted = for_anyone(adapted)
         for ref in adapted.result.used:
             if ref.seq and ref.run_id == self._recording.run_id:
                 ref.run_id, ref.seq = self.run_id, self._names.seqs.get(recorded.events[ref.seq], ref.seq)
@@ -278,6 +317,7 @@ class Conductor:
                     task_id, slash, own = given.input_id.partition("/")
                     decision = question_pb2.Decision.Name(given.decision).removeprefix("DECISION_").lower()
                     asked = f"{self._task_id(task_id)}{slash}{own}"
+                    self.callers.identity = given.identity
                     await client.respond(
                         self.run_id,
                         self._asked[cue.task] if cue.role in self._live else asked,

@@ -135,19 +135,24 @@ class PlayedAttempt:
     task: agent_pb2.AssignTask
     outgoing: Outgoing
     ended: bool = False
+    lost: bool = False
+    """Whether it has ended as lost: a result may still come, too late."""
     _sequence: int = 0
 
     def send(self, frame: session_pb2.AgentFrame) -> None:
-        """Sends a frame, with the next sequence number; nothing after the end of the attempt. Its slot goes with it."""
-        if self.ended:
+        """Sends a frame, with the next sequence number; nothing after the result of the attempt. Its slot goes with its
+        end."""
+        if self.ended and not self.lost:
             return
         kind = frame.WhichOneof("frame")
         if kind in ("result", "reject"):
-            self.ended = True
-            self.player.allow(self.role, -1)
-        self._sequence += 1
+            if not self.ended:
+                self.player.allow(self.role, -1)
+            self.ended, self.lost = True, kind == "reject"
         sent = session_pb2.AgentFrame()
         sent.CopyFrom(frame)
         sent.task.CopyFrom(self.ref)
-        sent.sequence = self._sequence
+        if kind != "progress":
+            self._sequence += 1
+            sent.sequence = self._sequence
         self.outgoing.put_nowait(sent)

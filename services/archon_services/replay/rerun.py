@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import tempfile
-import uuid
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.api.common.v1 import common_pb2, plan_pb2
-from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.api.orchestrator.v1 import run_pb2
 from archon.api.registry.v1 import registry_pb2
-from archon.channel import connect
 from archon.client import Client
-from archon.errors import DeadlineExceeded, FailedPrecondition, NotFound, Unavailable
+from archon.errors import FailedPrecondition, NotFound
 from archon.memory import MemoryGraphClient
 from archon.registry import Registration, RegistryClient
 from archon.registry.convert import registration_from_proto
@@ -27,19 +21,23 @@ from archon.security.authenticator import Open
 from archon.server import GrpcServer, Service
 from archon.types import RunRecord
 from archon.wire import policy_from_proto, text_of
-from archon_mesh.core.people import InterceptionRule, TimeoutPolicy
+from archon_services.common import machine
 from archon_services.memory.app import memory_app
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.app import orchestrator_app
-from archon_services.orchestrator.convert.people import rule_from_proto
+from archon_services.orchestrator.convert import event_time
+from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.runs.clock.run_ids import RunIds
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings
+from archon_services.replay.clock import ScriptedClock, ScriptedRunClock
 from archon_services.replay.comparison import Comparison, compare
 from archon_services.replay.conductor import Conductor, Played
+from archon_services.replay.first_step import begun_now, first_step
 from archon_services.replay.player import MAX_TASKS, Player
 from archon_services.replay.recorded_run import Recording
-from archon_services.replay.script import Script, first_plan, plan_json_of, script_of
+from archon_services.replay.script import Script, script_of
 
 AGENT_SERVICE: Final = "archon.api.agent.v1.AgentService"
 STARTED_WITHIN: Final = 15.0
@@ -51,7 +49,6 @@ ENDED_WITHIN: Final = 10.0
 _SILENCE: Final = 60.0
 _TTL: Final = 60.0
 _RETRY: Final = 0.02
-_CALL_TIMEOUT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +77,13 @@ class ReplayMesh:
         self.registry = ""
         self.memory = ""
         self._recording, self._script, self._live = recording, script, live
-        self._conductor = Conductor(recording, script, live=live, strict=strict)
+        self._clock = None if live else ScriptedRunClock(event_time(recording.events[0]))
+        self._conductor = Conductor(recording, script, live=live, strict=strict, clock=self._clock)
         self._stack = AsyncExitStack()
         self._clients = AsyncExitStack()
-        self._rules = ""
 
     async def start(self) -> None:
         """Starts the registry, the memory service and the played agents."""
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="archon-replay-")))
-        self._rules = _write_rules(folder, self._recording.submitted)
         enter = self._stack.enter_async_context
         self.registry = await enter(registry_app(RegistrySettings(etcd="memory", port=0, audit_key="")))
         directory = await enter(RegistryClient(self.registry))
@@ -103,7 +98,7 @@ class ReplayMesh:
                 continue
             instances[registration.instance_id] = registration.role
             await directory.register(replace(registration, address=address, ttl=_TTL))
-        if self._live or self._recording.submitted.session_context:
+        if self._live:
             settings = MemorySettings(registry=self.registry, db=":memory:", port=0, long_term="off")
             self.memory = await enter(memory_app(settings))
             await self._remember()
@@ -135,22 +130,28 @@ class ReplayMesh:
             journal="memory",
             port=0,
             silence_limit=_SILENCE,
-            rules=self._rules,
+            rules="",
             quotas="",
             audit_key="",
             webhook_url="",
             smtp="",
             max_failures=0,
         )
-        async with orchestrator_app(settings) as address, Client(address) as client:
-            self._conductor.run_id = await self._submit(address)
-            events = await self._play(client, self._conductor.run_id)
+        journal, clock = MemoryJournal(), self._clock
+        self._conductor.run_id = run_id = RunIds().next()
+        if clock is not None:
+            journal.commit([first_step(self._recording, run_id)])
+            scripted = ScriptedClock(journal, clock)
+            app = orchestrator_app(settings, journal=journal, clock=scripted, callers=self._conductor.callers)
+        else:
+            journal.commit([begun_now(self._recording, run_id, machine.wall_time())])
+            app = orchestrator_app(settings, journal=journal)
+        async with app as address, Client(address) as client:
+            events = await self._play(client, run_id)
         script = self._script
         result = compare(
             self._recording.events[: script.end],
             events,
-            reused=script.reused,
-            planner=script.planner,
             live=self._live,
             complete=not script.stops,
         )
@@ -184,24 +185,6 @@ class ReplayMesh:
             raise error
         return events
 
-    async def _submit(self, address: str) -> str:
-        """Submits the run once the orchestrator knows its roles, and returns the id of the new run."""
-        request = submission_of(self._recording)
-        channel = connect(address)
-        stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
-        clock = asyncio.get_running_loop().time
-        until = clock() + STARTED_WITHIN
-        try:
-            while True:
-                try:
-                    return str((await stub.SubmitRun(request, timeout=_CALL_TIMEOUT)).run.run_id)
-                except (NotFound, Unavailable, FailedPrecondition) as error:
-                    if clock() > until:
-                        raise DeadlineExceeded(f"the run cannot be submitted again: {error.message}") from None
-                    await asyncio.sleep(_RETRY)
-        finally:
-            await channel.close()
-
     async def close(self) -> None:
         """Stops the mesh. Idempotent."""
         await self._stack.aclose()
@@ -214,7 +197,7 @@ async def replay_mesh(
     """Starts the mesh for a recorded run with its recorded calls, and stops it. The roles in `live` are not played:
     register their agents in the block. With `strict` a played attempt fails that is sent something else than in the
     recording. Raises FailedPrecondition if the run cannot be run again, NotFound if it lacks a live role."""
-    script = script_of(recording, records)
+    script = script_of(recording, records, timed=not live)
     roles = roles_of(recording)
     if unknown := sorted(set(live) - roles):
         known = ", ".join(sorted(roles))
@@ -236,38 +219,6 @@ async def run_again(recording: Recording, records: Iterable[RunRecord] = ()) -> 
 def roles_of(recording: Recording) -> set[str]:
     """Returns the roles that have an attempt in the recording."""
     return {event.dispatched.role for event in recording.events if event.HasField("dispatched")}
-
-
-def submission_of(recording: Recording) -> pb.SubmitRunRequest:
-    """Returns the request that submits a run as the recorded one was."""
-    source = recording.submitted
-    request = pb.SubmitRunRequest(
-        request_id=uuid.uuid4().hex,
-        goal=source.goal,
-        roles=source.roles,
-        strategy=source.strategy,
-        session_id=source.session_id,
-        metadata=source.metadata,
-        check_alignment=source.check_alignment,
-    )
-    if source.HasField("timeout"):
-        request.timeout.CopyFrom(source.timeout)
-    if source.HasField("budget"):
-        request.budget.CopyFrom(source.budget)
-    if source.strategy == run_pb2.STRATEGY_PLAN:
-        del request.roles[:]
-        request.roles.extend(target.role for target in source.plan_targets)
-        if not source.without_planner:
-            request.planner = source.roles[0]
-        if (plan := first_plan(recording)) is not None:
-            request.plan_json = _given_text(recording) if not source.parent_run_id else plan_json_of(plan)
-    return request
-
-
-def _given_text(recording: Recording) -> str:
-    """The plan that the run was submitted with: it stands as the answer of its planner."""
-    result = next(event.result for event in recording.events if event.HasField("result"))
-    return text_of(result.output)
 
 
 def registrations_of(recording: Recording) -> list[Registration]:
@@ -338,37 +289,3 @@ class _Roles:
     def _offers(self, name: str, capability: str) -> None:
         if capability and capability not in {each.id for each in self.role(name).capabilities}:
             self.role(name).capabilities.add(id=capability)
-
-
-def _write_rules(folder: Path, source: run_pb2.Submitted) -> str:
-    """Writes the rules of the run as a file of rules; returns its path, empty without rules."""
-    if not source.rules:
-        return ""
-    rules = [_rule(rule_from_proto(rule)) for rule in source.rules]
-    path = folder / "rules.yaml"
-    path.write_text(json.dumps({"rules": rules}), encoding="utf-8")  # JSON is YAML
-    return str(path)
-
-
-def _rule(rule: InterceptionRule) -> dict[str, object]:
-    """A rule as its file has it; anyone may answer."""
-    from archon.failure_kinds import ErrorSeverity
-
-    condition = rule.condition
-    values: dict[str, object] = {
-        "trigger": rule.trigger.name.lower(),
-        "priority": rule.priority,
-        "name": rule.name,
-        "timeout": rule.timeout,
-        "on_timeout": "default" if rule.on_timeout is TimeoutPolicy.DEFAULT else "abort",
-        "default": rule.default,
-        "message": rule.message,
-        "role": condition.role,
-        "step": condition.step,
-        "confidence_below": condition.confidence_below,
-        "cost_above": condition.cost_above,
-        "severity_at_least": (
-            ErrorSeverity(condition.severity_at_least).name.lower() if condition.severity_at_least else None
-        ),
-    }
-    return {name: value for name, value in values.items() if value not in (None, "", 0)}

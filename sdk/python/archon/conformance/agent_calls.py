@@ -40,7 +40,7 @@ class AgentCalls(Play):
     # Other RPCs of an agent that can be dialled
 
     async def do_describe(self, pattern: Any, step: Mapping[str, Any]) -> None:
-        """Describe returns this."""
+        """Calls Describe. Raises ScenarioFailed if the response does not match `pattern`."""
         async with self.bench.dial() as channel:
             stub = agent_service_pb2_grpc.AgentServiceStub(channel)
             response = await stub.Describe(agent_service_pb2.DescribeRequest(), timeout=self.window(step)[1])

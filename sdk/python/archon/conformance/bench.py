@@ -37,7 +37,7 @@ class Tokens:
 
     @property
     def keys_json(self) -> str:
-        """The public keys."""
+        """The public half of the key as a JSON Web Key Set, as a registry hands it out."""
         return key_set_text([self.key.public], self.key.issuer, [])
 
     def token(self, kind: Kind, name: str, audience: Audience, seconds: float = 3600.0) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,6 +56,7 @@ def replay(
     It runs again in a mesh of this process, whose agents give the recorded answers; with --live and --serve, some roles
     answer anew. Prints where it first differs, and why. Exit code 0 only if nothing differs.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before gRPC is imported: it prints how the mesh of a replay ends
     from archon_services.cli.render.replay import print_decided, print_run_again, replay_document
 
     names = [name.strip() for each in live or () for name in each.split(",") if name.strip()]

@@ -8,16 +8,16 @@ from typing import Any
 
 from archon import context as call
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.errors import RunExpired
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.validation import check_edit
-from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.recorded_step import step_to_proto
 from archon_services.orchestrator.convert.run_view import bounded, row_to_proto, trimmed
+from archon_services.orchestrator.convert.stored_record import record_from_journal
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.watch.forward import RELAYED
 from archon_services.orchestrator.watch.hub import WatchHub
@@ -78,10 +78,10 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         )
         out, total = pb.ListRunRecordsResponse(), 0
         for ordinal, data in rows[:size]:
-            total += len(data)
+            record = record_from_journal(data, request.run_id)
+            total += record.ByteSize()
             if out.records and total > MAX_RECORD_PAGE_BYTES:
                 break
-            record = from_journal(run_pb2.RunRecord, data, request.run_id)
             record.ordinal = ordinal
             out.records.append(record)
         if len(out.records) < len(rows):

@@ -22,7 +22,7 @@ class Publication:
 
 @value
 class RecordRow:
-    """One recorded model or tool call, as the bytes of a RunRecord."""
+    """One recorded model or tool call, as `convert.stored_record` writes it."""
 
     role: str
     data: bytes

@@ -26,7 +26,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step, StepResult
-from archon_services.orchestrator.ports import Clock, Delivery, Transport
+from archon_services.orchestrator.ports import Delivery, RunClock, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.creation import Creation
 from archon_services.orchestrator.runs.effects import EffectExecutor
@@ -130,7 +130,7 @@ class RunDriver:
         run_id: str,
         drive: Drive,
         *,
-        clock: Clock,
+        clock: RunClock,
         state: RunState,
         epoch: int,
         first: Iterable[Delivery] = (),
@@ -233,7 +233,10 @@ class RunDriver:
 
     def _tick(self) -> None:
         self._decider.look_at_all()
-        self.offer(Delivery(inp.Tick()))
+        if self._clock.ticks:
+            self.offer(Delivery(inp.Tick()))
+        else:
+            self.wake()
 
     # A turn of the scheduler ------------------------------------------------------------------------------------
 

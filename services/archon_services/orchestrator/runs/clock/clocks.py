@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from archon.background import BackgroundLoop
@@ -89,6 +90,10 @@ class JournalClock:
     def monotonic(self) -> float:
         """Returns a time that never goes back."""
         return time.monotonic()
+
+    def steady(self) -> Callable[[], float]:
+        """Returns a clock in wall seconds that follows no jump from now on."""
+        return SystemClock(self.now()).now
 
     async def continued(self, run: RunState) -> SystemClock:
         """Returns the clock of a run that was loaded from the journal. Raises the errors of the journal."""

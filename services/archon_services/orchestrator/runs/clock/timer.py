@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from archon_mesh.engine import Effect, Place, Timer
-from archon_services.orchestrator.ports import Clock
+from archon_services.orchestrator.ports import RunClock, TimerHandle
 
 
 class RunTimer:
@@ -14,11 +13,11 @@ class RunTimer:
 
     __slots__ = ("_clock", "_handle", "_ring", "at")
 
-    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+    def __init__(self, clock: RunClock, ring: Callable[[], None]) -> None:
         self.at = 0.0
         self._clock = clock
         self._ring = ring
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: TimerHandle | None = None
 
     def set(self, effects: Iterable[Effect], decided_at: float) -> None:
         """Sets the timer for these effects, in place of the one set before. An effect that was not due at `decided_at`
@@ -28,6 +27,15 @@ class RunTimer:
             effect.not_before for effect in effects if isinstance(effect, Place) and effect.not_before > decided_at
         ]
         self._set(min(times, default=0.0))
+
+    def is_due(self, now: float) -> bool:
+        """Whether it rings by `now` (wall seconds)."""
+        return bool(self.at) and now >= self.at
+
+    @property
+    def ticks(self) -> bool:
+        """Whether the decisions that are due are made now."""
+        return self._clock.ticks
 
     def advance(self, at: float) -> None:
         """Rings no later than `at` (wall seconds)."""
@@ -46,8 +54,7 @@ class RunTimer:
         self.cancel()
         self.at = at
         if at:
-            delay = max(0.0, at - self._clock.now()) + 0.001
-            self._handle = asyncio.get_running_loop().call_later(delay, self._rang)
+            self._handle = self._clock.call_at(at, self._rang)
 
     def _rang(self) -> None:
         self._handle = None

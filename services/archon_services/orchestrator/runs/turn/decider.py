@@ -79,9 +79,9 @@ class Decider:
             inputs = without_superseded(inputs)
         if self._history.outdated:
             inputs = [self._history.marked(given) for given in inputs]
-        if self._timer.at and decision.now >= self._timer.at:
+        if self._timer.is_due(decision.now):
             self._candidates.reset()  # the backoff of any task may be over
-            if not (inputs and isinstance(inputs[-1], inp.Tick)):
+            if self._timer.ticks and not (inputs and isinstance(inputs[-1], inp.Tick)):
                 inputs.append(inp.Tick())
         for number, given in enumerate(inputs):
             source = decision.batch[number].source if number < len(decision.batch) else ""

@@ -16,6 +16,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import encode_inputs
 from archon_services.orchestrator.convert import write_event
+from archon_services.orchestrator.convert.stored_record import stored_record
 from archon_services.orchestrator.journal import AuditRow, NewRun, Publication, RecordRow, Step, Turn
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.turn.chain import RunChain
@@ -122,7 +123,7 @@ def _records(
         task = run.tasks.get(source.task_id)
         role = task.role if task is not None else ""
         ref = common_pb2.TaskRef(task_id=source.task_id, run_id=run_id, attempt=source.attempt)
-        rows += [RecordRow(role, _record(ref, role, record).SerializeToString()) for record in delivery.records]
+        rows += [RecordRow(role, stored_record(_record(ref, role, record))) for record in delivery.records]
     return tuple(rows)
 
 

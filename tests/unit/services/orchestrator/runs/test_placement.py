@@ -9,7 +9,7 @@ from typing import cast
 
 from archon_mesh.engine import Effect, Place
 from archon_mesh.engine.types import Requirement
-from archon_services.orchestrator.ports import Slot, Transport
+from archon_services.orchestrator.ports import Slot, SystemClock, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.turn.placement import Placement
 
@@ -82,15 +82,8 @@ def test_a_slot_that_an_ended_run_does_not_use_skips_its_other_tasks() -> None:
 
 
 async def test_a_time_that_passed_during_an_append_fires_at_once() -> None:
-    class Clock:
-        def now(self) -> float:
-            return 101.0
-
-        def monotonic(self) -> float:
-            return 1.0
-
     rung = asyncio.Event()
-    timer = RunTimer(Clock(), rung.set)
+    timer = RunTimer(SystemClock(101.0), rung.set)
     effects: set[Effect] = {Place("t", Requirement("a"), 2, not_before=100.5)}
     timer.set(effects, decided_at=100.4)
     await asyncio.wait_for(rung.wait(), 60)
