@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def raw_messages(handler: F) -> F:
-    """Marks a bidirectional handler that takes and yields serialised messages."""
+    """Marks a handler that takes and returns, or yields, serialised messages."""
     handler.__archon_raw__ = True  # type: ignore[attr-defined]
     return handler
 
@@ -101,7 +101,7 @@ class _Guarded:
         self._method = method
         raw = getattr(self._behaviour, "__archon_raw__", False)
         self._encode = _identity if raw else handler.response_serializer or _identity
-        self._decode = handler.request_deserializer or _identity
+        self._decode = _identity if raw else handler.request_deserializer or _identity
         if handler.request_streaming:
             self._request: Callable[[Any], Any] = _identity if raw else self._each
         else:

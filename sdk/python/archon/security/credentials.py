@@ -24,6 +24,9 @@ TOKEN_FILE: Final = "ARCHON_TOKEN_FILE"
 TENANT_KEY: Final = "archon-tenant"
 IDENTITY_KEY: Final = "archon-identity"
 
+INSTANCE_KEY: Final = "archon-instance"
+"""The instance_id of the attached agent that a call to an orchestrator is for."""
+
 Metadata = tuple[tuple[str, str], ...]
 
 _INTERVAL: Final = 1.0
@@ -83,6 +86,18 @@ class Certified:
         if presented := self._more.metadata():
             return presented
         return _on_behalf() if self._certificate.read().identity.kind in ACT_FOR_OTHERS else ()
+
+
+class Relayed:
+    """Presents the credentials `more`, and names the attached agent that calls are relayed to."""
+
+    def __init__(self, more: Credentials, instance_id: str) -> None:
+        self._more = more
+        self._instance_id = instance_id
+
+    def metadata(self) -> Metadata:
+        """Returns the metadata of `more`, and the instance_id of the agent."""
+        return (*self._more.metadata(), (INSTANCE_KEY, self._instance_id))
 
 
 def _on_behalf() -> Metadata:
