@@ -21,7 +21,7 @@ from archon.agent.session import AgentSession
 from archon.api.agent.v1 import attach_service_pb2, session_pb2
 from archon.background import BackgroundLoop
 from archon.channel import attach_options, connect
-from archon.errors import ArchonError, Unavailable
+from archon.errors import ArchonError, PermissionDenied, Unauthenticated, Unavailable
 from archon.interceptors.stream_status import StreamStatus
 from archon.registry import Registration
 from archon.registry.convert import registration_to_proto
@@ -38,6 +38,9 @@ MAX_PAUSE: Final = 5.0
 
 ACCEPT_TIMEOUT: Final = 20.0
 """Seconds that an orchestrator has to register the agent."""
+
+REFUSAL_DELAY: Final = 0.05
+"""Seconds from the metadata of a stream until it counts as accepted: that of a refusal comes a moment before it."""
 
 OPEN_TIMEOUT: Final = 15.0
 """Seconds without a session after which the connection is given up: the orchestrator itself opens one at once."""
@@ -92,13 +95,14 @@ class _Stream:
         """Reads until the stream ends; `error` says why."""
         ended = StreamStatus(call)
         self.session.on_stuck = call.cancel
+        accepting: asyncio.TimerHandle | None = None
         try:
             async with asyncio.timeout(ACCEPT_TIMEOUT):
                 await call.initial_metadata()
-            self.accepted = not call.done()
-            self.changed.set()
+            accepting = asyncio.get_running_loop().call_later(REFUSAL_DELAY, self._accept, call)
             messages = self._messages(call, ended)
-            first = await anext(messages, b"")
+            if first := await anext(messages, b""):
+                self._accept(call)
             if (relayed := call_in(first)) is not None:
                 await self._serve_call(relayed, messages)
             else:
@@ -108,11 +112,18 @@ class _Stream:
         except Exception as broken:  # noqa: BLE001 - however a stream breaks, the agent attaches again
             self.error = self.error or Unavailable(f"the stream broke: {type(broken).__name__}")
         finally:
+            if accepting is not None:
+                accepting.cancel()
             self.session.queue.close()
             call.cancel()
             if self._call is None:
                 self._agent.stream_ended(self.session)
             self.changed.set()
+
+    def _accept(self, call: Any) -> None:
+        """Notes that the orchestrator has registered the agent, unless the stream has ended."""
+        self.accepted = not call.done()
+        self.changed.set()
 
     async def _serve_call(self, relayed: attach_service_pb2.RelayedCall, messages: AsyncIterator[bytes]) -> None:
         """Serves a relayed call; the stream is no session."""
@@ -152,6 +163,14 @@ class _Stream:
             yield attach_service_pb2.AttachRequest(frames=[failure]).SerializeToString()
 
 
+def _with_remedy(error: ArchonError, role: str) -> ArchonError:
+    """Returns the error of a refused agent, with what to do about its credentials."""
+    if isinstance(error, (PermissionDenied, Unauthenticated)):
+        command = f"ARCHON_TOKEN=$(archon token --role {role})"
+        error.message += f"; to attach, the agent needs a token or a certificate of its role: {command}"
+    return error
+
+
 async def _prefixed(first: bytes, more: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     if first:
         yield first
@@ -187,7 +206,7 @@ class Attachment:
                     self._tried.clear()
                     await self._tried.wait()
                     if self.error is not None and not is_transient(self.error):
-                        raise self.error
+                        raise _with_remedy(self.error, self._agent.role)
         except TimeoutError:
             _log.warning("not attached to %s yet, trying again: %s", self.target, self.error or "no answer")
 

@@ -3,6 +3,7 @@ this machine that has a service at the address of the call."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -18,6 +19,8 @@ from archon.security.certificates import CertificateFolder
 from archon.security.mesh_folder import ServingFolder
 from archon.security.tokens import Audience, claims_of
 
+_log = logging.getLogger(__name__)
+
 TOKEN: Final = "ARCHON_TOKEN"
 TOKEN_FILE: Final = "ARCHON_TOKEN_FILE"
 
@@ -31,6 +34,9 @@ Metadata = tuple[tuple[str, str], ...]
 
 _INTERVAL: Final = 1.0
 """Seconds between two looks at a file: its token was renewed if it has changed."""
+
+_reported: Final[set[Path]] = set()
+"""Files of variables that could not be read, and were logged."""
 
 _SEPARATOR: Final = re.compile(r"[\s,]+")
 
@@ -117,10 +123,12 @@ class Token:
 
 
 class TokenFile:
-    """A file of tokens, one for each audience, which is read again when it has changed."""
+    """A file of tokens, one for each audience, which is read again when it has changed. With the `variable` that names
+    it, a file that cannot be read is logged once: it may be there later."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, variable: str = "") -> None:
         self._path = path
+        self._variable = variable
         self._checked = -_INTERVAL
         self._stamp: tuple[int, int, int] | None = None
         self._tokens: Mapping[Audience, Token] = {}
@@ -136,11 +144,19 @@ class TokenFile:
                 stamp = entry.st_mtime_ns, entry.st_size, entry.st_ino
                 if stamp != self._stamp:
                     self._tokens, self._stamp = tokens_in(self._path.read_text()), stamp
-            except (OSError, ValueError):
-                pass
+            except (OSError, ValueError) as error:
+                self._unreadable(error)
             except TokenInvalid:
                 raise TokenInvalid(f"{self._path} has no token: it is not a JSON Web Token") from None
         return self._tokens
+
+    def _unreadable(self, error: Exception) -> None:
+        if not self._variable or self._path in _reported:
+            return
+        _reported.add(self._path)
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        meanwhile = "the tokens read before" if self._tokens else "no token"
+        _log.warning("%s is %s, which cannot be read (%s): calls carry %s", self._variable, self._path, why, meanwhile)
 
 
 class FoundTokens:
@@ -167,7 +183,7 @@ def credentials_for(target: str, audience: Audience) -> Credentials:
         except TokenInvalid:
             raise TokenInvalid(f"{TOKEN} has no token: it is not a JSON Web Token") from None
     if path := os.environ.get(TOKEN_FILE, ""):
-        return Tokens(TokenFile(Path(path)), audience)
+        return Tokens(TokenFile(Path(path), TOKEN_FILE), audience)
     for choose in chosen:
         if (credentials := choose(target, audience)) is not None:
             return credentials

@@ -180,11 +180,14 @@ async def test_a_call_reaches_an_agent_that_is_attached_to_another_replica(repli
 
 
 async def test_the_end_of_the_callers_time_ends_the_call_at_the_agent(mesh: Mesh) -> None:
-    async with lab(mesh.orchestrator.address) as agent, ToolClient(mesh.registry.address) as tools:
-        async with tools.lease("wait") as tool:
-            result = await tool.execute({}, timeout=0.3)
-            assert result.status is SharedToolStatus.TIMEOUT
-            await asyncio.wait_for(agent.cancelled.wait(), 5.0)
+    async with (
+        lab(mesh.orchestrator.address) as agent,
+        ToolClient(mesh.registry.address) as tools,
+        tools.lease("wait") as tool,
+    ):
+        result = await tool.execute({}, timeout=0.3)
+        assert result.status is SharedToolStatus.TIMEOUT
+        await asyncio.wait_for(agent.cancelled.wait(), 5.0)
 
 
 async def test_an_agent_that_does_not_answer_costs_the_caller_its_own_time(mesh: Mesh) -> None:
@@ -198,12 +201,15 @@ async def test_an_agent_that_does_not_answer_costs_the_caller_its_own_time(mesh:
 
 
 async def test_a_caller_that_leaves_cancels_the_call_at_the_agent(mesh: Mesh) -> None:
-    async with lab(mesh.orchestrator.address) as agent, ToolClient(mesh.registry.address) as tools:
-        async with tools.lease("wait") as tool:
-            call = asyncio.create_task(tool.execute({}))
-            await asyncio.wait_for(agent.began.wait(), 5.0)
-            call.cancel()
-            await asyncio.wait_for(agent.cancelled.wait(), 5.0)
+    async with (
+        lab(mesh.orchestrator.address) as agent,
+        ToolClient(mesh.registry.address) as tools,
+        tools.lease("wait") as tool,
+    ):
+        call = asyncio.create_task(tool.execute({}))
+        await asyncio.wait_for(agent.began.wait(), 5.0)
+        call.cancel()
+        await asyncio.wait_for(agent.cancelled.wait(), 5.0)
 
 
 async def test_a_connection_that_breaks_in_a_call_ends_it_with_a_typed_error_and_no_second_try(mesh: Mesh) -> None:
@@ -353,10 +359,9 @@ async def test_an_agent_that_stops_in_a_call_ends_it_and_leaves_the_registry_at_
 
 
 async def test_a_request_that_is_no_message_gets_a_typed_error(mesh: Mesh) -> None:
-    async with lab(mesh.orchestrator.address) as agent:
-        async with grpc.aio.insecure_channel(mesh.orchestrator.address) as channel:
-            method: Any = channel.unary_unary("/archon.api.agent.v1.AgentService/Deliver")
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await method(b"\xff\xff", metadata=(("archon-instance", agent.server.instance_id),), timeout=5)
-            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert "message of the contract" in (caught.value.details() or "")
+    async with lab(mesh.orchestrator.address) as agent, grpc.aio.insecure_channel(mesh.orchestrator.address) as channel:
+        method: Any = channel.unary_unary("/archon.api.agent.v1.AgentService/Deliver")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await method(b"\xff\xff", metadata=(("archon-instance", agent.server.instance_id),), timeout=5)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "message of the contract" in (caught.value.details() or "")
