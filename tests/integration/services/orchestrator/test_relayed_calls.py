@@ -231,7 +231,7 @@ async def test_a_connection_that_breaks_in_a_call_ends_it_with_a_typed_error_and
 
         async def works_again() -> bool:
             try:
-                return (await tool.execute({})).content == "waited"
+                return bool((await tool.execute({})).content == "waited")
             except (Unavailable, ResourceExhausted):
                 return False
 
@@ -255,7 +255,7 @@ async def test_an_orchestrator_that_dies_in_a_call_cancels_it_and_the_agent_serv
 
         async def works_again() -> bool:
             try:
-                return (await tool.execute({})).content == "waited"
+                return bool((await tool.execute({})).content == "waited")
             except (Unavailable, ResourceExhausted):
                 return False
 
