@@ -26,8 +26,8 @@ TIMEOUT: Final = 1.5
 class Probe:
     """Checks the process at one address. An async context manager that closes its connection. `name` is the name of
     a service, or the role of an agent; `describe` presents the `credentials`; a health check needs none.
-    `certificate` is for connections that are encrypted. With an `instance_id`, the address is that of the orchestrator
-    to which this agent is attached."""
+    `certificate` is for connections that are encrypted. With an `instance_id`, the address belongs to the
+    orchestrator to which this agent is attached."""
 
     def __init__(
         self,

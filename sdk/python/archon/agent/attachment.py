@@ -40,7 +40,7 @@ ACCEPT_TIMEOUT: Final = 20.0
 """Seconds that an orchestrator has to register the agent."""
 
 REFUSAL_DELAY: Final = 0.05
-"""Seconds from the metadata of a stream until it counts as accepted: that of a refusal comes a moment before it."""
+"""Seconds from the metadata of a stream until it counts as accepted: a refusal has metadata, too, and ends at once."""
 
 OPEN_TIMEOUT: Final = 15.0
 """Seconds without a session after which the connection is given up: the orchestrator itself opens one at once."""
@@ -164,7 +164,7 @@ class _Stream:
 
 
 def _with_remedy(error: ArchonError, role: str) -> ArchonError:
-    """Returns the error of a refused agent, with what to do about its credentials."""
+    """Returns the error of a refused agent, with the credentials that it needs."""
     if isinstance(error, (PermissionDenied, Unauthenticated)):
         command = f"ARCHON_TOKEN=$(archon token --role {role})"
         error.message += f"; to attach, the agent needs a token or a certificate of its role: {command}"
@@ -194,6 +194,7 @@ class Attachment:
         self._tried = asyncio.Event()
         self._pause = MIN_PAUSE
         self._spare: _Stream | None = None
+        self._closing = False
         self._loop = BackgroundLoop(f"attachment of {agent.instance_id}", self._run, backoff_max=MAX_PAUSE)
 
     async def start(self, timeout: float) -> None:
@@ -213,6 +214,7 @@ class Attachment:
     async def close(self) -> None:
         """Ends the calls, then all streams after the frames that wait, by which the orchestrator deregisters the agent.
         Idempotent."""
+        self._closing = True
         await self._calls.stop()
         for stream in self._tasks.values():
             stream.session.end()
@@ -246,7 +248,7 @@ class Attachment:
 
     def _failed(self, error: ArchonError) -> None:
         """Keeps an error for `start`, and logs it unless it is the last one again."""
-        if str(error) != str(self.error):
+        if str(error) != str(self.error) and not self._closing:
             _log.log(
                 logging.INFO if is_transient(error) else logging.WARNING,
                 "%s is not attached to %s, trying again: %s",

@@ -1,7 +1,7 @@
 """Calls of an attached agent's services, which its orchestrator relays: each has a stream of its own.
 
-The handlers are those of the servicers that a dialled agent serves; the orchestrator has verified the caller, and the
-policy of this process is checked again.
+A dialled agent has the same handlers; the orchestrator has verified the caller, and the policy of this process is checked
+again.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ _MEMBERS: Final = {
     "agent.v1.AgentService": ("an agent", ""),
     "tool.v1.ToolService": ("an agent", ""),
 }
-"""By service: the member that serves it, and the variable that has its address. An orchestrator serves those of agents,
-too, and registries and memory services have an AuditService: `_member` knows the order."""
+"""By service: the member that serves it, and the variable that has its address. An orchestrator serves the services
+of agents, too, and registries and memory services have an AuditService: `_member` knows the order."""
 
 _PREFIX: Final = "archon.api."
 

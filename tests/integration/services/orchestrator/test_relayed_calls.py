@@ -311,8 +311,8 @@ async def test_an_attached_agent_of_an_earlier_release_is_not_called(mesh: Mesh)
 async def test_a_call_that_names_no_attached_agent_says_what_to_do(mesh: Mesh) -> None:
     orchestrator = mesh.orchestrator.address
     with pytest.raises(InstanceNotAttached, match="`archon agents` shows where") as caught:
-        await describe(instance_of(mesh, "nobody-1"))
-    assert caught.value.metadata == {"instance_id": "nobody-1", "begun": "false"}
+        await describe(instance_of(mesh, "absent-1"))
+    assert caught.value.metadata == {"instance_id": "absent-1", "begun": "false"}
     async with connect(orchestrator) as channel:
         service: Any = agent_service_pb2_grpc.AgentServiceStub(channel)
         with pytest.raises(Unimplemented, match="this is an orchestrator and no agent: call the agent at the address"):
