@@ -21,11 +21,10 @@ RUN mvn -q -B -f examples/polyglot/reviewer/pom.xml package dependency:copy-depe
 FROM ${BASE} AS agent
 COPY --from=build /src/examples/polyglot/reviewer/target/dependency /app/lib
 COPY --from=build /src/examples/polyglot/reviewer/target/classes /app/classes
-# Memory by the limit of the container; no file of counters in /tmp.
-ENV JAVA_TOOL_OPTIONS="-XX:MaxRAMPercentage=60 -XX:-UsePerfData" \
-    ARCHON_HOST=0.0.0.0 \
+ENV ARCHON_HOST=0.0.0.0 \
     ARCHON_PORT=7110
 WORKDIR /app
 USER 10001:10001
 EXPOSE 7110
-ENTRYPOINT ["java", "-cp", "/app/classes:/app/lib/*", "example.Reviewer"]
+# Memory by the limit of the container; no file of counters in /tmp.
+ENTRYPOINT ["java", "-XX:MaxRAMPercentage=60", "-XX:-UsePerfData", "-cp", "/app/classes:/app/lib/*", "example.Reviewer"]

@@ -17,6 +17,7 @@ RUN python -m venv --without-pip /opt/agent \
     && pip install --no-cache-dir --require-hashes --only-binary :all: -r deploy/locks/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY sdk/python sdk/python
+COPY sdk/conformance/cases sdk/conformance/cases
 COPY mesh mesh
 COPY services services
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /opt/wheels . \

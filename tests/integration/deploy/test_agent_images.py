@@ -13,9 +13,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from archon.client import answer_text
+from archon.registry import RegistryClient
 from archon_services.testing.in_process import InProcessMesh
 from tests.fixtures.ports import free_ports
 from tests.fixtures.require import missing
+from tests.fixtures.waiting import eventually
 from tests.integration.deploy.image_steps import Build, Stage
 from tests.unit.deploy.manifests import ROOT
 
@@ -45,6 +47,11 @@ async def start(stage: Stage, mesh: InProcessMesh, port: int) -> asyncio.subproc
     return await asyncio.create_subprocess_exec(program, *stage.entrypoint[1:], cwd=stage.folder, env=environment)
 
 
+async def is_registered(mesh: InProcessMesh, role: str) -> bool:
+    async with RegistryClient(mesh.registry.address) as registry:
+        return bool(await registry.list_instances(role))
+
+
 @pytest.mark.parametrize("language", ROLES)
 async def test_the_steps_of_an_image_build_an_agent_that_works_and_writes_nothing(
     language: str, tmp_path: Path
@@ -65,6 +72,7 @@ async def test_the_steps_of_an_image_build_an_agent_that_works_and_writes_nothin
     async with InProcessMesh(tmp_path / "mesh") as mesh:
         agent = await start(stage, mesh, port)
         try:
+            await eventually(lambda: is_registered(mesh, ROLES[language]), 30.0)
             run = (await mesh.client.submit("a library", roles=[ROLES[language]], wait=30)).run
             assert answer_text(run)
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

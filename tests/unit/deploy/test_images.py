@@ -95,12 +95,24 @@ def test_the_base_has_a_patch_version_and_a_system() -> None:
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
-    admitted = {line[1:].removesuffix("/python") for line in ignored if line.startswith("!")}
+    admitted = {re.sub("^sdk/.*", "sdk", line[1:]) for line in ignored if line.startswith("!")}
     copied = {
         name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", TEXT, flags=re.MULTILINE) for name in line.split()
     }
     assert copied == admitted
     assert all((ROOT / name).exists() for name in copied)
+
+
+@pytest.mark.parametrize("file", [DOCKERFILE, DOCKERFILE.parent / "images" / "python.Dockerfile"], ids=lambda f: f.name)
+def test_all_that_the_wheel_is_made_of_goes_to_the_builder(file: Path) -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    admitted = file.with_name(f"{file.name}.dockerignore").read_text().splitlines()
+    needed = {*wheel["packages"], *wheel["force-include"]}
+    assert needed
+    for path in needed:
+        assert any(path == line[1:] or path.startswith(f"{line[1:]}/") for line in admitted if line.startswith("!")), (
+            path
+        )
 
 
 QUALIFIED = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:\d+)?/[a-z0-9._/-]+")

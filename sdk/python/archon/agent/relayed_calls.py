@@ -1,6 +1,6 @@
 """Calls of an attached agent's services, which its orchestrator relays: each has a stream of its own.
 
-A dialled agent has the same handlers; the orchestrator has verified the caller, and the policy of this process is checked
+A dialled agent has the same handlers. The orchestrator has verified the caller; the policy of this process is checked
 again.
 """
 
