@@ -32,6 +32,7 @@ from archon.registry.instance_channel import connect_to_instance
 from archon.tools import SharedTool, SharedToolCall, SharedToolStatus, ToolClient, find_tools
 from archon.types import Message
 from archon_services.orchestrator.attach import call_load, calls
+from archon_services.orchestrator.attach.replicas import CALLER_KEY
 from archon_services.testing.link import Link
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
@@ -177,6 +178,25 @@ async def test_a_call_reaches_an_agent_that_is_attached_to_another_replica(repli
                 return False
 
         await eventually(is_reached)
+
+
+async def test_a_call_that_was_passed_on_is_not_passed_on_again(replicas: Replicas) -> None:
+    async with lab(replicas.second.address) as agent:
+        elsewhere = Registration(
+            "lab", instance_id=agent.server.instance_id, via_orchestrator=replicas.orchestrator.address
+        )
+
+        async def is_passed_on() -> bool:
+            try:
+                return bool(await describe(elsewhere))
+            except InstanceNotAttached:
+                return False
+
+        await eventually(is_passed_on)
+        async with connect_to_instance(elsewhere) as channel:
+            service: Any = agent_service_pb2_grpc.AgentServiceStub(channel)
+            with pytest.raises(InstanceNotAttached, match="is not attached here"):
+                await service.Describe(agent_service_pb2.DescribeRequest(), timeout=5, metadata=((CALLER_KEY, b""),))
 
 
 async def test_the_end_of_the_callers_time_ends_the_call_at_the_agent(mesh: Mesh) -> None:
