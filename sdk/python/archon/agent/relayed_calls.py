@@ -20,7 +20,14 @@ from archon import context, status
 from archon.api.agent.v1 import attach_service_pb2 as pb
 from archon.channel import MAX_RELAYED_BYTES
 from archon.context import CallContext
-from archon.errors import ArchonError, MessageTooLarge, ResourceExhausted, Unavailable, Unimplemented
+from archon.errors import (
+    ArchonError,
+    MessageTooLarge,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+    Unimplemented,
+)
 from archon.principal import DEFAULT_TENANT, Kind, Principal
 from archon.security.policy import Policy, check_allowed
 from archon.security.policy_file import own_policy
@@ -153,14 +160,16 @@ class RelayedCalls:
 
 
 def _context_of(call: pb.RelayedCall, seconds: float) -> CallContext:
-    """Returns the context of a call, as the server of a dialled agent makes it. Raises ValueError for a kind of caller
-    that this version does not know."""
+    """Returns the context of a call, as the server of a dialled agent makes it. Raises PermissionDenied for a kind of
+    caller that this version does not know."""
     served = CallContext(
         deadline=time.monotonic() + seconds, traceparent=call.trace.traceparent, tracestate=call.trace.tracestate
     )
     if not call.HasField("caller"):
         return served
     caller = call.caller
+    if caller.kind not in set(Kind):
+        raise PermissionDenied(f"callers of the kind {caller.kind[:32]!r} are not known here")
     principal = Principal(
         Kind(caller.kind), caller.name, caller.tenant or DEFAULT_TENANT, roles=frozenset(caller.roles)
     )
