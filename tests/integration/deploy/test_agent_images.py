@@ -12,8 +12,8 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from archon.client import answer_text
 from archon.registry import RegistryClient
+from archon.types import TaskState
 from archon_services.testing.in_process import InProcessMesh
 from tests.fixtures.ports import free_ports
 from tests.fixtures.require import missing
@@ -74,7 +74,7 @@ async def test_the_steps_of_an_image_build_an_agent_that_works_and_writes_nothin
         try:
             await eventually(lambda: is_registered(mesh, ROLES[language]), 30.0)
             run = (await mesh.client.submit("a library", roles=[ROLES[language]], wait=30)).run
-            assert answer_text(run)
+            assert run.state is TaskState.COMPLETED
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                 health: Any = health_pb2_grpc.HealthStub(channel)
                 assert (await health.Check(health_pb2.HealthCheckRequest(), timeout=5)).status == 1
