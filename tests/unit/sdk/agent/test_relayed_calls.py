@@ -48,6 +48,9 @@ class Servicer(agent_service_pb2_grpc.AgentServiceServicer):
         yield agent_service_pb2.RunTaskResponse()
         raise ValueError("a fault")
 
+    def Session(self, request_iterator: Any, context: Any) -> Any:
+        raise AssertionError("no session is relayed as a call")
+
 
 def calls() -> RelayedCalls:
     add = agent_service_pb2_grpc.add_AgentServiceServicer_to_server
