@@ -18,6 +18,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,9 @@ BUILT: Final = {"node_modules", "dist", "target"}
 
 ORCHESTRATOR: Final = "archon-orchestrator"
 """The name of the orchestrator's service in traces."""
+
+BUILT_WITHIN: Final = 900.0
+"""Seconds that one command of a build may take: it fetches packages."""
 
 REGISTERED_WITHIN: Final = 30.0
 """Seconds that the agents have to register."""
@@ -81,10 +85,16 @@ PARTS: Final = (
         "Java",
         ("java", "mvn"),
         (
-            (SDK / "java", ("mvn", "-q", "-B", "install", "-DskipTests")),
+            (SDK / "java", ("mvn", "-q", "-B", "install", "-Dmaven.test.skip=true")),
             (HERE / "reviewer", ("mvn", "-q", "-B", "package", "dependency:copy-dependencies")),
         ),
-        ("java", "-cp", f"{HERE}/reviewer/target/classes:{HERE}/reviewer/target/dependency/*", "example.Reviewer"),
+        (
+            "java",
+            f"-Djava.util.logging.config.file={HERE}/reviewer/logging.properties",
+            "-cp",
+            f"{HERE}/reviewer/target/classes:{HERE}/reviewer/target/dependency/*",
+            "example.Reviewer",
+        ),
     ),
 )
 
@@ -102,19 +112,42 @@ def sources(part: Part) -> float:
     return max(path.stat().st_mtime for path in files if path.is_file())
 
 
+def stamp_of(part: Part) -> Path:
+    """Returns the file that is as old as the last build of a part."""
+    return HERE / part.role / "dist" / ".built"
+
+
 def build(part: Part) -> None:
-    """Builds a part unless it is as new as its sources. Raises SystemExit with the output if a command fails."""
-    stamp = HERE / part.role / "dist" / ".built"
-    if not part.build or (stamp.exists() and stamp.stat().st_mtime > sources(part)):
-        return
+    """Builds a part. Raises RuntimeError with the output if a command fails."""
     began = time.monotonic()
     for folder, command in part.build:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILT_WITHIN)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"{' '.join(command)} in {folder} took more than {BUILT_WITHIN:.0f} s") from None
         if done.returncode:
-            sys.exit(f"{' '.join(command)} in {folder} failed:\n{(done.stdout + done.stderr)[-3000:]}")
-    stamp.parent.mkdir(exist_ok=True)
-    stamp.touch()
+            raise RuntimeError(f"{' '.join(command)} in {folder} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    stamp_of(part).parent.mkdir(exist_ok=True)
+    stamp_of(part).touch()
     say(f"built {part.role} ({part.language}) in {time.monotonic() - began:.0f} s")
+
+
+def build_all() -> None:
+    """Builds the parts that are older than their sources, at the same time. Raises SystemExit if a build fails."""
+    stale = [part for part in PARTS if part.build and not is_current(part)]
+    if not stale:
+        return
+    names = ", ".join(f"{part.role} ({part.language})" for part in stale)
+    say(f"building {names}: the first time they fetch their packages, which takes a few minutes")
+    with ThreadPoolExecutor(len(stale)) as threads:
+        builds = [threads.submit(build, part) for part in stale]
+    if failed := [str(error) for each in builds if (error := each.exception()) is not None]:
+        sys.exit("\n".join(failed))
+
+
+def is_current(part: Part) -> bool:
+    """Returns whether a part is built, and newer than its sources."""
+    return stamp_of(part).exists() and stamp_of(part).stat().st_mtime > sources(part)
 
 
 def archon(home: Path, *words: str) -> str:
@@ -185,6 +218,7 @@ async def demo(home: Path) -> int:
         own = {part.role: environment(home, state, part) for part in PARTS}
         agents = {part.role: await start(part, own[part.role]) for part in PARTS}
         stack.push_async_callback(lambda: stop(list(agents.values())))
+        say("the mesh is up; its agents start")
         await registered(own["designer"]["ARCHON_REGISTRY"])
         say("registered: " + ", ".join(f"{part.role} ({part.language})" for part in PARTS))
         orchestrator = next(each["address"] for each in state["processes"] if each["name"] == "orchestrator")
@@ -248,8 +282,7 @@ def main() -> int:
         say(f"The demo needs {', '.join(missing)}: Go 1.24, Node.js 20, a JDK 17 and Maven.")
         return 2
     began = time.monotonic()
-    for part in PARTS:
-        build(part)
+    build_all()
     home = Path(tempfile.mkdtemp(prefix="archon-polyglot-"))
     try:
         code = asyncio.run(demo(home))

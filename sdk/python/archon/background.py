@@ -136,8 +136,8 @@ class BackgroundLoop:
                 injected, self._injected = self._injected, None
                 if injected is not None:
                     task.uncancel()
-                if isinstance(error, asyncio.CancelledError) and task.cancelling():
-                    raise  # else the body awaited something that was cancelled, which is a failure like any other
+                if task.cancelling():  # the loop is being closed, though a library may have raised another error
+                    raise asyncio.CancelledError from error
                 delay = self._record_failure(injected or error)
             finally:
                 if healthy is not None:

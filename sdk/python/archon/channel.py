@@ -18,7 +18,7 @@ import grpc.aio
 from archon.interceptors.client import GuardedChannel, StreamStream
 from archon.local_sockets import nearest
 from archon.security.certificates import CertificateFolder, own_folder
-from archon.security.credentials import Certified, Credentials, credentials_for
+from archon.security.credentials import Certified, Credentials, Relayed, credentials_for
 from archon.security.peer import ORCHESTRATOR, Peer
 from archon.security.secure_channel import RenewedChannel, secure_channel
 from archon.security.transport import folder_for
@@ -29,6 +29,10 @@ MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 
 MAX_AGENT_BYTES: Final = 64 * 1024 * 1024
 """The largest message that is taken from an agent: one above the limit of a frame fails its task alone."""
+
+MAX_RELAYED_BYTES: Final = MAX_RECEIVE_BYTES - 64 * 1024
+"""The largest request or response of a call that an orchestrator relays to an attached agent: with its envelope it is
+one message."""
 
 MAX_METADATA_BYTES: Final = 16 * 1024
 """The largest metadata of a call. Above gRPC's default of 8 KiB calls with a large token would fail at random."""
@@ -144,10 +148,12 @@ def connect(
     peer: Peer = ORCHESTRATOR,
     credentials: Credentials | None = None,
     certificate: CertificateFolder | None = None,
+    instance_id: str = "",
 ) -> grpc.aio.Channel:
     """A channel to `peer` at `host:port`, which connects at the first call; the caller closes it. Calls carry
     `credentials`, by default the own ones for its mesh, and the deadline and the identity of the call being
-    served; unary calls raise ArchonErrors.
+    served; unary calls raise ArchonErrors. With an `instance_id`, the peer is an orchestrator that relays the calls to
+    this attached agent.
 
     With a `certificate`, by default the one in ARCHON_TLS or in the mesh on this machine, the connection is encrypted,
     and the certificate of the other side must name the peer. Raises FailedPrecondition if the own certificate cannot
@@ -156,6 +162,8 @@ def connect(
     options = service_options(target) if options is None else options
     if (folder := certificate or folder_for(target)) is not None:
         credentials = Certified(folder, credentials)
+    if instance_id:
+        credentials = Relayed(credentials, instance_id)
     interceptors = [StreamStream(credentials)]
     if folder is not None:
 

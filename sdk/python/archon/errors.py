@@ -44,8 +44,10 @@ ArchonError
   + OutOfRange                    OUT_OF_RANGE          (IndexError)
   + Unimplemented                 UNIMPLEMENTED         (NotImplementedError)
   |   + UnknownFrame
+  |   + CallsNotRelayed
   + Internal                      INTERNAL
   + Unavailable                   UNAVAILABLE           (ConnectionError)
+  |   + InstanceNotAttached
   + DataLoss                      DATA_LOSS
   + Unauthenticated               UNAUTHENTICATED
       + CertificateRefused
@@ -461,6 +463,12 @@ class UnknownFrame(Unimplemented):
     default_reason = "UNKNOWN_FRAME"
 
 
+class CallsNotRelayed(Unimplemented):
+    """The attached agent is of a release that takes no calls through an orchestrator."""
+
+    default_reason = "CALLS_NOT_RELAYED"
+
+
 class Internal(ArchonError):
     """INTERNAL: a bug in Archon. Details are in the log of the process only."""
 
@@ -473,6 +481,13 @@ class Unavailable(ArchonError, ConnectionError):
 
     code = "UNAVAILABLE"
     default_reason = "UNAVAILABLE"
+
+
+class InstanceNotAttached(Unavailable):
+    """The agent of a call is not attached to the orchestrator that would relay it, or its connection broke during the
+    call. `metadata["begun"]` is "false" if the agent has certainly not received the call."""
+
+    default_reason = "INSTANCE_NOT_ATTACHED"
 
 
 class DataLoss(ArchonError):

@@ -145,6 +145,7 @@ _REASONS: Final = {
         "NOT_SERVED",
         "UNIMPLEMENTED",
         "UNKNOWN_FRAME",
+        "CALLS_NOT_RELAYED",
         "RUN_EXPIRED",
         "PROTOCOL_MISMATCH",
     ),
@@ -220,6 +221,7 @@ _REASONS: Final = {
     ),
     "collaboration.unresponsive_agent": (
         "INSTANCE_LOST",
+        "INSTANCE_NOT_ATTACHED",
         "NOT_HELD",
         "LEASE_EXPIRED",
     ),

@@ -94,7 +94,7 @@ class GrpcServer:
         reflected = reflection.aio.ReflectionServicer([*names, health.SERVICE_NAME, reflection.SERVICE_NAME])
         add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
         add_reflection(reflected, guarded)
-        guarded.refuse_unknown_methods()
+        guarded.refuse_unknown_methods(names)
         wanted = with_port(self._host, self._wanted)
         certificate = own_folder()
         if warning := check_listening(self._host, encrypted=certificate is not None):

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 from archon_services.local_mesh.etcd_server import UNIX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import grpc.aio
 
     from archon.api.agent.v1 import agent_service_pb2
+    from archon.registry import Registration
     from archon.security.certificates import CertificateFolder
     from archon.security.credentials import Credentials
+    from archon.security.tokens import Audience
 
 TIMEOUT: Final = 1.5
 """Seconds per health check."""
@@ -22,7 +26,8 @@ TIMEOUT: Final = 1.5
 class Probe:
     """Checks the process at one address. An async context manager that closes its connection. `name` is the name of
     a service, or the role of an agent; `describe` presents the `credentials`; a health check needs none.
-    `certificate` is for connections that are encrypted."""
+    `certificate` is for connections that are encrypted. With an `instance_id`, the address belongs to the
+    orchestrator to which this agent is attached."""
 
     def __init__(
         self,
@@ -31,8 +36,10 @@ class Probe:
         name: str = "",
         credentials: Credentials | None = None,
         certificate: CertificateFolder | None = None,
+        instance_id: str = "",
     ) -> None:
         self._certificate = certificate
+        self._instance_id = instance_id
         self._name = name
         self._credentials = credentials
         self._kind = kind
@@ -47,6 +54,14 @@ class Probe:
     ) -> None:
         if self._channel is not None:
             await self._channel.close()
+
+    @classmethod
+    def of(cls, instance: Registration, credentials: Mapping[Audience, Credentials]) -> Probe:
+        """Returns the probe of an instance of the registry, through its orchestrator if it is attached."""
+        if instance.address:
+            return cls("agent", instance.address, instance.role, credentials["agents"])
+        own = credentials["services"]
+        return cls("service", instance.via_orchestrator, "orchestrator", own, instance_id=instance.instance_id)
 
     async def serves(self) -> bool:
         """Whether the process reports to be serving, within TIMEOUT seconds."""
@@ -84,6 +99,7 @@ class Probe:
                 peer=Peer("agent" if self._kind == "agent" else "service", self._name),
                 credentials=credentials,
                 certificate=self._certificate,
+                instance_id=self._instance_id,
             )
         return self._channel
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
 from archon.api.audit.v1 import audit_service_pb2_grpc
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.history import AuditKey
 from archon.security.authenticator import Authenticator
 from archon.server import GrpcServer, Service
@@ -24,11 +25,14 @@ from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
 from archon_services.orchestrator.attach import (
+    AGENT_SERVICE,
     ATTACH_SERVICE,
-    SESSION_SERVICE,
+    TOOL_SERVICE,
     AttachRelay,
     AttachServicer,
-    RelayedSessionServicer,
+    RelayedAgentServicer,
+    RelayedCalls,
+    RelayedToolServicer,
 )
 from archon_services.orchestrator.audit import AuditLinker
 from archon_services.orchestrator.channels import Notifier, notices_of
@@ -136,7 +140,9 @@ async def orchestrator_app(
         add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server
         audit = Service(AUDIT_SERVICE, add_audit, AuditServicer(journal))
         relay = AttachRelay(settings.registry)
-        services = [service, audit, *_attach(relay)]
+        calls = RelayedCalls(relay, roles.find_instance)
+        stack.push_async_callback(calls.close)
+        services = [service, audit, *_attach(relay, calls)]
         server = GrpcServer(services, host=settings.host, port=settings.port, authenticator=callers)
         stack.push_async_callback(server.stop)
         stack.push_async_callback(relay.close)
@@ -175,14 +181,16 @@ async def orchestrator_app(
             raise
 
 
-def _attach(relay: AttachRelay) -> tuple[Service, Service]:
+def _attach(relay: AttachRelay, calls: RelayedCalls) -> list[Service]:
     """The services for agents that cannot be dialled."""
     add_attach = attach_service_pb2_grpc.add_AttachServiceServicer_to_server
-    add_sessions = agent_service_pb2_grpc.add_AgentServiceServicer_to_server
-    return (
+    add_agents = agent_service_pb2_grpc.add_AgentServiceServicer_to_server
+    add_tools = tool_service_pb2_grpc.add_ToolServiceServicer_to_server
+    return [
         Service(ATTACH_SERVICE, add_attach, AttachServicer(relay)),
-        Service(SESSION_SERVICE, add_sessions, RelayedSessionServicer(relay)),
-    )
+        Service(AGENT_SERVICE, add_agents, RelayedAgentServicer(relay, calls)),
+        Service(TOOL_SERVICE, add_tools, RelayedToolServicer(calls)),
+    ]
 
 
 async def _open(journal: Journal) -> None:

@@ -55,7 +55,7 @@ def _unnamed(template: Manifest) -> set[str]:
     return mounted - {volume["name"] for volume in spec.get("volumes", [])}
 
 
-@pytest.mark.parametrize("folder", ["overlays/dev", "overlays/production"])
+@pytest.mark.parametrize("folder", ["overlays/dev", "overlays/polyglot", "overlays/production"])
 def test_an_overlay_is_admitted_with_its_pods(server: ApiServer, folder: str) -> None:
     added = EVERYTHING if folder == "overlays/production" else ()
     documents = render(folder, *added)

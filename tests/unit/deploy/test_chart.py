@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +51,21 @@ def test_the_chart_is_made_of_the_overlays_of_today(tmp_path: Path) -> None:
             name = file.relative_to(folder)
             assert (other / name).exists(), f"{name}: run `make chart`"
             assert (other / name).read_text() == file.read_text(), f"{name}: run `make chart`"
+
+
+def test_the_values_of_four_languages_give_a_role_in_each() -> None:
+    values = make_chart.CHART.parent / "polyglot.yaml"
+    roles = yaml.safe_load(values.read_text())["roles"]
+    found = by_name(rendered(f"roles={json.dumps(roles)}"))
+    for role, settings in roles.items():
+        spec = found["Deployment", f"archon-{role}"]["spec"]
+        [container] = spec["template"]["spec"]["containers"]
+        assert container["image"] == settings["image"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["livenessProbe"]["grpc"]
+    assert {settings["image"].split(":")[0].rpartition("-")[2] for settings in roles.values()} == {
+        path.stem for path in (make_chart.CHART.parents[1] / "images").glob("*.Dockerfile")
+    }
 
 
 def test_another_namespace_is_in_every_manifest() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +16,9 @@ from tests.unit.deploy import manifests as base
 from tests.unit.deploy.manifests import DOCKERFILE, ROOT, container, environment, pod
 
 TEXT = DOCKERFILE.read_text()
+
+AGENTS = sorted((ROOT / "deploy" / "images").glob("*.Dockerfile"))
+"""The images of agents, one for each language. tests/integration/deploy/test_agent_images.py executes their steps."""
 
 
 def stages() -> dict[str, str]:
@@ -91,12 +95,24 @@ def test_the_base_has_a_patch_version_and_a_system() -> None:
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
-    admitted = {line[1:].removesuffix("/python") for line in ignored if line.startswith("!")}
+    admitted = {re.sub("^sdk/.*", "sdk", line[1:]) for line in ignored if line.startswith("!")}
     copied = {
         name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", TEXT, flags=re.MULTILINE) for name in line.split()
     }
     assert copied == admitted
     assert all((ROOT / name).exists() for name in copied)
+
+
+@pytest.mark.parametrize("file", [DOCKERFILE, DOCKERFILE.parent / "images" / "python.Dockerfile"], ids=lambda f: f.name)
+def test_all_that_the_wheel_is_made_of_goes_to_the_builder(file: Path) -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    admitted = file.with_name(f"{file.name}.dockerignore").read_text().splitlines()
+    needed = {*wheel["packages"], *wheel["force-include"]}
+    assert needed
+    for path in needed:
+        assert any(path == line[1:] or path.startswith(f"{line[1:]}/") for line in admitted if line.startswith("!")), (
+            path
+        )
 
 
 QUALIFIED = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:\d+)?/[a-z0-9._/-]+")
@@ -112,7 +128,8 @@ def test_images_of_others_name_their_registry_and_tag() -> None:
         for path in (ROOT / "deploy" / "kustomize").rglob("*.yaml")
         for image in re.findall(r"^\s*(?:- )?image: *(\S+)", path.read_text(), flags=re.MULTILINE)
     }
-    others = {image for image in used if image not in {f"archon-{name}" for name in targets()}}
+    agents = {f"archon-agent-{path.stem}" for path in AGENTS}
+    others = {image for image in used if image not in {f"archon-{name}" for name in targets()} | agents}
     assert others == {"etcd", "etcdctl", "otel-collector", "postgresql-client", "weaviate"}
     for name in others:
         assert QUALIFIED.fullmatch(replaced[name].get("newName", name)), name
@@ -120,3 +137,25 @@ def test_images_of_others_name_their_registry_and_tag() -> None:
     for image in re.findall(r"^FROM (\S+) AS", TEXT, flags=re.MULTILINE):
         image = image.replace("${BASE}", re.findall(r"^ARG BASE=(\S+)$", TEXT, flags=re.MULTILINE)[0])
         assert image in stages() or QUALIFIED.fullmatch(image.rpartition(":")[0]), image
+
+
+@pytest.mark.parametrize("file", AGENTS, ids=lambda path: path.stem)
+def test_the_image_of_an_agent_is_fit_for_its_manifest(file: Path) -> None:
+    text = re.sub(r"^#.*$", "", file.read_text(), flags=re.MULTILINE)
+    arguments = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, flags=re.MULTILINE))
+    for image in arguments.values():
+        name, _, tag = image.rpartition(":")
+        assert QUALIFIED.fullmatch(name), image
+        assert re.search(r"\d+\.\d+", tag) or tag == "nonroot", "a tag that moves slowly"
+    _, agent = re.split(r"^FROM \$\{\w+\} AS \w+$", text, flags=re.MULTILINE)[1:]
+    assert re.findall(r"^USER (.*)$", agent, flags=re.MULTILINE) == ["10001:10001"]
+    assert "RUN" not in agent, "the tools of the build are not in the image"
+    assert re.findall(r"ARCHON_PORT=(\d+)", agent) == re.findall(r"EXPOSE (\d+)", agent) == ["7110"]
+    assert json.loads(re.findall(r"^ENTRYPOINT (.*)$", agent, flags=re.MULTILINE)[0]), "no shell takes its signals"
+    ignored = file.with_name(f"{file.name}.dockerignore").read_text().splitlines()
+    admitted = {line[1:] for line in ignored if line.startswith("!")}
+    copied = {
+        name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, flags=re.MULTILINE) for name in line.split()
+    }
+    assert all(any(name == each or name.startswith(f"{each}/") for each in admitted) for name in copied)
+    assert all(any(name == each or name.startswith(f"{each}/") for name in copied) for each in admitted)

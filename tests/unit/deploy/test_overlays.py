@@ -63,6 +63,15 @@ def test_the_overlay_for_development_is_the_base() -> None:
     assert render("overlays/dev") == render("base")
 
 
+def test_the_overlay_of_four_languages_keeps_the_rules_and_has_an_image_of_each() -> None:
+    documents = render("overlays/polyglot")
+    assert faults(documents, EVERYWHERE) == []
+    images = {first(documents, name)["image"] for name in templates(documents)}
+    languages = ("python", "go", "typescript", "java")
+    assert {f"archon-agent-{language}:0.1.0" for language in languages} <= images
+    assert not {"archon-requirements:0.1.0", "archon-designer:0.1.0", "archon-implementer:0.1.0"} & images
+
+
 def pod(documents: list[Manifest], name: str) -> Any:
     return templates(documents)[name]["spec"]
 

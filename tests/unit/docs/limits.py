@@ -559,6 +559,27 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Calls of one attached agent that are relayed at a time, and the bytes of their requests; of all",
+            "{archon_services.orchestrator.attach.call_load:MAX_CALLS}, "
+            "{archon_services.orchestrator.attach.call_load:MAX_BYTES|bytes}; "
+            "{archon_services.orchestrator.attach.call_load:MAX_CALLS_OF_ALL}, "
+            "{archon_services.orchestrator.attach.call_load:MAX_BYTES_OF_ALL|bytes}",
+            "The call is refused with a delay, and the agent has not received it.",
+            [
+                "test_calls_above_the_limit_are_refused_and_sessions_go_on",
+                "test_the_bytes_of_requests_that_are_relayed_are_bounded",
+            ],
+        ),
+        Limit(
+            "A request or response of a relayed call; the time of one without a deadline",
+            "{archon.channel:MAX_RELAYED_BYTES|bytes}; {archon_services.orchestrator.attach.calls:MAX_SECONDS|seconds}",
+            "The call ends with `MESSAGE_TOO_LARGE`, or `DEADLINE_EXCEEDED`.",
+            [
+                "test_the_bytes_of_requests_that_are_relayed_are_bounded",
+                "test_an_agent_that_does_not_answer_costs_the_caller_its_own_time",
+            ],
+        ),
+        Limit(
             "Bytes of an instance's frames that are not durable yet; of all instances",
             "{archon_services.orchestrator.sessions.in_flight:MAX_SESSION_BYTES|bytes}; "
             "{archon_services.orchestrator.sessions.in_flight:MAX_PROCESS_BYTES|bytes}",

@@ -26,6 +26,8 @@ REASONS: Final = {
     "FAILED_PRECONDITION": "Bring the object into the state that the message names, then repeat the call.",
     "FRAME_TOO_LARGE": "Return a smaller answer, or store the content elsewhere and return its URL.",
     "INSTANCE_LOST": "Nothing: the task is dispatched again; if it happens often, `archon logs` says why.",
+    "INSTANCE_NOT_ATTACHED": "Repeat the call in a second: the agent attaches again by itself; `archon agents` shows where it is attached.",
+    "CALLS_NOT_RELAYED": "Install the current release of Archon's SDK where the agent runs.",
     "INTERNAL": "Search the log of the process for the incident number (`archon logs`), and report it.",
     "INVALID_ARGUMENT": "Correct the field that the message names.",
     "INVALID_PAGE_TOKEN": "Begin the list again without a page token.",

@@ -214,6 +214,25 @@ async def test_body_that_ignores_cancellation_is_reported(caplog: pytest.LogCapt
     release.set()
 
 
+@in_virtual_time
+async def test_a_loop_ends_if_its_body_turns_a_cancellation_into_an_error() -> None:
+    calls = 0
+
+    async def body() -> None:
+        nonlocal calls
+        calls += 1
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise Unavailable("the call failed") from None
+
+    loop = BackgroundLoop("test", body)
+    loop.start()
+    await asyncio.sleep(0)
+    await loop.close(timeout=5.0)
+    assert (calls, loop.running) == (1, False)
+
+
 async def test_loop_can_be_started_again_after_close() -> None:
     body = Body()
     loop = BackgroundLoop("test", body)

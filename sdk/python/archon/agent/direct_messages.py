@@ -11,11 +11,9 @@ from typing import Any, Final
 from archon.agent.messenger import kind_of
 from archon.api.agent.v1 import agent_service_pb2 as pb
 from archon.api.agent.v1 import agent_service_pb2_grpc
-from archon.channel import agent_options, connect
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable, UnknownRole
 from archon.registry import Registration, RegistryClient
-from archon.security.credentials import credentials_for
-from archon.security.peer import agent
+from archon.registry.instance_channel import connect_to_instance, credentials_of_mesh
 from archon.types.message import Message
 from archon.types.message_content import content_of, to_json_value
 from archon.types.message_type import MessageType
@@ -36,7 +34,7 @@ class DirectMessages:
 
     def __init__(self, registry: str) -> None:
         self._registry = RegistryClient(registry)
-        self._credentials = credentials_for(registry, "agents")
+        self._credentials = credentials_of_mesh(registry)
         self._channels: OrderedDict[str, Any] = OrderedDict()
 
     async def __aenter__(self) -> DirectMessages:
@@ -85,6 +83,8 @@ class DirectMessages:
                 return instance.instance_id
             except (Unavailable, DeadlineExceeded) as error:
                 failure = error
+            finally:
+                await self._trim()
         assert failure is not None
         raise failure
 
@@ -99,12 +99,14 @@ class DirectMessages:
         random.shuffle(instances)
         return instances
 
+    async def _trim(self) -> None:
+        while len(self._channels) > MAX_PEERS:
+            await self._channels.popitem(last=False)[1].close(TIMEOUT)
+
     def _stub(self, instance: Registration) -> Any:
-        channel = self._channels.get(instance.address)
+        key = instance.address or f"{instance.via_orchestrator}/{instance.instance_id}"
+        channel = self._channels.get(key)
         if channel is None:
-            channel = connect(
-                instance.address, agent_options(), peer=agent(instance.role), credentials=self._credentials
-            )
-            self._channels[instance.address] = channel
-        self._channels.move_to_end(instance.address)
+            channel = self._channels[key] = connect_to_instance(instance, self._credentials)
+        self._channels.move_to_end(key)
         return agent_service_pb2_grpc.AgentServiceStub(channel)

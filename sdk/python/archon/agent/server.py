@@ -32,6 +32,7 @@ from archon.agent.direct_inbox import DirectInbox, OnDirect
 from archon.agent.message_handler import OnMessage, with_messages
 from archon.agent.reachability import unreached
 from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced, short_of_memory
+from archon.agent.relayed_calls import RelayedCalls
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import DRAIN_GRACE, AgentSettings
@@ -51,7 +52,7 @@ from archon.telemetry import export, logs, metrics, metrics_export
 from archon.telemetry.final_export import stop_exports
 from archon.telemetry.metrics import Labels
 from archon.tools import SharedTool, SharedTools
-from archon.tools.owner.advertising import Advertising, with_shared
+from archon.tools.owner.advertising import Advertising, Registered, with_shared
 from archon.tools.owner.servicer import SERVICE as TOOL_SERVICE
 from archon.tools.owner.servicer import ToolServicer
 from archon.tools.owner.tool_owner import ToolOwner
@@ -244,24 +245,19 @@ class AgentServer:
     async def start(self) -> str:
         """Starts serving, then registers if a registry is configured; while that is unreachable, registration continues
         in the background. Returns the address. With `AgentSettings.attach` it attaches instead, and returns the address
-        of the orchestrator. Raises FailedPrecondition without a handler, or if an attached agent has tools to lend,
-        Unavailable if the port is taken, and the errors with which the registry refuses the registration, such as
-        InvalidArgument."""
+        of the orchestrator. Raises FailedPrecondition without a handler, Unavailable if the port is taken, and the
+        errors with which the registry refuses the registration, such as InvalidArgument."""
         if self._on_message is not None:
             self._handler = with_messages(self.handler, *self._on_message)
         _ = self.handler
         self.attempts.shared = SharedConnection(self.settings.memory)
-        if self.settings.attach:
-            return await self._attach(self.settings.attach)
-        services = [
-            Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
-            Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
-        ]
         self.direct = self._direct_inbox()
         self.direct.start()
+        if self.settings.attach:
+            return await self._attach(self.settings.attach)
         authenticator, keys = agent_authenticator(self.settings.registry)
         self._server = GrpcServer(
-            services, host=self.settings.host, port=self.settings.port, authenticator=authenticator
+            self._services(), host=self.settings.host, port=self.settings.port, authenticator=authenticator
         )
         address = await self._server.start()
         self._sweeper.start()
@@ -274,25 +270,35 @@ class AgentServer:
             except BaseException:
                 await self.stop(0.0)
                 raise
-            self._advertising = Advertising(self._shared, self._handle, self._registered)
-            self._advertising.start()
-            if self.settings.orchestrator and not self._shared.advertised:
+            self._advertise(self._handle)
+            if self.settings.orchestrator:
                 self._reachability.start()
         else:
             _log.warning("no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent")
         return address
 
+    def _services(self) -> list[Service]:
+        """The services of an agent."""
+        return [
+            Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
+            Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
+        ]
+
+    def _advertise(self, registered: Registered) -> None:
+        """Keeps the registered tools as the shared ones are."""
+        self._advertising = Advertising(self._shared, registered, self._registered)
+        self._advertising.start()
+
     async def _attach(self, target: str) -> str:
-        if self._shared.advertised:
-            raise FailedPrecondition("an attached agent cannot lend tools: other agents cannot dial it")
+        self._attachment = Attachment(self, target, RelayedCalls(self._services()))
         self._sweeper.start()
         self._observe()
-        self._attachment = Attachment(self, target)
         try:
             await self._attachment.start(ATTACH_TIMEOUT)
         except BaseException:
             await self.stop(0.0)
             raise
+        self._advertise(self._attachment)
         return target
 
     async def _attach_if_unreached(self) -> None:
@@ -303,9 +309,12 @@ class AgentServer:
         if await unreached(target, lambda: self._reached):
             dialled = self.registration.address
             _log.warning("no orchestrator can dial %s at %s: attaching to %s", self.instance_id, dialled, target)
+            if self._advertising is not None:
+                await self._advertising.close()
             await self._registry.close()
-            self._attachment = Attachment(self, target)
+            self._attachment = Attachment(self, target, RelayedCalls(self._services()))
             await self._attachment.start(ATTACH_TIMEOUT)
+            self._advertise(self._attachment)
 
     def _observe(self) -> None:
         """Reports its tasks and slots as metrics, until it stops."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Final, TypeVar
 
@@ -41,6 +42,20 @@ def _trace(metadata: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
     yield "traceparent", traceparent
     if tracestate:
         yield "tracestate", tracestate
+
+
+class _Cancellation:
+    """Notices a cancellation of the current task that grpc.aio has swallowed, as it does if the status of a stream
+    arrives in the same turn of the event loop: a background loop that then opens another stream would never end."""
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        self._before = self._task.cancelling() if self._task is not None else 0
+
+    def check(self) -> None:
+        """Raises CancelledError if the task was cancelled since."""
+        if self._task is not None and self._task.cancelling() > self._before:
+            raise asyncio.CancelledError
 
 
 class _Translated(grpc.aio.UnaryUnaryCall):  # type: ignore[type-arg]
@@ -191,10 +206,12 @@ def _stream(call: Any, credentials: Credentials) -> Callable[..., Any]:
 async def translated(call: AsyncIterable[T]) -> AsyncIterator[T]:
     """Iterates over a streaming call. Raises ArchonErrors, and cancels the call if the iteration stops early."""
     ended = StreamStatus(call)
+    cancellation = _Cancellation()
     try:
         async for message in call:
             yield message
     except grpc.aio.AioRpcError as raised:
+        cancellation.check()
         if (error := await ended.error(raised)) is not None:
             raise status.from_rpc_error(error) from None
     finally:

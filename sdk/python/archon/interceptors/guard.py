@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -20,6 +20,7 @@ import grpc.aio
 from archon import errors, mesh_id, status
 from archon.context import CallContext, current, enter
 from archon.interceptors.open_streams import OpenStreams
+from archon.interceptors.wrong_service import wrong_service
 from archon.security.authenticator import Caller
 from archon.telemetry import metrics
 from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
@@ -28,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def raw_messages(handler: F) -> F:
-    """Marks a bidirectional handler that takes and yields serialised messages."""
+    """Marks a handler that takes and returns, or yields, serialised messages."""
     handler.__archon_raw__ = True  # type: ignore[attr-defined]
     return handler
 
@@ -47,9 +48,10 @@ class GuardedServer:
     def add_registered_method_handlers(self, service_name: str, method_handlers: Any) -> None:
         """Does nothing, like grpc.aio's server: the generic handlers serve these methods."""
 
-    def refuse_unknown_methods(self) -> None:
-        """Answers all methods that have no handler yet with Unimplemented. Call it last."""
-        self._server.add_generic_rpc_handlers((_UnknownMethods(),))
+    def refuse_unknown_methods(self, served: Collection[str]) -> None:
+        """Answers all methods that have no handler yet with Unimplemented; `served` are the services here. Call it
+        last."""
+        self._server.add_generic_rpc_handlers((_UnknownMethods(served),))
 
 
 class _GuardedService(grpc.GenericRpcHandler):
@@ -70,11 +72,14 @@ class _GuardedService(grpc.GenericRpcHandler):
 
 
 class _UnknownMethods(grpc.GenericRpcHandler):
+    def __init__(self, served: Collection[str]) -> None:
+        self._served = served
+
     def service(self, handler_call_details: Any) -> Any:
         method = handler_call_details.method
 
         async def refuse(_: Any, context: Any) -> None:
-            await _refuse(context, errors.Unimplemented(f"no service here has {method}", metadata={"method": method}))
+            await _refuse(context, wrong_service(method, self._served))
 
         # A stream is answered without a message: a caller that sends none would wait for ever.
         return grpc.stream_stream_rpc_method_handler(refuse)
@@ -101,7 +106,7 @@ class _Guarded:
         self._method = method
         raw = getattr(self._behaviour, "__archon_raw__", False)
         self._encode = _identity if raw else handler.response_serializer or _identity
-        self._decode = handler.request_deserializer or _identity
+        self._decode = _identity if raw else handler.request_deserializer or _identity
         if handler.request_streaming:
             self._request: Callable[[Any], Any] = _identity if raw else self._each
         else:

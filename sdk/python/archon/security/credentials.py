@@ -3,6 +3,7 @@ this machine that has a service at the address of the call."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -18,16 +19,24 @@ from archon.security.certificates import CertificateFolder
 from archon.security.mesh_folder import ServingFolder
 from archon.security.tokens import Audience, claims_of
 
+_log = logging.getLogger(__name__)
+
 TOKEN: Final = "ARCHON_TOKEN"
 TOKEN_FILE: Final = "ARCHON_TOKEN_FILE"
 
 TENANT_KEY: Final = "archon-tenant"
 IDENTITY_KEY: Final = "archon-identity"
 
+INSTANCE_KEY: Final = "archon-instance"
+"""The instance_id of the attached agent that a call to an orchestrator is for."""
+
 Metadata = tuple[tuple[str, str], ...]
 
 _INTERVAL: Final = 1.0
 """Seconds between two looks at a file: its token was renewed if it has changed."""
+
+_reported: Final[set[Path]] = set()
+"""Files of variables that could not be read, and were logged."""
 
 _SEPARATOR: Final = re.compile(r"[\s,]+")
 
@@ -85,6 +94,18 @@ class Certified:
         return _on_behalf() if self._certificate.read().identity.kind in ACT_FOR_OTHERS else ()
 
 
+class Relayed:
+    """Presents the credentials `more`, and names the attached agent that calls are relayed to."""
+
+    def __init__(self, more: Credentials, instance_id: str) -> None:
+        self._more = more
+        self._instance_id = instance_id
+
+    def metadata(self) -> Metadata:
+        """Returns the metadata of `more`, and the instance_id of the agent."""
+        return (*self._more.metadata(), (INSTANCE_KEY, self._instance_id))
+
+
 def _on_behalf() -> Metadata:
     """Returns on whose behalf a call is made now: the identity and the tenant of the call being served."""
     call = context.current()
@@ -102,10 +123,12 @@ class Token:
 
 
 class TokenFile:
-    """A file of tokens, one for each audience, which is read again when it has changed."""
+    """A file of tokens, one for each audience, which is read again when it has changed. With the `variable` that names
+    it, a file that cannot be read is logged once: it may be there later."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, variable: str = "") -> None:
         self._path = path
+        self._variable = variable
         self._checked = -_INTERVAL
         self._stamp: tuple[int, int, int] | None = None
         self._tokens: Mapping[Audience, Token] = {}
@@ -121,11 +144,19 @@ class TokenFile:
                 stamp = entry.st_mtime_ns, entry.st_size, entry.st_ino
                 if stamp != self._stamp:
                     self._tokens, self._stamp = tokens_in(self._path.read_text()), stamp
-            except (OSError, ValueError):
-                pass
+            except (OSError, ValueError) as error:
+                self._unreadable(error)
             except TokenInvalid:
                 raise TokenInvalid(f"{self._path} has no token: it is not a JSON Web Token") from None
         return self._tokens
+
+    def _unreadable(self, error: Exception) -> None:
+        if not self._variable or self._path in _reported:
+            return
+        _reported.add(self._path)
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        meanwhile = "the tokens read before" if self._tokens else "no token"
+        _log.warning("%s is %s, which cannot be read (%s): calls carry %s", self._variable, self._path, why, meanwhile)
 
 
 class FoundTokens:
@@ -152,7 +183,7 @@ def credentials_for(target: str, audience: Audience) -> Credentials:
         except TokenInvalid:
             raise TokenInvalid(f"{TOKEN} has no token: it is not a JSON Web Token") from None
     if path := os.environ.get(TOKEN_FILE, ""):
-        return Tokens(TokenFile(Path(path)), audience)
+        return Tokens(TokenFile(Path(path), TOKEN_FILE), audience)
     for choose in chosen:
         if (credentials := choose(target, audience)) is not None:
             return credentials

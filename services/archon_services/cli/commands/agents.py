@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,6 +17,7 @@ from archon_services.cli.watching import repeat
 if TYPE_CHECKING:
     from archon.registry import Registration
     from archon.security.credentials import Credentials
+    from archon.security.tokens import Audience
     from archon.types import InstanceMetrics
 
 _HEADERS: Final = (
@@ -138,12 +139,12 @@ class _Member:
 
 async def _members(registry: str) -> list[_Member]:
     from archon.registry import RegistryClient
-    from archon.security.credentials import credentials_for
+    from archon.registry.instance_channel import credentials_of_mesh
 
     with connecting("registry", registry):
         async with RegistryClient(registry) as client:
             leases = await client.list_leases()
-    credentials = credentials_for(registry, "agents")
+    credentials = credentials_of_mesh(registry)
     members = [_Member(instance, max(0.0, instance.ttl - left) if left else None) for instance, left in leases]
     return [
         *await asyncio.gather(*(_asked(member, credentials) for member in members[:PROBED])),
@@ -151,13 +152,18 @@ async def _members(registry: str) -> list[_Member]:
     ]
 
 
-async def _asked(member: _Member, credentials: Credentials) -> _Member:
+async def _asked(member: _Member, credentials: Mapping[Audience, Credentials]) -> _Member:
     from archon_services.local_mesh.probe import Probe
 
-    if not member.instance.address:
+    if not member.instance.dialled_at:
         return member
-    async with Probe("agent", member.instance.address, member.instance.role, credentials) as probe:
-        answers, described = await asyncio.gather(probe.serves(), probe.describe())
+    async with Probe.of(member.instance, credentials) as probe:
+        answers: bool | None
+        if member.instance.address:
+            answers, described = await asyncio.gather(probe.serves(), probe.describe())
+        else:  # at its address the orchestrator answers health checks
+            described = await probe.describe()
+            answers = True if described is not None else None
     tells = described is not None and described.HasField("running_tasks")
     return replace(member, answers=answers, running_tasks=described.running_tasks if described and tells else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from archon.api.agent.v1.agent_service_pb2 import ToolHealth
     from archon.registry import Registration
     from archon.security.credentials import Credentials
+    from archon.security.tokens import Audience
     from archon.tools import FoundTool
 
 _HEADERS: Final = (
@@ -116,12 +118,12 @@ async def _shared_tools(registry: str, role: str) -> list[FoundTool]:
 
 async def _tools(registry: str, role: str) -> list[_Tool]:
     from archon.registry import RegistryClient
-    from archon.security.credentials import credentials_for
+    from archon.registry.instance_channel import credentials_of_mesh
 
     with connecting("registry", registry):
         async with RegistryClient(registry) as client:
             instances = await client.list_instances(role)
-    credentials = credentials_for(registry, "agents")
+    credentials = credentials_of_mesh(registry)
     told = await asyncio.gather(*(_health(instance, credentials) for instance in instances[:ASKED]))
     return [
         tool
@@ -130,12 +132,12 @@ async def _tools(registry: str, role: str) -> list[_Tool]:
     ]
 
 
-async def _health(instance: Registration, credentials: Credentials) -> dict[str, ToolHealth]:
+async def _health(instance: Registration, credentials: Mapping[Audience, Credentials]) -> dict[str, ToolHealth]:
     from archon_services.local_mesh.probe import Probe
 
-    if not instance.address:
+    if not instance.dialled_at:
         return {}
-    async with Probe("agent", instance.address, instance.role, credentials) as probe:
+    async with Probe.of(instance, credentials) as probe:
         described = await probe.describe()
     return {health.name: health for health in described.tools} if described is not None else {}
 

@@ -15,11 +15,10 @@ from typing import Final, cast
 from archon import context
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, agent_service_pb2_grpc
 from archon.api.common.v1 import plan_pb2
-from archon.channel import agent_options, connect
 from archon.errors import ArchonError, DeadlineExceeded, PlanFailed, ResourceExhausted, Unavailable
 from archon.interceptors import translated
 from archon.registry import Registration
-from archon.security.peer import agent
+from archon.registry.instance_channel import connect_to_instance
 from archon.wire import set_seconds
 from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import inputs as inp
@@ -105,10 +104,10 @@ class PlanPreview:
             apply(run, event, now)
 
     def _planners(self, role: str) -> list[Registration]:
-        """The instances of a role, in any order. Raises Unavailable if none of them can be dialled."""
-        instances = [each for each in self._instances().values() if each.role == role and each.address]
+        """The instances of a role, in any order. Raises Unavailable if there is none that can be reached."""
+        instances = [each for each in self._instances().values() if each.role == role and each.dialled_at]
         if not instances:
-            raise Unavailable(f"no instance of {role!r} can be dialled", metadata={"role": role})
+            raise Unavailable(f"no instance of {role!r} can be reached", metadata={"role": role})
         self._dice.shuffle(instances)
         return instances[:MAX_ASKED]
 
@@ -137,7 +136,7 @@ async def run_task(instance: Registration, assigned: agent_pb2.AssignTask, timeo
     without a result."""
     set_seconds(assigned.remaining, timeout)
     request = agent_service_pb2.RunTaskRequest(task=assigned)
-    async with connect(instance.address, agent_options(), peer=agent(instance.role, instance.tenant)) as channel:
+    async with connect_to_instance(instance) as channel:
         stub = agent_service_pb2_grpc.AgentServiceStub(channel)
         responses = translated(stub.RunTask(request, timeout=timeout))
         async with aclosing(cast(AsyncGenerator[agent_service_pb2.RunTaskResponse, None], responses)) as messages:

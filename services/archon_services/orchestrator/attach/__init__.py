@@ -1,11 +1,23 @@
-"""Agents that cannot be dialled: they attach to an orchestrator, which relays the sessions of all orchestrators."""
+"""Agents that cannot be dialled: they attach to an orchestrator, which relays their sessions and calls."""
 
+from archon_services.orchestrator.attach.calls import RelayedCalls
 from archon_services.orchestrator.attach.relay import AttachRelay
 from archon_services.orchestrator.attach.servicer import (
+    AGENT_SERVICE,
     ATTACH_SERVICE,
-    SESSION_SERVICE,
+    TOOL_SERVICE,
     AttachServicer,
-    RelayedSessionServicer,
+    RelayedAgentServicer,
+    RelayedToolServicer,
 )
 
-__all__ = ["ATTACH_SERVICE", "SESSION_SERVICE", "AttachRelay", "AttachServicer", "RelayedSessionServicer"]
+__all__ = [
+    "AGENT_SERVICE",
+    "ATTACH_SERVICE",
+    "TOOL_SERVICE",
+    "AttachRelay",
+    "AttachServicer",
+    "RelayedAgentServicer",
+    "RelayedCalls",
+    "RelayedToolServicer",
+]

@@ -13,6 +13,7 @@ from typing import Final
 from archon import context
 from archon.errors import Aborted, ArchonError, PermissionDenied
 from archon.registry import Registration, RegistrationHandle, RegistryClient
+from archon_services.orchestrator.attach.call_load import CallLoad
 from archon_services.orchestrator.attach.stream import AttachStream
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,10 @@ class AttachedInstance:
         self._streams: set[AttachStream] = set()
         self._spares: deque[AttachStream] = deque()
         self._spare_came = asyncio.Event()
+        self._takes_calls = False
+        self._sessions_waiting = 0
+        self.load = CallLoad()
+        """The relayed calls in progress."""
         self._leaving: asyncio.TimerHandle | None = None
         self._handle: RegistrationHandle | None = None
         self._lock = asyncio.Lock()
@@ -74,6 +79,7 @@ class AttachedInstance:
             self._leaving = None
         self._streams.add(stream)
         self._spares.append(stream)
+        self._takes_calls = stream.takes_calls
         if len(self._spares) > MAX_SPARES:
             self._spares.popleft().end(Aborted("the agent has attached again", reason="SESSION_REPLACED"))
         self._spare_came.set()
@@ -87,16 +93,38 @@ class AttachedInstance:
             self._leaving = asyncio.get_running_loop().call_later(LEAVE_AFTER, self._gone, self)
 
     @property
+    def tenant(self) -> str:
+        """The tenant of the agent."""
+        return self._owner[0]
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether the agent takes relayed calls: it has said so with its newest stream."""
+        return self._takes_calls
+
+    @property
     def attached(self) -> bool:
         """Whether it has a stream."""
         return bool(self._streams)
 
     async def spare(self, timeout: float) -> AttachStream | None:
-        """Returns a spare stream, the newest one; None if there is none within `timeout` seconds."""
+        """Returns a spare stream for a session, the newest one; None if there is none within `timeout` seconds."""
+        self._sessions_waiting += 1
+        try:
+            return await self._take(timeout, lambda: True)
+        finally:
+            self._sessions_waiting -= 1
+            self._spare_came.set()  # calls go on
+
+    async def spare_for_call(self, timeout: float) -> AttachStream | None:
+        """Like `spare`, for a call: sessions are served first."""
+        return await self._take(timeout, lambda: not self._sessions_waiting)
+
+    async def _take(self, timeout: float, may_take: Callable[[], bool]) -> AttachStream | None:
         try:
             async with asyncio.timeout(timeout):
                 while True:
-                    while self._spares:
+                    while self._spares and may_take():
                         stream = self._spares.pop()
                         if stream.spare:
                             return stream

@@ -61,6 +61,10 @@ class AttachRelay:
         _log.info("%s is attached", registration.instance_id)
         return instance
 
+    def find(self, instance_id: str) -> AttachedInstance | None:
+        """Returns an instance that is attached here."""
+        return self._instances.get(instance_id)
+
     async def take(self, instance_id: str) -> AttachStream:
         """Returns a spare stream of an instance. Raises InvalidArgument without an id, Unavailable if it is not
         attached here, or has no spare stream within SPARE_TIMEOUT."""

@@ -1,26 +1,30 @@
-"""AttachService, for agents; and AgentService.Session, by which orchestrators reach the agents attached here."""
+"""AttachService, for agents; and the services of agents, by which members of the mesh reach those attached here."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
 from archon import context as call_context
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc, attach_service_pb2, attach_service_pb2_grpc
-from archon.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, MalformedMessage, Unimplemented
+from archon.api.tool.v1 import tool_service_pb2_grpc
+from archon.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, MalformedMessage
 from archon.interceptors import raw_messages
 from archon.registry import Registration
 from archon.registry.convert import registration_from_proto
 from archon.security.policy import check_role
+from archon_services.orchestrator.attach.calls import RelayedCalls
 from archon_services.orchestrator.attach.relay import AttachRelay
 from archon_services.orchestrator.attach.stream import AttachStream
 
 ATTACH_SERVICE: Final = "archon.api.agent.v1.AttachService"
-SESSION_SERVICE: Final = "archon.api.agent.v1.AgentService"
+AGENT_SERVICE: Final = "archon.api.agent.v1.AgentService"
+TOOL_SERVICE: Final = "archon.api.tool.v1.ToolService"
 
 TOKEN_KEY: Final = "archon-attach-token"
 """Metadata of Attach: a secret of the agent's process, by which every orchestrator recognizes it."""
@@ -37,8 +41,8 @@ DEFAULT_TTL: Final = 10.0
 MIN_TOKEN: Final = 16
 MAX_TOKEN: Final = 128
 
-
-UNSERVED: Final = "an orchestrator relays the sessions of attached agents, and no other calls"
+CALLS: Final = "calls"
+"""The feature of the first Ready of an agent that takes relayed calls."""
 
 
 class AttachServicer(attach_service_pb2_grpc.AttachServiceServicer):
@@ -51,10 +55,10 @@ class AttachServicer(attach_service_pb2_grpc.AttachServiceServicer):
     async def Attach(  # type: ignore[override]
         self, request_iterator: AsyncIterator[bytes], context: Any
     ) -> AsyncIterator[bytes]:
-        """Registers the agent, then carries one session."""
-        wanted = await self._registration(request_iterator)
+        """Registers the agent, then carries one session or one call."""
+        wanted, takes_calls = await self._registration(request_iterator)
         instance = await self._relay.admit(wanted, _token(context))
-        stream = AttachStream(request_iterator)
+        stream = AttachStream(request_iterator, takes_calls=takes_calls)
         instance.add(stream)
         broken = True
         try:
@@ -62,15 +66,16 @@ class AttachServicer(attach_service_pb2_grpc.AttachServiceServicer):
             async for message in stream.to_agent():
                 yield message
             await asyncio.sleep(CANCEL_DELAY)
-            broken = context.cancelled()
+            broken = context.cancelled() or stream.carried_call  # the agent has others, or opens one
         finally:
             stream.close()
             leaving = self._relay.ended(instance, stream, broken=broken)
         if leaving is not None:
             await leaving  # the stream of an agent that leaves ends once it is deregistered
 
-    async def _registration(self, requests: AsyncIterator[bytes]) -> Registration:
-        """Returns the registration of the first frame, as the registry stores it. Raises InvalidArgument."""
+    async def _registration(self, requests: AsyncIterator[bytes]) -> tuple[Registration, bool]:
+        """Returns the registration of the first frame, as the registry stores it, and whether the agent takes relayed
+        calls. Raises InvalidArgument."""
         try:
             frames = attach_service_pb2.AttachRequest.FromString(await _first(requests)).frames
         except DecodeError:
@@ -85,14 +90,17 @@ class AttachServicer(attach_service_pb2_grpc.AttachServiceServicer):
             raise InvalidArgument("ready.instance_id and that of its registration are the same, and not empty")
         check_role(call_context.current().principal, given.role)
         given = replace(given, ttl=given.ttl or DEFAULT_TTL)
-        return replace(given, address="", via_orchestrator=self._relay.address, tenant="", identity="", revision=0)
+        own = replace(given, address="", via_orchestrator=self._relay.address, tenant="", identity="", revision=0)
+        return own, CALLS in ready.features
 
 
-class RelayedSessionServicer(agent_service_pb2_grpc.AgentServiceServicer):
-    """Serves the sessions of attached agents to the orchestrators of the mesh, this one included."""
+class RelayedAgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
+    """Serves the sessions of attached agents to the orchestrators of the mesh, this one included, and their other calls
+    to all members."""
 
-    def __init__(self, relay: AttachRelay) -> None:
+    def __init__(self, relay: AttachRelay, calls: RelayedCalls) -> None:
         self._relay = relay
+        self._calls = calls
 
     @raw_messages
     async def Session(  # type: ignore[override]
@@ -108,17 +116,51 @@ class RelayedSessionServicer(agent_service_pb2_grpc.AgentServiceServicer):
         async for message in stream.carry(_prefixed(first, request_iterator)):
             yield message
 
-    async def Describe(self, request: object, context: object) -> NoReturn:
-        """Raises Unimplemented: the agent cannot be called."""
-        raise Unimplemented(UNSERVED)
+    @raw_messages
+    async def Describe(self, request: Any, context: Any) -> Any:
+        """Relays the call."""
+        return await self._calls.unary(f"/{AGENT_SERVICE}/Describe", request, context)
 
-    async def Deliver(self, request: object, context: object) -> NoReturn:
-        """Raises Unimplemented: the agent cannot be called."""
-        raise Unimplemented(UNSERVED)
+    @raw_messages
+    async def Deliver(self, request: Any, context: Any) -> Any:
+        """Relays the call."""
+        return await self._calls.unary(f"/{AGENT_SERVICE}/Deliver", request, context)
 
-    def RunTask(self, request: object, context: object) -> NoReturn:
-        """Raises Unimplemented: the agent cannot be called."""
-        raise Unimplemented(UNSERVED)
+    @raw_messages
+    async def RunTask(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        """Relays the call."""
+        async with aclosing(self._calls.stream(f"/{AGENT_SERVICE}/RunTask", request, context)) as responses:
+            async for response in responses:
+                yield response
+
+
+class RelayedToolServicer(tool_service_pb2_grpc.ToolServiceServicer):
+    """Serves the tools that attached agents share to all members of the mesh."""
+
+    def __init__(self, calls: RelayedCalls) -> None:
+        self._calls = calls
+
+    @raw_messages
+    async def ListTools(self, request: Any, context: Any) -> Any:
+        """Relays the call."""
+        return await self._calls.unary(f"/{TOOL_SERVICE}/ListTools", request, context)
+
+    @raw_messages
+    async def LeaseTool(self, request: Any, context: Any) -> Any:
+        """Relays the call."""
+        return await self._calls.unary(f"/{TOOL_SERVICE}/LeaseTool", request, context)
+
+    @raw_messages
+    async def RevokeLease(self, request: Any, context: Any) -> Any:
+        """Relays the call."""
+        return await self._calls.unary(f"/{TOOL_SERVICE}/RevokeLease", request, context)
+
+    @raw_messages
+    async def ExecuteTool(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        """Relays the call."""
+        async with aclosing(self._calls.stream(f"/{TOOL_SERVICE}/ExecuteTool", request, context)) as responses:
+            async for response in responses:
+                yield response
 
 
 async def _first(requests: AsyncIterator[bytes]) -> bytes:

@@ -1,4 +1,5 @@
-"""One Attach stream: a spare one waits for an orchestrator that opens a session, then it carries this session alone.
+"""One Attach stream: a spare one waits for an orchestrator that opens a session, or for a call, then it carries this
+session or call alone.
 
 Messages are passed on as they are. The requests of each side are read by the handler of the other, so that a side that
 does not read slows the other down, and nothing waits here.
@@ -20,15 +21,19 @@ _END: Final = b""
 
 
 class AttachStream:
-    """`from_agent` are the messages of the agent after its registration. Must be created in the task that serves it."""
+    """`from_agent` are the messages of the agent after its registration; `takes_calls` says whether the stream may
+    carry a call. Must be created in the task that serves it."""
 
-    def __init__(self, from_agent: AsyncIterator[bytes]) -> None:
+    def __init__(self, from_agent: AsyncIterator[bytes], *, takes_calls: bool = False) -> None:
+        self.takes_calls = takes_calls
+        self.carried_call = False
         self._from_agent = from_agent
-        self._next = asyncio.ensure_future(anext(from_agent, _END))
+        self._next: asyncio.Future[bytes] = asyncio.ensure_future(anext(from_agent, _END))
         self._session: asyncio.Future[AsyncIterator[bytes]] = asyncio.get_running_loop().create_future()
         self._tasks = [asyncio.current_task()]
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._error: ArchonError | None = None
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = False
 
     @property
@@ -41,6 +46,7 @@ class AttachStream:
         if self._over:
             return
         self._over, self._error = True, error
+        self._ended.set_result(None)
         if not self._session.done():
             self._session.cancel()
         asyncio.get_running_loop().call_later(END_TIMEOUT, self._cancel)
@@ -87,6 +93,26 @@ class AttachStream:
         finally:
             self.end()
 
+    async def exchange(self, message: bytes) -> AsyncIterator[bytes]:
+        """Sends the agent one message, and yields its messages until it ends the stream. The end of the iteration ends
+        the stream. The stream must be spare. Raises the error that has ended it here."""
+        hung_up = asyncio.Event()
+        self.carried_call = True
+        self._session.set_result(_once(message, hung_up))
+        try:
+            while True:
+                either: set[asyncio.Future[Any]] = {self._next, self._ended}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if self._ended.done() or self._next.exception() is not None or not (answer := self._next.result()):
+                    break
+                yield answer
+                self._next = asyncio.ensure_future(anext(self._from_agent, _END))
+            if self._error is not None:
+                raise self._error
+        finally:
+            hung_up.set()
+            self.end()
+
     def close(self) -> None:
         """Stops reading the agent's messages; called when its handler has ended."""
         self.end()
@@ -96,6 +122,11 @@ class AttachStream:
     def over(self) -> bool:
         """Whether it has ended."""
         return self._over
+
+
+async def _once(message: bytes, hung_up: asyncio.Event) -> AsyncIterator[bytes]:
+    yield message
+    await hung_up.wait()
 
 
 async def _until_over(messages: AsyncIterator[bytes], stream: AttachStream) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from archon import context
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
-from archon.principal import DEFAULT_TENANT
+from archon.principal import DEFAULT_TENANT, Principal
 from archon.registry import Graph, Registration, RegistryChange, RegistryClient
 from archon_services.orchestrator.roles.membership import GRACE
 from archon_services.orchestrator.roles.selection import Participants, RoleSelection
@@ -55,6 +55,16 @@ class RegistryWatch:
         """The roles of the tenant of the call being served."""
         tenant = context.current().tenant
         return self._selections.get(tenant) or self._selection(tenant, kept=False)
+
+    def find_instance(self, instance_id: str, caller: Principal | None) -> Registration | None:
+        """Returns an instance by its id, of the tenants that a caller sees: its own one, or all if it serves all. None
+        as the caller: it has no credentials, in a mesh that needs none."""
+        sees_all = caller is None or caller.is_of_all_tenants
+        for tenant, selection in self._selections.items():
+            visible = sees_all or (caller is not None and tenant == caller.tenant)
+            if visible and (found := selection.instances.get(instance_id)) is not None:
+                return found
+        return None
 
     def _selection(self, tenant: str, *, kept: bool = True) -> RoleSelection:
         """Returns the selection of a tenant, new if it has none: without a role, if the registry has answered."""

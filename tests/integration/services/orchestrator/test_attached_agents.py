@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
-import grpc.aio
 import pytest
 
 from archon.agent import AgentServer, AgentSettings, TaskContext, reachability
-from archon.agent.attachment import METHOD, TOKEN_KEY
-from archon.api.agent.v1 import attach_service_pb2, session_pb2
+from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.registry.v1 import registry_pb2
-from archon.channel import attach_options, connect
 from archon.client import answer_text
 from archon.errors import (
     Aborted,
@@ -27,10 +21,7 @@ from archon.errors import (
     TokenInvalid,
     Unavailable,
 )
-from archon.registry import Registration, RegistryClient, Tool
-from archon.status import from_rpc_error
 from archon.testing.frame_orchestrator import FrameOrchestrator
-from archon.tools import SharedTool
 from archon.types import TaskState
 from archon_services.orchestrator.attach import instance, relay
 from archon_services.testing.link import Link
@@ -38,6 +29,7 @@ from tests.fixtures.mesh import Mesh
 from tests.fixtures.ports import free_ports
 from tests.fixtures.replicas import Replicas
 from tests.fixtures.waiting import eventually, hold
+from tests.integration.services.orchestrator.attached import instances, raw
 
 
 def attached(role: str, orchestrator: str, handler: object = None, **options: object) -> AgentServer:
@@ -50,12 +42,6 @@ def attached(role: str, orchestrator: str, handler: object = None, **options: ob
     return AgentServer(role, handler=handler or answer, settings=settings, **options)  # type: ignore[arg-type]
 
 
-async def instances(mesh: Mesh, role: str) -> list[Registration]:
-    """Returns the registered instances of a role."""
-    async with RegistryClient(mesh.registry.address) as registry:
-        return await registry.list_instances(role)
-
-
 async def gone(mesh: Mesh, role: str, within: float) -> None:
     """Waits until no instance of a role is registered."""
 
@@ -63,62 +49,6 @@ async def gone(mesh: Mesh, role: str, within: float) -> None:
         return not await instances(mesh, role)
 
     await eventually(look, within)
-
-
-class Raw:
-    """One Attach stream, message by message, over stubs alone."""
-
-    def __init__(self, orchestrator: str, token: str = "") -> None:
-        self._channel = connect(orchestrator, attach_options())
-        self._out: asyncio.Queue[bytes | None] = asyncio.Queue()
-        metadata = ((TOKEN_KEY, token),) if token else ()
-        method: Any = self._channel.stream_stream(METHOD)
-        self._call = method(self._requests(), metadata=metadata)
-
-    async def _requests(self) -> AsyncIterator[bytes]:
-        while (message := await self._out.get()) is not None:
-            yield message
-
-    async def send(self, *frames: session_pb2.AgentFrame) -> None:
-        await self._out.put(attach_service_pb2.AttachRequest(frames=frames).SerializeToString())
-
-    async def send_raw(self, message: bytes) -> None:
-        await self._out.put(message)
-
-    async def register(self, instance_id: str, role: str = "singer") -> None:
-        registration = registry_pb2.Registration(instance_id=instance_id, role=role, version="1.0.0", max_tasks=1)
-        ready = session_pb2.Ready(instance_id=instance_id, role=role, registration=registration)
-        await self.send(session_pb2.AgentFrame(ready=ready))
-
-    async def registered(self) -> None:
-        """Waits until the orchestrator has registered the agent."""
-        async with asyncio.timeout(5.0):
-            await self._call.initial_metadata()
-
-    async def frame(self) -> session_pb2.OrchestratorFrame:
-        """Returns the first frame of the next message. Raises the error with which the stream ends."""
-        try:
-            async with asyncio.timeout(5.0):
-                message = await self._call.read()
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc_error(error) from None
-        if message is grpc.aio.EOF:
-            code = await self._call.code()
-            raise EOFError(str(code))
-        return attach_service_pb2.AttachResponse.FromString(message).frames[0]
-
-    async def close(self) -> None:
-        self._call.cancel()
-        await self._channel.close()
-
-
-@asynccontextmanager
-async def raw(orchestrator: str, token: str = "") -> AsyncIterator[Raw]:
-    stream = Raw(orchestrator, token)
-    try:
-        yield stream
-    finally:
-        await stream.close()
 
 
 async def test_an_attached_agent_works_in_a_run_and_leaves_the_registry_when_it_stops(mesh: Mesh) -> None:
@@ -284,16 +214,6 @@ async def test_frames_before_open_end_the_stream(mesh: Mesh) -> None:
         await spare.send(session_pb2.AgentFrame(heartbeat=session_pb2.Heartbeat(counter=1)))
         with pytest.raises(FailedPrecondition, match="before Open"):
             await spare.frame()
-
-
-async def test_an_agent_with_tools_to_lend_does_not_attach(mesh: Mesh) -> None:
-    async def add(a: int, b: int) -> int:
-        return a + b
-
-    tool = SharedTool(Tool("add"), add)  # type: ignore[arg-type]
-    agent = attached("poet", mesh.orchestrator.address, shared_tools=[tool])
-    with pytest.raises(FailedPrecondition, match="cannot lend tools"):
-        await agent.start()
 
 
 async def test_a_session_with_an_instance_that_is_not_attached_is_refused(mesh: Mesh) -> None:

@@ -7,8 +7,10 @@
 package agentv1
 
 import (
+	v1 "github.com/archon-mesh/archon/sdk/go/api/common/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -25,7 +27,9 @@ const (
 type AttachRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frames, in order per task.
-	Frames        []*AgentFrame `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
+	Frames []*AgentFrame `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
+	// A part of the answer to a call. A message has frames or an answer.
+	Answer        *CallAnswer `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -67,11 +71,21 @@ func (x *AttachRequest) GetFrames() []*AgentFrame {
 	return nil
 }
 
+func (x *AttachRequest) GetAnswer() *CallAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 // Response message for Attach: frames from the orchestrator.
 type AttachResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frames, in order per task.
-	Frames        []*OrchestratorFrame `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
+	Frames []*OrchestratorFrame `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
+	// A call of the agent, in place of the frames of a session; the first and only message on its stream after the agent's
+	// Ready. The stream ends when the caller has left.
+	Call          *RelayedCall `protobuf:"bytes,2,opt,name=call,proto3" json:"call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,15 +127,359 @@ func (x *AttachResponse) GetFrames() []*OrchestratorFrame {
 	return nil
 }
 
+func (x *AttachResponse) GetCall() *RelayedCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+// A call of a service of the agent, which the orchestrator relays for a member of the mesh.
+type RelayedCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Full name of the RPC, such as /archon.api.tool.v1.ToolService/LeaseTool: of AgentService, without Session, or of
+	// ToolService.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// The request message of the RPC, serialised.
+	Request []byte `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	// Time left for the call, computed when the message is written.
+	Remaining *durationpb.Duration `protobuf:"bytes,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// The caller; absent if it has presented no credentials, in a mesh that needs none.
+	Caller *Caller `protobuf:"bytes,4,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Trace context of the call.
+	Trace         *v1.TraceContext `protobuf:"bytes,5,opt,name=trace,proto3" json:"trace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayedCall) Reset() {
+	*x = RelayedCall{}
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayedCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayedCall) ProtoMessage() {}
+
+func (x *RelayedCall) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayedCall.ProtoReflect.Descriptor instead.
+func (*RelayedCall) Descriptor() ([]byte, []int) {
+	return file_archon_api_agent_v1_attach_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RelayedCall) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *RelayedCall) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *RelayedCall) GetRemaining() *durationpb.Duration {
+	if x != nil {
+		return x.Remaining
+	}
+	return nil
+}
+
+func (x *RelayedCall) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *RelayedCall) GetTrace() *v1.TraceContext {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
+// A caller whose credentials the orchestrator has verified.
+type Caller struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kind of the caller: viewer, auditor, operator, admin, agent or service.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Name of the caller: of a person or a client, the role of an agent, or the name of a service.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Tenant of the caller.
+	Tenant string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The roles that the credentials of an agent name.
+	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Identity on whose behalf the call is made.
+	Identity string `protobuf:"bytes,5,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Tenant on whose behalf the call is made.
+	IdentityTenant string `protobuf:"bytes,6,opt,name=identity_tenant,json=identityTenant,proto3" json:"identity_tenant,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Caller) Reset() {
+	*x = Caller{}
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Caller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Caller) ProtoMessage() {}
+
+func (x *Caller) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Caller.ProtoReflect.Descriptor instead.
+func (*Caller) Descriptor() ([]byte, []int) {
+	return file_archon_api_agent_v1_attach_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Caller) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Caller) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Caller) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Caller) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Caller) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Caller) GetIdentityTenant() string {
+	if x != nil {
+		return x.IdentityTenant
+	}
+	return ""
+}
+
+// A part of the answer to a relayed call: the responses in their order, then its end.
+type CallAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Content of this part.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*CallAnswer_Response
+	//	*CallAnswer_Failure
+	//	*CallAnswer_Completed
+	Event         isCallAnswer_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallAnswer) Reset() {
+	*x = CallAnswer{}
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallAnswer) ProtoMessage() {}
+
+func (x *CallAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallAnswer.ProtoReflect.Descriptor instead.
+func (*CallAnswer) Descriptor() ([]byte, []int) {
+	return file_archon_api_agent_v1_attach_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CallAnswer) GetEvent() isCallAnswer_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *CallAnswer) GetResponse() []byte {
+	if x != nil {
+		if x, ok := x.Event.(*CallAnswer_Response); ok {
+			return x.Response
+		}
+	}
+	return nil
+}
+
+func (x *CallAnswer) GetFailure() *v1.Failure {
+	if x != nil {
+		if x, ok := x.Event.(*CallAnswer_Failure); ok {
+			return x.Failure
+		}
+	}
+	return nil
+}
+
+func (x *CallAnswer) GetCompleted() *CallCompleted {
+	if x != nil {
+		if x, ok := x.Event.(*CallAnswer_Completed); ok {
+			return x.Completed
+		}
+	}
+	return nil
+}
+
+type isCallAnswer_Event interface {
+	isCallAnswer_Event()
+}
+
+type CallAnswer_Response struct {
+	// A response message of the RPC, serialised.
+	Response []byte `protobuf:"bytes,1,opt,name=response,proto3,oneof"`
+}
+
+type CallAnswer_Failure struct {
+	// The error with which the call has ended.
+	Failure *v1.Failure `protobuf:"bytes,2,opt,name=failure,proto3,oneof"`
+}
+
+type CallAnswer_Completed struct {
+	// The call has ended without an error.
+	Completed *CallCompleted `protobuf:"bytes,3,opt,name=completed,proto3,oneof"`
+}
+
+func (*CallAnswer_Response) isCallAnswer_Event() {}
+
+func (*CallAnswer_Failure) isCallAnswer_Event() {}
+
+func (*CallAnswer_Completed) isCallAnswer_Event() {}
+
+// The end of a call without an error.
+type CallCompleted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallCompleted) Reset() {
+	*x = CallCompleted{}
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallCompleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallCompleted) ProtoMessage() {}
+
+func (x *CallCompleted) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_agent_v1_attach_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallCompleted.ProtoReflect.Descriptor instead.
+func (*CallCompleted) Descriptor() ([]byte, []int) {
+	return file_archon_api_agent_v1_attach_service_proto_rawDescGZIP(), []int{5}
+}
+
 var File_archon_api_agent_v1_attach_service_proto protoreflect.FileDescriptor
 
 const file_archon_api_agent_v1_attach_service_proto_rawDesc = "" +
 	"\n" +
-	"(archon/api/agent/v1/attach_service.proto\x12\x13archon.api.agent.v1\x1a!archon/api/agent/v1/session.proto\"H\n" +
+	"(archon/api/agent/v1/attach_service.proto\x12\x13archon.api.agent.v1\x1a!archon/api/agent/v1/session.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1egoogle/protobuf/duration.proto\"\x81\x01\n" +
 	"\rAttachRequest\x127\n" +
-	"\x06frames\x18\x01 \x03(\v2\x1f.archon.api.agent.v1.AgentFrameR\x06frames\"P\n" +
+	"\x06frames\x18\x01 \x03(\v2\x1f.archon.api.agent.v1.AgentFrameR\x06frames\x127\n" +
+	"\x06answer\x18\x02 \x01(\v2\x1f.archon.api.agent.v1.CallAnswerR\x06answer\"\x86\x01\n" +
 	"\x0eAttachResponse\x12>\n" +
-	"\x06frames\x18\x01 \x03(\v2&.archon.api.agent.v1.OrchestratorFrameR\x06frames2f\n" +
+	"\x06frames\x18\x01 \x03(\v2&.archon.api.agent.v1.OrchestratorFrameR\x06frames\x124\n" +
+	"\x04call\x18\x02 \x01(\v2 .archon.api.agent.v1.RelayedCallR\x04call\"\xe7\x01\n" +
+	"\vRelayedCall\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\fR\arequest\x127\n" +
+	"\tremaining\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x123\n" +
+	"\x06caller\x18\x04 \x01(\v2\x1b.archon.api.agent.v1.CallerR\x06caller\x128\n" +
+	"\x05trace\x18\x05 \x01(\v2\".archon.api.common.v1.TraceContextR\x05trace\"\xa3\x01\n" +
+	"\x06Caller\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x1a\n" +
+	"\bidentity\x18\x05 \x01(\tR\bidentity\x12'\n" +
+	"\x0fidentity_tenant\x18\x06 \x01(\tR\x0eidentityTenant\"\xb2\x01\n" +
+	"\n" +
+	"CallAnswer\x12\x1c\n" +
+	"\bresponse\x18\x01 \x01(\fH\x00R\bresponse\x129\n" +
+	"\afailure\x18\x02 \x01(\v2\x1d.archon.api.common.v1.FailureH\x00R\afailure\x12B\n" +
+	"\tcompleted\x18\x03 \x01(\v2\".archon.api.agent.v1.CallCompletedH\x00R\tcompletedB\a\n" +
+	"\x05event\"\x0f\n" +
+	"\rCallCompleted2f\n" +
 	"\rAttachService\x12U\n" +
 	"\x06Attach\x12\".archon.api.agent.v1.AttachRequest\x1a#.archon.api.agent.v1.AttachResponse(\x010\x01BV\n" +
 	"\x17dev.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3"
@@ -138,23 +496,37 @@ func file_archon_api_agent_v1_attach_service_proto_rawDescGZIP() []byte {
 	return file_archon_api_agent_v1_attach_service_proto_rawDescData
 }
 
-var file_archon_api_agent_v1_attach_service_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_archon_api_agent_v1_attach_service_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_archon_api_agent_v1_attach_service_proto_goTypes = []any{
-	(*AttachRequest)(nil),     // 0: archon.api.agent.v1.AttachRequest
-	(*AttachResponse)(nil),    // 1: archon.api.agent.v1.AttachResponse
-	(*AgentFrame)(nil),        // 2: archon.api.agent.v1.AgentFrame
-	(*OrchestratorFrame)(nil), // 3: archon.api.agent.v1.OrchestratorFrame
+	(*AttachRequest)(nil),       // 0: archon.api.agent.v1.AttachRequest
+	(*AttachResponse)(nil),      // 1: archon.api.agent.v1.AttachResponse
+	(*RelayedCall)(nil),         // 2: archon.api.agent.v1.RelayedCall
+	(*Caller)(nil),              // 3: archon.api.agent.v1.Caller
+	(*CallAnswer)(nil),          // 4: archon.api.agent.v1.CallAnswer
+	(*CallCompleted)(nil),       // 5: archon.api.agent.v1.CallCompleted
+	(*AgentFrame)(nil),          // 6: archon.api.agent.v1.AgentFrame
+	(*OrchestratorFrame)(nil),   // 7: archon.api.agent.v1.OrchestratorFrame
+	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
+	(*v1.TraceContext)(nil),     // 9: archon.api.common.v1.TraceContext
+	(*v1.Failure)(nil),          // 10: archon.api.common.v1.Failure
 }
 var file_archon_api_agent_v1_attach_service_proto_depIdxs = []int32{
-	2, // 0: archon.api.agent.v1.AttachRequest.frames:type_name -> archon.api.agent.v1.AgentFrame
-	3, // 1: archon.api.agent.v1.AttachResponse.frames:type_name -> archon.api.agent.v1.OrchestratorFrame
-	0, // 2: archon.api.agent.v1.AttachService.Attach:input_type -> archon.api.agent.v1.AttachRequest
-	1, // 3: archon.api.agent.v1.AttachService.Attach:output_type -> archon.api.agent.v1.AttachResponse
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	6,  // 0: archon.api.agent.v1.AttachRequest.frames:type_name -> archon.api.agent.v1.AgentFrame
+	4,  // 1: archon.api.agent.v1.AttachRequest.answer:type_name -> archon.api.agent.v1.CallAnswer
+	7,  // 2: archon.api.agent.v1.AttachResponse.frames:type_name -> archon.api.agent.v1.OrchestratorFrame
+	2,  // 3: archon.api.agent.v1.AttachResponse.call:type_name -> archon.api.agent.v1.RelayedCall
+	8,  // 4: archon.api.agent.v1.RelayedCall.remaining:type_name -> google.protobuf.Duration
+	3,  // 5: archon.api.agent.v1.RelayedCall.caller:type_name -> archon.api.agent.v1.Caller
+	9,  // 6: archon.api.agent.v1.RelayedCall.trace:type_name -> archon.api.common.v1.TraceContext
+	10, // 7: archon.api.agent.v1.CallAnswer.failure:type_name -> archon.api.common.v1.Failure
+	5,  // 8: archon.api.agent.v1.CallAnswer.completed:type_name -> archon.api.agent.v1.CallCompleted
+	0,  // 9: archon.api.agent.v1.AttachService.Attach:input_type -> archon.api.agent.v1.AttachRequest
+	1,  // 10: archon.api.agent.v1.AttachService.Attach:output_type -> archon.api.agent.v1.AttachResponse
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_agent_v1_attach_service_proto_init() }
@@ -163,13 +535,18 @@ func file_archon_api_agent_v1_attach_service_proto_init() {
 		return
 	}
 	file_archon_api_agent_v1_session_proto_init()
+	file_archon_api_agent_v1_attach_service_proto_msgTypes[4].OneofWrappers = []any{
+		(*CallAnswer_Response)(nil),
+		(*CallAnswer_Failure)(nil),
+		(*CallAnswer_Completed)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_agent_v1_attach_service_proto_rawDesc), len(file_archon_api_agent_v1_attach_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,7 +30,8 @@ const (
 type AttachServiceClient interface {
 	// Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
 	// registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
-	// while the stream is open.
+	// while the stream is open. If the Ready has the feature `calls`, the orchestrator may send a call in place of Open:
+	// the stream then carries this call alone.
 	// Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
 }
@@ -64,7 +65,8 @@ type AttachService_AttachClient = grpc.BidiStreamingClient[AttachRequest, Attach
 type AttachServiceServer interface {
 	// Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
 	// registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
-	// while the stream is open.
+	// while the stream is open. If the Ready has the feature `calls`, the orchestrator may send a call in place of Open:
+	// the stream then carries this call alone.
 	// Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
 	mustEmbedUnimplementedAttachServiceServer()

@@ -11,7 +11,7 @@ from typing import Final
 from archon.clock import monotonic
 from archon.errors import ArchonError
 from archon.registry import Registration, RegistryClient
-from archon.security.credentials import credentials_for
+from archon.registry.instance_channel import credentials_of_mesh
 from archon.tools.caller.find import FIND_SECONDS, FoundTool, shared_by
 from archon.tools.caller.leased_tool import LeasedTool
 from archon.tools.caller.peer import ToolPeer
@@ -41,7 +41,7 @@ class ToolClient:
         self.instance_id = instance_id
         self._own_registry = isinstance(registry, str)
         self._registry = RegistryClient(registry) if isinstance(registry, str) else registry
-        self._credentials = credentials_for(self._registry.target, "agents")
+        self._credentials = credentials_of_mesh(self._registry.target)
         self._clock = clock
         self._peers: OrderedDict[str, ToolPeer] = OrderedDict()
         self._listed: dict[str, tuple[float, list[Registration]]] = {}
@@ -96,11 +96,11 @@ class ToolClient:
 
     def peer(self, owner: FoundTool) -> ToolPeer:
         """Returns the connection to the instance that shares a tool."""
-        address = owner.address
-        peer = self._peers.get(address)
+        key = owner.address or f"{owner.via_orchestrator}/{owner.instance_id}"
+        peer = self._peers.get(key)
         if peer is None:
-            peer = self._peers[address] = ToolPeer(address, owner.role, self._credentials)
-        self._peers.move_to_end(address)
+            peer = self._peers[key] = ToolPeer(owner.instance, self._credentials)
+        self._peers.move_to_end(key)
         return peer
 
     async def trim(self) -> None:

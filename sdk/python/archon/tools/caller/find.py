@@ -18,17 +18,26 @@ FIND_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FoundTool:
-    """A tool that an instance shares, with its terms."""
+    """A tool that an instance shares, with its terms. `address` is host:port of the instance; if it is empty, the
+    instance is attached to the orchestrator `via_orchestrator`, which relays calls."""
 
     tool: Tool
     role: str
     instance_id: str
     address: str
+    via_orchestrator: str = ""
 
     @property
     def name(self) -> str:
         """The name of the tool."""
         return self.tool.name
+
+    @property
+    def instance(self) -> Registration:
+        """The owner, as far as a connection to it needs."""
+        return Registration(
+            self.role, address=self.address, instance_id=self.instance_id, via_orchestrator=self.via_orchestrator
+        )
 
     @property
     def share(self) -> ToolShare:
@@ -70,7 +79,7 @@ def shared_by(
     """Returns the shared tools of registrations, as `find_tools` does."""
     wanted = words.casefold().split()
     found = [
-        FoundTool(tool, instance.role, instance.instance_id, instance.address)
+        FoundTool(tool, instance.role, instance.instance_id, instance.address, instance.via_orchestrator)
         for instance in instances
         if not role or instance.role == role
         if not capability or any(offered.id == capability for offered in instance.capabilities)

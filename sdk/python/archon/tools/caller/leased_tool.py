@@ -215,7 +215,7 @@ class LeasedTool:
         found = await self._mesh.find(name=self.name, role=self.role, fresh=bool(avoided), timeout=left)
         if not found and not avoided:
             found = await self._mesh.find(name=self.name, role=self.role, fresh=True, timeout=left)
-        owners = [each for each in found if each.instance_id not in avoided and each.address]
+        owners = [each for each in found if each.instance_id not in avoided and each.instance.dialled_at]
         owners = [each for each in owners if each.role == owners[0].role]
         if self.task is not None and owners and not owners[0].tool.idempotent:
             # Each attempt asks the same instance first, which knows what an earlier one has done.

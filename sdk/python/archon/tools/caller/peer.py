@@ -13,7 +13,7 @@ from archon import context
 from archon.api.common.v1 import common_pb2
 from archon.api.tool.v1 import tool_service_pb2 as pb
 from archon.api.tool.v1 import tool_service_pb2_grpc
-from archon.channel import agent_options, connect
+from archon.channel import agent_options
 from archon.errors import (
     ArchonError,
     InvalidArgument,
@@ -25,8 +25,10 @@ from archon.errors import (
 )
 from archon.failure_kinds import TOOL_CRASH
 from archon.interceptors import translated
+from archon.registry import Registration
+from archon.registry.instance_channel import connect_to_instance
 from archon.security.credentials import Credentials
-from archon.security.peer import agent
+from archon.security.tokens import Audience
 from archon.surrogates import without_surrogates
 from archon.tools.owner.tool_owner import BEGUN
 from archon.tools.result import SharedToolResult
@@ -54,15 +56,10 @@ _NOT_CONNECTED: Final = re.compile(r"failed to connect to all addresses|connecti
 class ToolPeer:
     """An instance that shares tools. Close it."""
 
-    def __init__(self, address: str, role: str, credentials: Credentials | None = None) -> None:
-        self.address = address
+    def __init__(self, instance: Registration, credentials: Mapping[Audience, Credentials] | None = None) -> None:
         options = [option for option in agent_options() if option[0] != "grpc.max_receive_message_length"]
-        self._channel = connect(
-            address,
-            [*options, ("grpc.max_receive_message_length", MAX_ANSWER_BYTES)],
-            peer=agent(role),
-            credentials=credentials,
-        )
+        options.append(("grpc.max_receive_message_length", MAX_ANSWER_BYTES))
+        self._channel = connect_to_instance(instance, credentials, options)
         self._stub: Any = tool_service_pb2_grpc.ToolServiceStub(self._channel)
 
     async def close(self) -> None:

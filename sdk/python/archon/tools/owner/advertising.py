@@ -8,11 +8,11 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError
-from archon.registry import Registration, RegistrationHandle, Tool
+from archon.registry import Registration, Tool
 from archon.tools.owner.figures import differs_notably
 from archon.tools.owner.tool_owner import ToolOwner
 
@@ -28,13 +28,24 @@ def with_shared(tools: Iterable[Tool], shared: Sequence[Tool]) -> tuple[Tool, ..
     return tuple((by_name | {tool.name: tool for tool in shared}).values())
 
 
+class Registered(Protocol):
+    """A registration that is kept, as a RegistrationHandle does."""
+
+    @property
+    def registration(self) -> Registration: ...
+
+    async def update(self, registration: Registration) -> None:
+        """Registers other content."""
+        ...
+
+
 class Advertising:
     """Updates the registration in the background. `registered` is called with each new content."""
 
     def __init__(
         self,
         shared: ToolOwner,
-        handle: RegistrationHandle,
+        handle: Registered,
         registered: Callable[[Registration], None],
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,

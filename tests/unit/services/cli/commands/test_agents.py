@@ -30,11 +30,11 @@ async def test_an_instance_tells_its_load(serve: Serve, dial: Dial) -> None:
     gate = Gate()
     agent = await serve(gate.handle)
     member = agents._Member(replace(INSTANCE, address=agent.address), heartbeat_age=3.4)
-    idle = await agents._asked(member, NoCredentials())
+    idle = await agents._asked(member, {"services": NoCredentials(), "agents": NoCredentials()})
     peer = await dial(agent)
     await peer.assign(peer.ref("one"), "x")
     await gate.reached()
-    busy = await agents._asked(member, NoCredentials())
+    busy = await agents._asked(member, {"services": NoCredentials(), "agents": NoCredentials()})
     gate.open.set()
     assert [agents._row(shown)["tasks"] for shown in (member, idle, busy)] == ["-/8", "0/8", "1/8"]
     assert [agents._row(shown)["state"] for shown in (member, idle, busy)] == ["-", "healthy", "healthy"]

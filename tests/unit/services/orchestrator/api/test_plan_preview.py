@@ -23,10 +23,10 @@ def preview(*instances: Registration) -> PlanPreview:
     return PlanPreview(lambda: known, lambda: 1_000.0, random.Random(1))
 
 
-async def test_an_instance_that_cannot_be_dialled_is_not_asked() -> None:
-    attached = Registration("planner", via_orchestrator="o-1")
-    with pytest.raises(Unavailable, match="no instance of 'planner' can be dialled") as caught:
-        await preview(attached, Registration("cook", address="127.0.0.1:1")).plan(SUBMISSION, "o")
+async def test_an_instance_that_cannot_be_reached_is_not_asked() -> None:
+    nowhere = Registration("planner")
+    with pytest.raises(Unavailable, match="no instance of 'planner' can be reached") as caught:
+        await preview(nowhere, Registration("cook", address="127.0.0.1:1")).plan(SUBMISSION, "o")
     assert caught.value.metadata == {"role": "planner"}
 
 

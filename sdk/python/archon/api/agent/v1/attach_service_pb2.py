@@ -23,9 +23,12 @@ _sym_db = _symbol_database.Default()
 
 
 from archon.api.agent.v1 import session_pb2 as archon_dot_api_dot_agent_dot_v1_dot_session__pb2
+from archon.api.common.v1 import common_pb2 as archon_dot_api_dot_common_dot_v1_dot_common__pb2
+from archon.api.common.v1 import failure_pb2 as archon_dot_api_dot_common_dot_v1_dot_failure__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(archon/api/agent/v1/attach_service.proto\x12\x13\x61rchon.api.agent.v1\x1a!archon/api/agent/v1/session.proto\"@\n\rAttachRequest\x12/\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1f.archon.api.agent.v1.AgentFrame\"H\n\x0e\x41ttachResponse\x12\x36\n\x06\x66rames\x18\x01 \x03(\x0b\x32&.archon.api.agent.v1.OrchestratorFrame2f\n\rAttachService\x12U\n\x06\x41ttach\x12\".archon.api.agent.v1.AttachRequest\x1a#.archon.api.agent.v1.AttachResponse(\x01\x30\x01\x42V\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(archon/api/agent/v1/attach_service.proto\x12\x13\x61rchon.api.agent.v1\x1a!archon/api/agent/v1/session.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1egoogle/protobuf/duration.proto\"q\n\rAttachRequest\x12/\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1f.archon.api.agent.v1.AgentFrame\x12/\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.CallAnswer\"x\n\x0e\x41ttachResponse\x12\x36\n\x06\x66rames\x18\x01 \x03(\x0b\x32&.archon.api.agent.v1.OrchestratorFrame\x12.\n\x04\x63\x61ll\x18\x02 \x01(\x0b\x32 .archon.api.agent.v1.RelayedCall\"\xbc\x01\n\x0bRelayedCall\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\x0c\x12,\n\tremaining\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x06\x63\x61ller\x18\x04 \x01(\x0b\x32\x1b.archon.api.agent.v1.Caller\x12\x31\n\x05trace\x18\x05 \x01(\x0b\x32\".archon.api.common.v1.TraceContext\"n\n\x06\x43\x61ller\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\r\n\x05roles\x18\x04 \x03(\t\x12\x10\n\x08identity\x18\x05 \x01(\t\x12\x17\n\x0fidentity_tenant\x18\x06 \x01(\t\"\x94\x01\n\nCallAnswer\x12\x12\n\x08response\x18\x01 \x01(\x0cH\x00\x12\x30\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x12\x37\n\tcompleted\x18\x03 \x01(\x0b\x32\".archon.api.agent.v1.CallCompletedH\x00\x42\x07\n\x05\x65vent\"\x0f\n\rCallCompleted2f\n\rAttachService\x12U\n\x06\x41ttach\x12\".archon.api.agent.v1.AttachRequest\x1a#.archon.api.agent.v1.AttachResponse(\x01\x30\x01\x42V\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,10 +36,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'archon.api.agent.v1.attach_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\027dev.archon.api.agent.v1P\001Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1'
-  _globals['_ATTACHREQUEST']._serialized_start=100
-  _globals['_ATTACHREQUEST']._serialized_end=164
-  _globals['_ATTACHRESPONSE']._serialized_start=166
-  _globals['_ATTACHRESPONSE']._serialized_end=238
-  _globals['_ATTACHSERVICE']._serialized_start=240
-  _globals['_ATTACHSERVICE']._serialized_end=342
+  _globals['_ATTACHREQUEST']._serialized_start=203
+  _globals['_ATTACHREQUEST']._serialized_end=316
+  _globals['_ATTACHRESPONSE']._serialized_start=318
+  _globals['_ATTACHRESPONSE']._serialized_end=438
+  _globals['_RELAYEDCALL']._serialized_start=441
+  _globals['_RELAYEDCALL']._serialized_end=629
+  _globals['_CALLER']._serialized_start=631
+  _globals['_CALLER']._serialized_end=741
+  _globals['_CALLANSWER']._serialized_start=744
+  _globals['_CALLANSWER']._serialized_end=892
+  _globals['_CALLCOMPLETED']._serialized_start=894
+  _globals['_CALLCOMPLETED']._serialized_end=909
+  _globals['_ATTACHSERVICE']._serialized_start=911
+  _globals['_ATTACHSERVICE']._serialized_end=1013
 # @@protoc_insertion_point(module_scope)

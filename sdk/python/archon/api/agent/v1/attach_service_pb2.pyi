@@ -4,8 +4,11 @@ isort:skip_file
 """
 
 from archon.api.agent.v1 import session_pb2 as _session_pb2
+from archon.api.common.v1 import common_pb2 as _common_pb2
+from archon.api.common.v1 import failure_pb2 as _failure_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 import builtins as _builtins
@@ -26,18 +29,24 @@ class AttachRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def frames(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.AgentFrame]:
         """The frames, in order per task."""
+
+    @_builtins.property
+    def answer(self) -> Global___CallAnswer:
+        """A part of the answer to a call. A message has frames or an answer."""
 
     def __init__(
         self,
         *,
         frames: _abc.Iterable[_session_pb2.AgentFrame] | None = ...,
+        answer: Global___CallAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["frames", b"frames"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "frames", b"frames"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -50,19 +59,170 @@ class AttachResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def frames(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.OrchestratorFrame]:
         """The frames, in order per task."""
+
+    @_builtins.property
+    def call(self) -> Global___RelayedCall:
+        """A call of the agent, in place of the frames of a session; the first and only message on its stream after the agent's
+        Ready. The stream ends when the caller has left.
+        """
 
     def __init__(
         self,
         *,
         frames: _abc.Iterable[_session_pb2.OrchestratorFrame] | None = ...,
+        call: Global___RelayedCall | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["frames", b"frames"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "frames", b"frames"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AttachResponse: _TypeAlias = AttachResponse  # noqa: Y015
+
+@_typing.final
+class RelayedCall(_message.Message):
+    """A call of a service of the agent, which the orchestrator relays for a member of the mesh."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METHOD_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
+    method: _builtins.str
+    """Full name of the RPC, such as /archon.api.tool.v1.ToolService/LeaseTool: of AgentService, without Session, or of
+    ToolService.
+    """
+    request: _builtins.bytes
+    """The request message of the RPC, serialised."""
+    @_builtins.property
+    def remaining(self) -> _duration_pb2.Duration:
+        """Time left for the call, computed when the message is written."""
+
+    @_builtins.property
+    def caller(self) -> Global___Caller:
+        """The caller; absent if it has presented no credentials, in a mesh that needs none."""
+
+    @_builtins.property
+    def trace(self) -> _common_pb2.TraceContext:
+        """Trace context of the call."""
+
+    def __init__(
+        self,
+        *,
+        method: _builtins.str = ...,
+        request: _builtins.bytes = ...,
+        remaining: _duration_pb2.Duration | None = ...,
+        caller: Global___Caller | None = ...,
+        trace: _common_pb2.TraceContext | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "remaining", b"remaining", "trace", b"trace"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "method", b"method", "remaining", b"remaining", "request", b"request", "trace", b"trace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayedCall: _TypeAlias = RelayedCall  # noqa: Y015
+
+@_typing.final
+class Caller(_message.Message):
+    """A caller whose credentials the orchestrator has verified."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    ROLES_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    IDENTITY_TENANT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """Kind of the caller: viewer, auditor, operator, admin, agent or service."""
+    name: _builtins.str
+    """Name of the caller: of a person or a client, the role of an agent, or the name of a service."""
+    tenant: _builtins.str
+    """Tenant of the caller."""
+    identity: _builtins.str
+    """Identity on whose behalf the call is made."""
+    identity_tenant: _builtins.str
+    """Tenant on whose behalf the call is made."""
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The roles that the credentials of an agent name."""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        roles: _abc.Iterable[_builtins.str] | None = ...,
+        identity: _builtins.str = ...,
+        identity_tenant: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "identity_tenant", b"identity_tenant", "kind", b"kind", "name", b"name", "roles", b"roles", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Caller: _TypeAlias = Caller  # noqa: Y015
+
+@_typing.final
+class CallAnswer(_message.Message):
+    """A part of the answer to a relayed call: the responses in their order, then its end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    response: _builtins.bytes
+    """A response message of the RPC, serialised."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """The error with which the call has ended."""
+
+    @_builtins.property
+    def completed(self) -> Global___CallCompleted:
+        """The call has ended without an error."""
+
+    def __init__(
+        self,
+        *,
+        response: _builtins.bytes = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        completed: Global___CallCompleted | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "event", b"event", "failure", b"failure", "response", b"response"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "event", b"event", "failure", b"failure", "response", b"response"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["response", "failure", "completed"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___CallAnswer: _TypeAlias = CallAnswer  # noqa: Y015
+
+@_typing.final
+class CallCompleted(_message.Message):
+    """The end of a call without an error."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallCompleted: _TypeAlias = CallCompleted  # noqa: Y015

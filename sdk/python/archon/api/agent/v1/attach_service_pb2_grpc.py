@@ -49,7 +49,8 @@ class AttachServiceServicer(object):
     def Attach(self, request_iterator, context):
         """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
         registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
-        while the stream is open.
+        while the stream is open. If the Ready has the feature `calls`, the orchestrator may send a call in place of Open:
+        the stream then carries this call alone.
         Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

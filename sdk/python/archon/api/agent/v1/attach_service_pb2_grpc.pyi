@@ -36,7 +36,8 @@ class AttachServiceStub:
     Attach: _grpc.StreamStreamMultiCallable[_attach_service_pb2.AttachRequest, _attach_service_pb2.AttachResponse]
     """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
     registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
-    while the stream is open.
+    while the stream is open. If the Ready has the feature `calls`, the orchestrator may send a call in place of Open:
+    the stream then carries this call alone.
     Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
     """
 
@@ -48,7 +49,8 @@ class AttachServiceAsyncStub(AttachServiceStub):
     Attach: _aio.StreamStreamMultiCallable[_attach_service_pb2.AttachRequest, _attach_service_pb2.AttachResponse]  # type: ignore[assignment]
     """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
     registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
-    while the stream is open.
+    while the stream is open. If the Ready has the feature `calls`, the orchestrator may send a call in place of Open:
+    the stream then carries this call alone.
     Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
     """
 
@@ -63,7 +65,8 @@ class AttachServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_attach_service_pb2.AttachResponse], _abc.AsyncIterator[_attach_service_pb2.AttachResponse]]:
         """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
         registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
-        while the stream is open.
+        while the stream is open. If the Ready has the feature `calls`, the orchestrator may send a call in place of Open:
+        the stream then carries this call alone.
         Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
         """
 

@@ -6,13 +6,19 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { AgentFrame, OrchestratorFrame } from "./session_pb.js";
 import { file_archon_api_agent_v1_session } from "./session_pb.js";
+import type { TraceContext } from "../../common/v1/common_pb.js";
+import { file_archon_api_common_v1_common } from "../../common/v1/common_pb.js";
+import type { Failure } from "../../common/v1/failure_pb.js";
+import { file_archon_api_common_v1_failure } from "../../common/v1/failure_pb.js";
+import type { Duration } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file archon/api/agent/v1/attach_service.proto.
  */
 export const file_archon_api_agent_v1_attach_service: GenFile = /*@__PURE__*/
-  fileDesc("CihhcmNob24vYXBpL2FnZW50L3YxL2F0dGFjaF9zZXJ2aWNlLnByb3RvEhNhcmNob24uYXBpLmFnZW50LnYxIkAKDUF0dGFjaFJlcXVlc3QSLwoGZnJhbWVzGAEgAygLMh8uYXJjaG9uLmFwaS5hZ2VudC52MS5BZ2VudEZyYW1lIkgKDkF0dGFjaFJlc3BvbnNlEjYKBmZyYW1lcxgBIAMoCzImLmFyY2hvbi5hcGkuYWdlbnQudjEuT3JjaGVzdHJhdG9yRnJhbWUyZgoNQXR0YWNoU2VydmljZRJVCgZBdHRhY2gSIi5hcmNob24uYXBpLmFnZW50LnYxLkF0dGFjaFJlcXVlc3QaIy5hcmNob24uYXBpLmFnZW50LnYxLkF0dGFjaFJlc3BvbnNlKAEwAUJWChdkZXYuYXJjaG9uLmFwaS5hZ2VudC52MVABWjlnaXRodWIuY29tL2FyY2hvbi1tZXNoL2FyY2hvbi9zZGsvZ28vYXBpL2FnZW50L3YxO2FnZW50djFiBnByb3RvMw", [file_archon_api_agent_v1_session]);
+  fileDesc("CihhcmNob24vYXBpL2FnZW50L3YxL2F0dGFjaF9zZXJ2aWNlLnByb3RvEhNhcmNob24uYXBpLmFnZW50LnYxInEKDUF0dGFjaFJlcXVlc3QSLwoGZnJhbWVzGAEgAygLMh8uYXJjaG9uLmFwaS5hZ2VudC52MS5BZ2VudEZyYW1lEi8KBmFuc3dlchgCIAEoCzIfLmFyY2hvbi5hcGkuYWdlbnQudjEuQ2FsbEFuc3dlciJ4Cg5BdHRhY2hSZXNwb25zZRI2CgZmcmFtZXMYASADKAsyJi5hcmNob24uYXBpLmFnZW50LnYxLk9yY2hlc3RyYXRvckZyYW1lEi4KBGNhbGwYAiABKAsyIC5hcmNob24uYXBpLmFnZW50LnYxLlJlbGF5ZWRDYWxsIrwBCgtSZWxheWVkQ2FsbBIOCgZtZXRob2QYASABKAkSDwoHcmVxdWVzdBgCIAEoDBIsCglyZW1haW5pbmcYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoGY2FsbGVyGAQgASgLMhsuYXJjaG9uLmFwaS5hZ2VudC52MS5DYWxsZXISMQoFdHJhY2UYBSABKAsyIi5hcmNob24uYXBpLmNvbW1vbi52MS5UcmFjZUNvbnRleHQibgoGQ2FsbGVyEgwKBGtpbmQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZ0ZW5hbnQYAyABKAkSDQoFcm9sZXMYBCADKAkSEAoIaWRlbnRpdHkYBSABKAkSFwoPaWRlbnRpdHlfdGVuYW50GAYgASgJIpQBCgpDYWxsQW5zd2VyEhIKCHJlc3BvbnNlGAEgASgMSAASMAoHZmFpbHVyZRgCIAEoCzIdLmFyY2hvbi5hcGkuY29tbW9uLnYxLkZhaWx1cmVIABI3Cgljb21wbGV0ZWQYAyABKAsyIi5hcmNob24uYXBpLmFnZW50LnYxLkNhbGxDb21wbGV0ZWRIAEIHCgVldmVudCIPCg1DYWxsQ29tcGxldGVkMmYKDUF0dGFjaFNlcnZpY2USVQoGQXR0YWNoEiIuYXJjaG9uLmFwaS5hZ2VudC52MS5BdHRhY2hSZXF1ZXN0GiMuYXJjaG9uLmFwaS5hZ2VudC52MS5BdHRhY2hSZXNwb25zZSgBMAFCVgoXZGV2LmFyY2hvbi5hcGkuYWdlbnQudjFQAVo5Z2l0aHViLmNvbS9hcmNob24tbWVzaC9hcmNob24vc2RrL2dvL2FwaS9hZ2VudC92MTthZ2VudHYxYgZwcm90bzM", [file_archon_api_agent_v1_session, file_archon_api_common_v1_common, file_archon_api_common_v1_failure, file_google_protobuf_duration]);
 
 /**
  * Request message for Attach: frames from the agent.
@@ -26,6 +32,13 @@ export type AttachRequest = Message<"archon.api.agent.v1.AttachRequest"> & {
    * @generated from field: repeated archon.api.agent.v1.AgentFrame frames = 1;
    */
   frames: AgentFrame[];
+
+  /**
+   * A part of the answer to a call. A message has frames or an answer.
+   *
+   * @generated from field: archon.api.agent.v1.CallAnswer answer = 2;
+   */
+  answer?: CallAnswer | undefined;
 };
 
 /**
@@ -47,6 +60,14 @@ export type AttachResponse = Message<"archon.api.agent.v1.AttachResponse"> & {
    * @generated from field: repeated archon.api.agent.v1.OrchestratorFrame frames = 1;
    */
   frames: OrchestratorFrame[];
+
+  /**
+   * A call of the agent, in place of the frames of a session; the first and only message on its stream after the agent's
+   * Ready. The stream ends when the caller has left.
+   *
+   * @generated from field: archon.api.agent.v1.RelayedCall call = 2;
+   */
+  call?: RelayedCall | undefined;
 };
 
 /**
@@ -57,6 +78,172 @@ export const AttachResponseSchema: GenMessage<AttachResponse> = /*@__PURE__*/
   messageDesc(file_archon_api_agent_v1_attach_service, 1);
 
 /**
+ * A call of a service of the agent, which the orchestrator relays for a member of the mesh.
+ *
+ * @generated from message archon.api.agent.v1.RelayedCall
+ */
+export type RelayedCall = Message<"archon.api.agent.v1.RelayedCall"> & {
+  /**
+   * Full name of the RPC, such as /archon.api.tool.v1.ToolService/LeaseTool: of AgentService, without Session, or of
+   * ToolService.
+   *
+   * @generated from field: string method = 1;
+   */
+  method: string;
+
+  /**
+   * The request message of the RPC, serialised.
+   *
+   * @generated from field: bytes request = 2;
+   */
+  request: Uint8Array;
+
+  /**
+   * Time left for the call, computed when the message is written.
+   *
+   * @generated from field: google.protobuf.Duration remaining = 3;
+   */
+  remaining?: Duration | undefined;
+
+  /**
+   * The caller; absent if it has presented no credentials, in a mesh that needs none.
+   *
+   * @generated from field: archon.api.agent.v1.Caller caller = 4;
+   */
+  caller?: Caller | undefined;
+
+  /**
+   * Trace context of the call.
+   *
+   * @generated from field: archon.api.common.v1.TraceContext trace = 5;
+   */
+  trace?: TraceContext | undefined;
+};
+
+/**
+ * Describes the message archon.api.agent.v1.RelayedCall.
+ * Use `create(RelayedCallSchema)` to create a new message.
+ */
+export const RelayedCallSchema: GenMessage<RelayedCall> = /*@__PURE__*/
+  messageDesc(file_archon_api_agent_v1_attach_service, 2);
+
+/**
+ * A caller whose credentials the orchestrator has verified.
+ *
+ * @generated from message archon.api.agent.v1.Caller
+ */
+export type Caller = Message<"archon.api.agent.v1.Caller"> & {
+  /**
+   * Kind of the caller: viewer, auditor, operator, admin, agent or service.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * Name of the caller: of a person or a client, the role of an agent, or the name of a service.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Tenant of the caller.
+   *
+   * @generated from field: string tenant = 3;
+   */
+  tenant: string;
+
+  /**
+   * The roles that the credentials of an agent name.
+   *
+   * @generated from field: repeated string roles = 4;
+   */
+  roles: string[];
+
+  /**
+   * Identity on whose behalf the call is made.
+   *
+   * @generated from field: string identity = 5;
+   */
+  identity: string;
+
+  /**
+   * Tenant on whose behalf the call is made.
+   *
+   * @generated from field: string identity_tenant = 6;
+   */
+  identityTenant: string;
+};
+
+/**
+ * Describes the message archon.api.agent.v1.Caller.
+ * Use `create(CallerSchema)` to create a new message.
+ */
+export const CallerSchema: GenMessage<Caller> = /*@__PURE__*/
+  messageDesc(file_archon_api_agent_v1_attach_service, 3);
+
+/**
+ * A part of the answer to a relayed call: the responses in their order, then its end.
+ *
+ * @generated from message archon.api.agent.v1.CallAnswer
+ */
+export type CallAnswer = Message<"archon.api.agent.v1.CallAnswer"> & {
+  /**
+   * Content of this part.
+   *
+   * @generated from oneof archon.api.agent.v1.CallAnswer.event
+   */
+  event: {
+    /**
+     * A response message of the RPC, serialised.
+     *
+     * @generated from field: bytes response = 1;
+     */
+    value: Uint8Array;
+    case: "response";
+  } | {
+    /**
+     * The error with which the call has ended.
+     *
+     * @generated from field: archon.api.common.v1.Failure failure = 2;
+     */
+    value: Failure;
+    case: "failure";
+  } | {
+    /**
+     * The call has ended without an error.
+     *
+     * @generated from field: archon.api.agent.v1.CallCompleted completed = 3;
+     */
+    value: CallCompleted;
+    case: "completed";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message archon.api.agent.v1.CallAnswer.
+ * Use `create(CallAnswerSchema)` to create a new message.
+ */
+export const CallAnswerSchema: GenMessage<CallAnswer> = /*@__PURE__*/
+  messageDesc(file_archon_api_agent_v1_attach_service, 4);
+
+/**
+ * The end of a call without an error.
+ *
+ * @generated from message archon.api.agent.v1.CallCompleted
+ */
+export type CallCompleted = Message<"archon.api.agent.v1.CallCompleted"> & {
+};
+
+/**
+ * Describes the message archon.api.agent.v1.CallCompleted.
+ * Use `create(CallCompletedSchema)` to create a new message.
+ */
+export const CallCompletedSchema: GenMessage<CallCompleted> = /*@__PURE__*/
+  messageDesc(file_archon_api_agent_v1_attach_service, 5);
+
+/**
  * Served by the orchestrator, for agents that cannot be dialled.
  *
  * @generated from service archon.api.agent.v1.AttachService
@@ -65,7 +252,8 @@ export const AttachService: GenService<{
   /**
    * Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
    * registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
-   * while the stream is open.
+   * while the stream is open. If the Ready has the feature `calls`, the orchestrator may send a call in place of Open:
+   * the stream then carries this call alone.
    * Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
    *
    * @generated from rpc archon.api.agent.v1.AttachService.Attach
