@@ -15,7 +15,7 @@ import (
 
 // serve serves the role subject until standard input ends, or SIGTERM.
 func serve() error {
-	server, err := agent.New("subject", handle)
+	server, err := agent.New("subject", handle, shared()...)
 	if err != nil {
 		return err
 	}

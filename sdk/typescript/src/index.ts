@@ -26,7 +26,7 @@ export type {
 } from "./agent/values.js";
 export type { CallOptions, ChannelSettings } from "./channel.js";
 export { Client, RunHandle, type PlannedRun, type WatchOptions } from "./client.js";
-export { current, currentTrace, withDeadline, type CallContext, type TraceContext } from "./context.js";
+export { current, currentTrace, withDeadline, withTrace, type CallContext, type TraceContext } from "./context.js";
 export { ConverseStream } from "./converseStream.js";
 export * from "./errors.js";
 export { setLogger, type Logger, type LogLevel } from "./log.js";

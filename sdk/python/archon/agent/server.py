@@ -304,6 +304,7 @@ class AgentServer:
             dialled = self.registration.address
             _log.warning("no orchestrator can dial %s at %s: attaching to %s", self.instance_id, dialled, target)
             await self._registry.close()
+            self.registration = replace(self.registration, address="")
             self._attachment = Attachment(self, target)
             await self._attachment.start(ATTACH_TIMEOUT)
 

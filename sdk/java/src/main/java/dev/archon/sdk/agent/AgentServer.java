@@ -37,7 +37,8 @@ public final class AgentServer implements AutoCloseable {
   private MeshServer server;
   private RegistryClient registry;
   private RegistrationHandle handle;
-  private Attachment attachment;
+  private volatile Attachment attachment;
+  private Reachability reachability;
   private Advertising advertising;
   private boolean isStarted;
   private CompletableFuture<Integer> stopped;
@@ -129,6 +130,12 @@ public final class AgentServer implements AutoCloseable {
       handle = registry.register(registration);
       advertising = new Advertising(tools, handle, changed -> registration = changed);
       advertising.start();
+      if (!settings.orchestrator().isEmpty() && tools.advertised().isEmpty()) {
+        reachability =
+            new Reachability(
+                settings.orchestrator(), environment, handle::isRegistered, core::isReached, this::attachUnreached);
+        reachability.start();
+      }
     }
     return server.address();
   }
@@ -142,6 +149,15 @@ public final class AgentServer implements AutoCloseable {
     attachment = new Attachment(core, registration, settings.attach(), environment);
     attachment.start(ATTACH_TIMEOUT);
     return settings.attach();
+  }
+
+  private void attachUnreached() throws InterruptedException {
+    String target = settings.orchestrator();
+    String text = "no orchestrator can dial {0} at {1}: attaching to {2}";
+    LOG.log(System.Logger.Level.WARNING, text, instanceId(), registration.address(), target);
+    handle.close();
+    attachment = new Attachment(core, registration, target, environment);
+    attachment.start(ATTACH_TIMEOUT);
   }
 
   /** Drains within the time of the settings, and stops. */
@@ -185,6 +201,9 @@ public final class AgentServer implements AutoCloseable {
   }
 
   private int stopNow(double grace) throws InterruptedException {
+    if (reachability != null) {
+      reachability.close();
+    }
     if (server != null) {
       server.unhealthy();
     }
