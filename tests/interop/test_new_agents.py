@@ -20,6 +20,7 @@ from archon_services.testing.mesh import LocalMesh
 from tests.conformance.sdks import SDKS, sdk, see_rest
 from tests.fixtures.environment import CALLER
 from tests.fixtures.require import missing
+from tests.fixtures.waiting import wait_until
 from tests.interop import cache
 
 pytestmark = pytest.mark.slow
@@ -82,6 +83,7 @@ def served(command: str, folder: Path, env: Mapping[str, str]) -> Iterator[None]
             ["bash", "-c", command], cwd=folder, env=dict(env), stdout=log, stderr=log, start_new_session=True
         )
     try:
+        wait_until(lambda: is_registered(folder, env), ANSWERED_WITHIN)
         yield
         os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all of the foreground
         process.wait(STOPPED_WITHIN)
@@ -89,6 +91,11 @@ def served(command: str, folder: Path, env: Mapping[str, str]) -> Iterator[None]
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(10)
+
+
+def is_registered(folder: Path, env: Mapping[str, str]) -> bool:
+    """Returns whether the mesh lists an instance of the role."""
+    return ROLE in shell("archon agents", folder, env, 30)
 
 
 def commands(printed: str) -> tuple[list[str], str, str]:
@@ -116,7 +123,7 @@ def test_the_printed_commands_make_an_agent_that_answers(
         with served(serve, tmp_path / ROLE, env):
             assert "You said: hello" in shell(f"{ask} --timeout 60", tmp_path, env, ANSWERED_WITHIN)
     # It has left the registry as it was stopped.
-    assert ROLE not in shell("archon agents", tmp_path, env, 30)
+    assert not is_registered(tmp_path, env)
 
 
 def test_the_program_in_python_answers(
@@ -129,4 +136,4 @@ def test_the_program_in_python_answers(
         with served(f"exec {serve}", tmp_path, env):
             answer = shell(f'archon run --role {ROLE} "What time is it?" --timeout 60', tmp_path, env, ANSWERED_WITHIN)
             assert f"{ROLE}  completed" in answer
-        assert ROLE not in shell("archon agents", tmp_path, env, 30)
+        assert not is_registered(tmp_path, env)

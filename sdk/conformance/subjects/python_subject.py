@@ -111,6 +111,8 @@ async def do(task: TaskContext, kind: str, value: Any) -> Any:
             return (await task.delegate(value.pop("text"), **value)).text
         case "ask":
             return await task.ask(value.pop("text"), **value)
+        case "ask_secret":
+            return await task.ask_secret(value)
         case "reserve":
             await task.reserve(**value)
             return True

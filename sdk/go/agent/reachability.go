@@ -43,6 +43,9 @@ func (s *Server) attachIfUnreached(ctx context.Context) {
 	slog.Warn("no orchestrator can dial this agent: it attaches", "role", s.role, "address", s.settings.advertised(s.grpc.Port()),
 		"orchestrator", target)
 	s.handle.Close()
+	s.mu.Lock()
+	s.registration.Address = ""
+	s.mu.Unlock()
 	attach, err := newAttacher(s, target)
 	if err != nil {
 		slog.Error("the agent cannot attach", "orchestrator", target, "error", err)

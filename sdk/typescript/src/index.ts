@@ -44,6 +44,7 @@ export {
 } from "./registry/registration.js";
 export type { RegistrationHandle } from "./registry/registrationHandle.js";
 export { RunView } from "./runView/run.js";
+export { isSecret, MAX_SECRET, sealAnswer, SecretQuestion } from "./secretAnswers.js";
 export { CertificateFolder } from "./security/certificates.js";
 export { NO_CREDENTIALS, tokenCredentials, type CallCredentials } from "./security/credentials.js";
 export { fromFailure, toFailure } from "./status.js";

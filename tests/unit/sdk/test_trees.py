@@ -34,7 +34,6 @@ PYTHON_ALONE: Final = {
     ),
     "for models, which the other SDKs do not have": "answers messageprofile output propagation toolarguments",
     "the kinds are in the table of reasons": "failurekinds",
-    "not there yet": "secretanswers",
 }
 """Entries of Python's SDK that no other one needs, by the reason."""
 
@@ -65,7 +64,7 @@ MORE: Final[Mapping[str, Mapping[str, str]]] = {
         ),
         "of the table of reasons, which is generated": "reasonsgen generate",
         "files that the language wants": "doc go internal",
-        "tests and examples beside the sources": "errorstest examples partstest",
+        "tests and examples beside the sources": "errorstest examples partstest secretanswerstest",
     },
     "typescript": {
         "gRPC services that Python has as packages": "grpc health reflection",

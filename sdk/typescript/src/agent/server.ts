@@ -243,6 +243,7 @@ export class AgentServer implements SessionAgent {
     log("warning", `no orchestrator can dial ${this.instanceId} at ${this.registration.address}: attaching to ${target}`);
     await this.#registry?.close();
     if (signal.aborted) return;
+    this.registration = { ...this.registration, address: "" };
     this.#attachment = new Attachment(this, target);
     await this.#attachment.start(ATTACH_TIMEOUT).catch((error: unknown) => {
       log("error", `the orchestrator at ${target} refuses ${this.instanceId}: ${asError(error).message}`);

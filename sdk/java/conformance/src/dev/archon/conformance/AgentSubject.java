@@ -151,6 +151,9 @@ final class AgentSubject {
         Question asked = Question.of(text(question, "text")).withSchema(text(question, "schema_json"));
         return new JsonPrimitive(task.ask(asked.withId(text(question, "input_id"))).text());
       }
+      case "ask_secret" -> {
+        return new JsonPrimitive(task.askSecret(with.getAsString()));
+      }
       case "reserve" -> {
         task.reserve(with.getAsJsonObject().get("tokens").getAsLong(), 0, 1);
         return new JsonPrimitive(true);
