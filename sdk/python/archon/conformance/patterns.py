@@ -26,8 +26,8 @@ _EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
 
 def resolve(value: Any, names: Mapping[str, Any]) -> Any:
     """Returns a value with its references filled in. `{$repeat: [text, n]}` is the text n times, `{$quoted: value}` its
-    JSON, `{$escaped: text}` the text with the escapes of JSON, also of lone surrogates, and `{$sealed: [schema, text]}` the
-    text as a secret answer to the question with this schema.
+    JSON, `{$escaped: text}` the text with the escapes of JSON, also of lone surrogates, and `{$sealed: [schema, text]}`
+    the text as a secret answer to the question with this schema.
 
     Raises ValueError for an unknown name.
     """

@@ -29,6 +29,7 @@ public final class AgentServer implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("dev.archon.sdk");
 
   private final AgentSettings settings;
+  private final boolean isAlone;
   private final Environment environment;
   private final ToolOwner tools;
   private final AgentCore core;
@@ -45,6 +46,7 @@ public final class AgentServer implements AutoCloseable {
 
   AgentServer(AgentBuilder builder) {
     settings = builder.settings();
+    isAlone = builder.isAlone();
     environment = builder.environment();
     tools = new ToolOwner(builder.sharedTools(), builder.telemetry());
     registration = builder.registration(settings, tools.advertised());
@@ -123,7 +125,9 @@ public final class AgentServer implements AutoCloseable {
     core.start();
     direct.start();
     if (settings.registry().isEmpty()) {
-      LOG.log(System.Logger.Level.WARNING, "no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent");
+      if (!isAlone) {
+        LOG.log(System.Logger.Level.WARNING, "no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent");
+      }
     } else {
       registry = new RegistryClient(settings.registry(), environment, null, null);
       registry.onRegistered(authenticator::tell);
