@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,10 +108,9 @@ class ToolCalls(AgentCalls):
         """A call ends: with one `reply` or these further `messages`, and with `error` or OK."""
         call = self._calls[value["call"]]
         earliest, latest = self.window(step)
-        began = asyncio.get_running_loop().time()
         if not await self._until(call, lambda: call.end is not None, step):
             raise ScenarioFailed(f"{call.method} has not ended within {latest:g} s; {shown(call.messages, 400)}")
-        if asyncio.get_running_loop().time() - began < earliest:
+        if time.monotonic() - self.since < earliest:
             raise ScenarioFailed(f"{call.method} has ended before {earliest:g} s")
         if why := fault(value.get("error", "OK"), call.end, self.names):
             raise ScenarioFailed(f"{call.method} ended: {why}; {shown(call.end)}")
