@@ -159,6 +159,9 @@ func Connect(target string, peer Peer, options ...ChannelOption) (*Channel, erro
 		}),
 		grpc.WithKeepaliveParams(keepaliveOf(peer)),
 	}, chosen.grpc...)
+	if peer.Kind == "agent" {
+		c.options = append(c.options, grpc.WithDisableRetry()) // a call of a tool that was sent may have acted
+	}
 	c.current, err = c.dial()
 	return c, err
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.interop import tools
-from tests.interop.builds import GO_SDK, JAVA_SDK, TYPESCRIPT_SDK, Build, call
+from tests.interop.builds import GO_SDK, JAVA_SDK, ROOT, TYPESCRIPT_SDK, Build, call
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +89,11 @@ SDKS: Final = (
 def sdk(name: str) -> Sdk:
     """Returns the SDK of this name. Raises KeyError."""
     return {each.name: each for each in SDKS}[name]
+
+
+def see_rest(build: Build) -> None:
+    """Lets a built SDK see the parts of the repository that its build and its tests read, at the same places beside it."""
+    for part in ("docs", "protos"):
+        link = build.target.parents[1] / part
+        link.unlink(missing_ok=True)
+        link.symlink_to(ROOT / part)

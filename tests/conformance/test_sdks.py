@@ -9,11 +9,10 @@ from typing import Final
 
 import pytest
 
-from tests.conformance.sdks import SDKS, Sdk
+from tests.conformance.sdks import SDKS, Sdk, see_rest
 from tests.conformance.subjects import FOLDER, run
 from tests.conformance.test_python import QUICK
 from tests.fixtures.environment import CALLER
-from tests.interop.builds import ROOT, Build
 
 pytestmark = pytest.mark.slow
 
@@ -37,14 +36,6 @@ async def test_all_scenarios_pass(sdk: Sdk) -> None:
     subject = shlex.join(sdk.subject(sdk.build.require()))
     report = await run(subject=subject, expected=FOLDER / "expected" / f"{sdk.name}.yaml", pace=2.0)
     assert report.passed, report.text()
-
-
-def see_rest(build: Build) -> None:
-    """Lets a built SDK see the parts of the repository that its tests read, at the same places beside it."""
-    for part in ("docs", "protos"):
-        link = build.target.parents[1] / part
-        link.unlink(missing_ok=True)
-        link.symlink_to(ROOT / part)
 
 
 @alone

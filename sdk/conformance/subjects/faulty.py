@@ -9,11 +9,13 @@ from typing import Any, Final
 
 import python_subject
 
-from archon import client, frames, status
+from archon import client, context, frames, status
 from archon.agent import attempt, attempt_table, server, session, task
 from archon.api.agent.v1 import session_pb2
-from archon.errors import Internal
+from archon.errors import Internal, LeaseExpired
 from archon.registry import keepalive, registration_handle
+from archon.tools.caller import leased_tool
+from archon.tools.owner import kept_results, tool_owner
 
 Session, Attempt, Server = session.AgentSession, attempt.Attempt, server.AgentServer
 Table, Channel = attempt_table.AttemptTable, frames.Channel
@@ -213,6 +215,10 @@ FAULTS: Final[dict[str, Callable[[], None]]] = {
     "watch-from-the-start": around(client.Client, "watch", from_the_start),
     "metadata-of-errors-lost": around(status, "from_status", no_metadata),
     "request-id-not-kept": around(client.Client, "submit", fresh_id),
+    "keys-of-tools-forgotten": without(kept_results.KeptResults, "begin"),
+    "revoked-calls-not-marked": around(tool_owner, "_revoked", lambda _: LeaseExpired("the lease was revoked")),
+    "calls-of-tools-repeated-that-may-have-acted": around(leased_tool, "was_not_begun", lambda *_: True),
+    "trace-of-clients-lost": around(context, "trace", lambda _: ("", "")),
 }
 
 

@@ -7,18 +7,23 @@ import json
 import os
 import sys
 import time
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from archon import context
 from archon.agent import AgentServer, Answer, Item, Question, TaskContext, TaskRejected
 from archon.client import Client
-from archon.errors import ArchonError, OperationCancelled
+from archon.errors import ArchonError, OperationCancelled, Unavailable
 from archon.memory import MemoryGraphClient
-from archon.registry import RegistryClient
+from archon.registry import RegistryClient, Tool
 from archon.run_view import RunView
 from archon.server import signalled
 from archon.status import error_class
-from archon.types import Part, Usage
+from archon.tools import SharedTool, SharedToolCall, ToolClient
+from archon.types import Part, TaskRef, Usage
 
 FINAL = ("completed", "failed", "canceled")
 WITHOUT_CLASS = {
@@ -106,6 +111,8 @@ async def do(task: TaskContext, kind: str, value: Any) -> Any:
             return (await task.delegate(value.pop("text"), **value)).text
         case "ask":
             return await task.ask(value.pop("text"), **value)
+        case "ask_secret":
+            return await task.ask_secret(value)
         case "reserve":
             await task.reserve(**value)
             return True
@@ -203,8 +210,52 @@ def code_of(reason: str) -> str:
     return WITHOUT_CLASS.get(reason) or known[reason]
 
 
+TOOL_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "report": {"type": "string"},
+        "sleep": {"type": "number", "minimum": 0},
+        "fail": {"type": "string"},
+        "panic": {"type": "string"},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+tool_calls: Counter[str] = Counter()
+"""Calls of the tools that have begun, by their text."""
+
+
+async def use(arguments: Mapping[str, Any], call: SharedToolCall) -> Any:
+    text = arguments["text"]
+    tool_calls[text] += 1
+    number = tool_calls[text]
+    if "report" in arguments:
+        call.report(arguments["report"])
+    await asyncio.sleep(arguments.get("sleep", 0))
+    if "fail" in arguments:
+        raise Unavailable(arguments["fail"])
+    if "panic" in arguments:
+        raise RuntimeError(arguments["panic"])
+    task = call.task.task_id if call.task is not None else ""
+    return {"text": text, "calls": number, "task": task, "trace": context.trace()[0]}
+
+
+def shared_tools() -> list[SharedTool]:
+    if not os.environ.get("SUBJECT_TOOLS"):
+        return []
+    work = Tool("work", "Does some work.", json.dumps(TOOL_SCHEMA))
+    look = replace(work, name="look", idempotent=True)
+    rare = replace(work, name="rare")
+    return [
+        SharedTool(work, use, max_calls_per_minute=600),
+        SharedTool(look, use, max_calls_per_minute=600),
+        SharedTool(rare, use, max_calls_per_minute=2, max_concurrent=1),
+    ]
+
+
 async def agent() -> None:
-    server = AgentServer("subject", handler=handle)
+    server = AgentServer("subject", handler=handle, shared_tools=shared_tools())
     stop = signalled()
     address = await server.start()
     say({"ready": {"address": address, "instance_id": server.instance_id}})
@@ -221,6 +272,7 @@ class Calls:
         self.running: dict[str, asyncio.Task[None]] = {}
 
     async def make(self, line: dict[str, Any]) -> None:
+        context.enter(replace(context.current(), traceparent=line.get("trace", "")))
         try:
             async with asyncio.timeout(line.get("deadline")):
                 say({"id": line["id"], "result": await getattr(self, line["call"])(line)})
@@ -298,6 +350,22 @@ class Calls:
     async def pull(self, line: dict[str, Any]) -> Any:
         async with MemoryGraphClient(os.environ["ARCHON_MEMORY"], line["run_id"]) as memory:
             return [[item.source_id, item.content] for item in await memory.pull_for(line["role"])]
+
+    async def use_tool(self, line: dict[str, Any]) -> Any:
+        task = TaskRef(**line["task"]) if "task" in line else None
+        progress: list[str] = []
+        async with (
+            ToolClient(os.environ["ARCHON_REGISTRY"], instance_id="tester") as tools,
+            tools.lease(line["tool"], role=line.get("role", ""), task=task) as tool,
+        ):
+            result = await tool.execute(
+                line["arguments"],
+                timeout=line.get("timeout", 30.0),
+                idempotency_key=line.get("idempotency_key", ""),
+                on_progress=progress.append,
+            )
+        status, error = str(result.status), result.error_message
+        return {"status": status, "content": result.content, "error": error, "progress": progress}
 
     async def close(self, line: dict[str, Any]) -> Any:
         await self.client.close()

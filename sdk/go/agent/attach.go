@@ -37,6 +37,7 @@ const (
 // next one is opened.
 type attacher struct {
 	server  *Server
+	target  string // host:port of the orchestrator
 	token   string
 	ctx     context.Context //nolint:containedctx // of all streams
 	cancel  context.CancelFunc
@@ -53,7 +54,7 @@ type attacher struct {
 	news    chan struct{} // closed at each answer
 }
 
-func newAttacher(server *Server) (*attacher, error) {
+func newAttacher(server *Server, target string) (*attacher, error) {
 	if len(server.tools.Advertised()) > 0 {
 		return nil, archon.NewError(archon.ReasonFailedPrecondition,
 			"an attached agent cannot lend tools: other agents cannot dial it")
@@ -62,13 +63,13 @@ func newAttacher(server *Server) (*attacher, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return nil, archon.ToError(err, "")
 	}
-	channel, err := archon.Connect(server.settings.Attach, archon.PeerOrchestrator, archon.WithOneReplica())
+	channel, err := archon.Connect(target, archon.PeerOrchestrator, archon.WithOneReplica())
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &attacher{
-		server: server, token: base64.RawURLEncoding.EncodeToString(secret), ctx: ctx, cancel: cancel,
+		server: server, target: target, token: base64.RawURLEncoding.EncodeToString(secret), ctx: ctx, cancel: cancel,
 		done: make(chan struct{}), channel: channel, heard: time.Now(),
 		news: make(chan struct{}),
 	}, nil
@@ -95,7 +96,7 @@ func (a *attacher) start(ctx context.Context) error {
 		select {
 		case <-news:
 		case <-timer.C:
-			slog.Warn("not attached yet, trying again", "orchestrator", a.server.settings.Attach, "error", last)
+			slog.Warn("not attached yet, trying again", "orchestrator", a.target, "error", last)
 			return nil
 		case <-ctx.Done():
 			return archon.ToError(ctx.Err(), "")
@@ -112,10 +113,10 @@ func (a *attacher) answered(failed *archon.Error) {
 		if !registry.IsTransient(failed) {
 			level = slog.LevelWarn
 		}
-		slog.Log(a.ctx, level, "not attached, trying again", "orchestrator", a.server.settings.Attach, "error", failed)
+		slog.Log(a.ctx, level, "not attached, trying again", "orchestrator", a.target, "error", failed)
 	}
 	if failed == nil && a.last != nil {
-		slog.Info("attached", "orchestrator", a.server.settings.Attach)
+		slog.Info("attached", "orchestrator", a.target)
 	}
 	a.joined = a.joined || failed == nil
 	a.last = failed
@@ -283,7 +284,7 @@ func (a *attacher) watch() {
 		}
 		if a.open == 0 && time.Since(a.heard) > attachPatience {
 			a.heard = time.Now()
-			if channel, err := archon.Connect(a.server.settings.Attach, archon.PeerOrchestrator, archon.WithOneReplica()); err == nil {
+			if channel, err := archon.Connect(a.target, archon.PeerOrchestrator, archon.WithOneReplica()); err == nil {
 				old := a.channel
 				a.channel = channel
 				go func() { _ = old.Close() }()

@@ -33,16 +33,17 @@ func (s *Server) Start(ctx context.Context) error {
 	s.sweeping = make(chan struct{})
 	go s.sweep(background)
 	s.direct.start()
-	err := s.begin(ctx)
+	err := s.begin(ctx, background)
 	if err != nil {
 		s.shutDown(0)
 	}
 	return err
 }
 
-func (s *Server) begin(ctx context.Context) error {
+// begin starts the agent within ctx; background ends with the agent.
+func (s *Server) begin(ctx, background context.Context) error {
 	if s.settings.Attach != "" {
-		attach, err := newAttacher(s)
+		attach, err := newAttacher(s, s.settings.Attach)
 		if err != nil {
 			return err
 		}
@@ -81,6 +82,10 @@ func (s *Server) begin(ctx context.Context) error {
 	s.mu.Unlock()
 	s.advertise = make(chan struct{})
 	go s.keepAdvertised()
+	if s.settings.Orchestrator != "" && len(s.tools.Advertised()) == 0 {
+		s.reaching = make(chan struct{})
+		go s.attachIfUnreached(background)
+	}
 	return nil
 }
 
@@ -122,6 +127,9 @@ func (s *Server) shutDown(grace time.Duration) {
 	s.mu.Unlock()
 	s.tools.Drain()
 	s.cancel()
+	if s.reaching != nil {
+		<-s.reaching
+	}
 	if s.advertise != nil {
 		<-s.advertise
 	}

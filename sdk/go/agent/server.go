@@ -51,6 +51,7 @@ type Server struct {
 	draining     bool
 	address      string           // as bound
 	handle       *registry.Handle // nil without a registration
+	reached      bool             // whether an orchestrator has opened a session
 
 	lifecycle sync.Mutex
 	started   bool
@@ -60,6 +61,7 @@ type Server struct {
 	cancel    context.CancelFunc
 	sweeping  chan struct{}
 	advertise chan struct{}
+	reaching  chan struct{} // closed once attachIfUnreached has ended; nil if it never began
 	stopped   chan struct{}
 	leftOver  int
 }
@@ -207,6 +209,7 @@ func (s *Server) sessionOpened(opened *session, orchestratorID string, agreed ma
 		}
 	}
 	opened.orchestratorID, opened.agreed = orchestratorID, agreed
+	s.reached = true
 	s.sessions = append(kept, opened)
 	opened.announced = s.share() // by Ready
 	opened.window.set(opened.announced, time.Now())

@@ -20,19 +20,20 @@ const defaultDrain = 30 * time.Second
 // Settings are those that depend on where the agent runs. Without Registry and Attach it serves unregistered. DependsOn
 // replaces the role's own dependencies unless it is nil; MaxTasks replaces the role's own unless it is 0.
 type Settings struct {
-	Host      string        // ARCHON_HOST: the address to listen on; the loopback address if empty
-	Port      int           // ARCHON_PORT; 0: a free one
-	Registry  string        // ARCHON_REGISTRY: host:port
-	Attach    string        // ARCHON_ATTACH: host:port of an orchestrator to attach to, in place of serving
-	Advertise string        // ARCHON_ADVERTISE: host or host:port as others dial the agent
-	DependsOn []string      // ARCHON_DEPENDS_ON: roles, separated by commas
-	MaxTasks  int           // ARCHON_MAX_TASKS
-	TTL       time.Duration // ARCHON_TTL: the lease of the registration; 0: 10 s
-	Drain     time.Duration // ARCHON_DRAIN: how long tasks may take after SIGTERM; 0: 30 s, below 0: no time
-	LogLevel  slog.Level    // ARCHON_LOG_LEVEL: debug, info, warning or error
-	LogFormat string        // ARCHON_LOG_FORMAT: auto, text or json
-	Memory    string        // ARCHON_MEMORY: host:port of the memory service
-	ReadyFile string        // ARCHON_READY_FILE: gets the address once the agent serves
+	Host         string        // ARCHON_HOST: the address to listen on; the loopback address if empty
+	Port         int           // ARCHON_PORT; 0: a free one
+	Registry     string        // ARCHON_REGISTRY: host:port
+	Attach       string        // ARCHON_ATTACH: host:port of an orchestrator to attach to, in place of serving
+	Orchestrator string        // ARCHON_ORCHESTRATOR: host:port of an orchestrator to attach to if none can dial the agent
+	Advertise    string        // ARCHON_ADVERTISE: host or host:port as others dial the agent
+	DependsOn    []string      // ARCHON_DEPENDS_ON: roles, separated by commas
+	MaxTasks     int           // ARCHON_MAX_TASKS
+	TTL          time.Duration // ARCHON_TTL: the lease of the registration; 0: 10 s
+	Drain        time.Duration // ARCHON_DRAIN: how long tasks may take after SIGTERM; 0: 30 s, below 0: no time
+	LogLevel     slog.Level    // ARCHON_LOG_LEVEL: debug, info, warning or error
+	LogFormat    string        // ARCHON_LOG_FORMAT: auto, text or json
+	Memory       string        // ARCHON_MEMORY: host:port of the memory service
+	ReadyFile    string        // ARCHON_READY_FILE: gets the address once the agent serves
 }
 
 // SettingsFromEnvironment reads the ARCHON_* variables. It returns an error that names the variable with an invalid value.
@@ -43,16 +44,17 @@ func settingsFrom(get func(string) string, lookup func(string) (string, bool)) (
 		return strings.TrimSpace(strings.TrimPrefix(get(name), "\ufeff"))
 	}}
 	s := Settings{
-		Host:      env.get("ARCHON_HOST"),
-		Registry:  env.get("ARCHON_REGISTRY"),
-		Attach:    env.get("ARCHON_ATTACH"),
-		Advertise: env.get("ARCHON_ADVERTISE"),
-		Memory:    env.get("ARCHON_MEMORY"),
-		ReadyFile: env.get("ARCHON_READY_FILE"),
-		MaxTasks:  env.whole("ARCHON_MAX_TASKS", 100_000),
-		TTL:       env.seconds("ARCHON_TTL", 10, 1, 3600),
-		Drain:     env.seconds("ARCHON_DRAIN", defaultDrain.Seconds(), 0, 3600),
-		LogFormat: env.choice("ARCHON_LOG_FORMAT", "auto", "text", "json"),
+		Host:         env.get("ARCHON_HOST"),
+		Registry:     env.get("ARCHON_REGISTRY"),
+		Attach:       env.get("ARCHON_ATTACH"),
+		Orchestrator: env.get("ARCHON_ORCHESTRATOR"),
+		Advertise:    env.get("ARCHON_ADVERTISE"),
+		Memory:       env.get("ARCHON_MEMORY"),
+		ReadyFile:    env.get("ARCHON_READY_FILE"),
+		MaxTasks:     env.whole("ARCHON_MAX_TASKS", 100_000),
+		TTL:          env.seconds("ARCHON_TTL", 10, 1, 3600),
+		Drain:        env.seconds("ARCHON_DRAIN", defaultDrain.Seconds(), 0, 3600),
+		LogFormat:    env.choice("ARCHON_LOG_FORMAT", "auto", "text", "json"),
 	}
 	if !strings.HasPrefix(env.get("ARCHON_PORT"), "tcp://") { // set by Kubernetes for a Service named archon
 		s.Port = env.whole("ARCHON_PORT", 65535)

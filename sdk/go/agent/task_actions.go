@@ -246,6 +246,25 @@ func (t *Task) Ask(ctx context.Context, question Question) (GivenAnswer, error) 
 	return givenAnswer(frame.GetInput()), nil
 }
 
+// AskSecret asks a person for a secret, such as a credential, and returns it. The answer is encrypted for this attempt: the
+// journal, records and watchers of the run do not have it. A later attempt asks again. It fails with the errors of Ask, and
+// INVALID_ARGUMENT if the answer was not encrypted for this question.
+func (t *Task) AskSecret(ctx context.Context, text string) (string, error) {
+	secret, err := archon.NewSecretQuestion()
+	if err != nil {
+		return "", err
+	}
+	unlock := t.lock()
+	t.asked++
+	id := fmt.Sprintf("secret-%d-%d", t.Attempt(), t.asked)
+	unlock()
+	given, err := t.Ask(ctx, Question{Text: text, SchemaJSON: secret.SchemaJSON(), InputID: id})
+	if err != nil {
+		return "", err
+	}
+	return secret.Open(given.Text)
+}
+
 // Reservation is a part of the run's budget. ModelCalls 0 means 1.
 type Reservation struct {
 	Tokens       int64

@@ -15,7 +15,7 @@ import (
 
 // serve serves the role subject until standard input ends, or SIGTERM.
 func serve() error {
-	server, err := agent.New("subject", handle)
+	server, err := agent.New("subject", handle, shared()...)
 	if err != nil {
 		return err
 	}
@@ -160,6 +160,9 @@ func do(ctx context.Context, task *agent.Task, kind string, raw json.RawMessage)
 			Text: object.Text, SchemaJSON: object.SchemaJSON, InputID: object.InputID,
 		})
 		return given.Text, true, failed
+	case "ask_secret":
+		secret, failed := task.AskSecret(ctx, text)
+		return secret, true, failed
 	case "reserve":
 		return true, true, task.Reserve(ctx, agent.Reservation{Tokens: object.Tokens})
 	case "send":

@@ -25,6 +25,15 @@ type line struct {
 	AfterSeq                         int64  `json:"after_seq"`
 	Timeout                          float64
 	Deadline                         float64
+	Trace                            string
+	Tool                             string
+	Arguments                        json.RawMessage
+	IdempotencyKey                   string `json:"idempotency_key"`
+	Task                             struct {
+		RunID   string `json:"run_id"`
+		TaskID  string `json:"task_id"`
+		Attempt int
+	}
 }
 
 // call makes the calls that the lines of standard input ask for, side by side.
@@ -49,7 +58,7 @@ func call() error {
 			}
 			continue
 		}
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(archon.WithTrace(context.Background(), asked.Trace, ""))
 		running.Store(asked.ID, cancel)
 		calls.Add(1)
 		go func() {
@@ -167,6 +176,8 @@ func answer(ctx context.Context, client *archon.Client, asked line) (any, error)
 			items = append(items, []string{item.GetSourceRole(), item.GetContent()})
 		}
 		return items, err
+	case "use_tool":
+		return useTool(ctx, asked)
 	case "close":
 		return map[string]any{}, client.Close()
 	}

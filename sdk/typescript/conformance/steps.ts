@@ -90,6 +90,8 @@ export async function execute(task: Task, name: string, value: never): Promise<u
     }
     case "ask":
       return task.ask(fields["text"] ?? "", { schemaJson: fields["schema_json"] ?? "", inputId: fields["input_id"] ?? "" });
+    case "ask_secret":
+      return task.askSecret(value);
     case "reserve":
       await task.reserve({ tokens: fields["tokens"] ?? 0 });
       return true;

@@ -1,8 +1,9 @@
 /** The subject of the conformance scenarios: an agent, a client or an echo over this SDK (sdk/conformance/README.md). */
 import { createInterface } from "node:readline";
-import { AgentServer, ArchonError, Client, MemoryGraphClient, RegistryClient, type Outcome, type Strategy, type Task } from "../src/index.js";
+import { AgentServer, ArchonError, Client, MemoryGraphClient, RegistryClient, withTrace, type Outcome, type Strategy, type Task } from "../src/index.js";
 import { echo } from "./echo.js";
 import { Ending, execute, outcome, shown } from "./steps.js";
+import { sharedTools, useTool, type ToolUse } from "./tools.js";
 
 function say(line: object): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
@@ -37,7 +38,7 @@ async function handle(task: Task): Promise<Outcome> {
 async function serve(): Promise<void> {
   const over = new AbortController();
   process.stdin.on("end", () => over.abort()).resume();
-  const agent = new AgentServer("subject", {}, handle);
+  const agent = new AgentServer("subject", { sharedTools: sharedTools() }, handle);
   const onReady = (address: string): void => say({ ready: { address, instance_id: agent.instanceId } });
   await agent.run({ signal: over.signal, onReady });
   process.stdin.destroy();
@@ -110,6 +111,8 @@ async function answer(client: Client, call: Call, signal: AbortSignal): Promise<
       using memory = new MemoryGraphClient(process.env["ARCHON_MEMORY"] ?? "", runId);
       return (await memory.pull(call["role"] ?? "", limits)).map(({ role, text }) => [role, text]);
     }
+    case "use_tool":
+      return useTool(call as unknown as ToolUse, signal);
     default:
       client.close();
       return {};
@@ -133,7 +136,7 @@ async function call(): Promise<void> {
     }
     const controller = new AbortController();
     running.set(given.id, controller);
-    void answer(client, given, controller.signal)
+    void withTrace(given["trace"] ?? "", () => answer(client, given, controller.signal))
       .then(
         (result) => say({ id: given.id, result }),
         (error: unknown) => say({ id: given.id, error: error instanceof ArchonError ? shown(error) : { message: String(error) } }),

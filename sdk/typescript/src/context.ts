@@ -73,6 +73,11 @@ export function withDeadline<T>(ms: number, work: () => T): T {
   return serving({ ...call, deadline: call.deadline === undefined ? end : Math.min(end, call.deadline) }, work);
 }
 
+/** Calls a function whose calls continue a trace (W3C Trace Context), in a process without spans of OpenTelemetry. */
+export function withTrace<T>(traceparent: string, work: () => T, tracestate = ""): T {
+  return serving({ ...current(), traceparent, tracestate }, work);
+}
+
 /** The W3C values of a place in a trace. */
 export interface TraceContext {
   readonly traceparent: string;

@@ -26,7 +26,7 @@ export type {
 } from "./agent/values.js";
 export type { CallOptions, ChannelSettings } from "./channel.js";
 export { Client, RunHandle, type PlannedRun, type WatchOptions } from "./client.js";
-export { current, currentTrace, withDeadline, type CallContext, type TraceContext } from "./context.js";
+export { current, currentTrace, withDeadline, withTrace, type CallContext, type TraceContext } from "./context.js";
 export { ConverseStream } from "./converseStream.js";
 export * from "./errors.js";
 export { setLogger, type Logger, type LogLevel } from "./log.js";
@@ -44,6 +44,7 @@ export {
 } from "./registry/registration.js";
 export type { RegistrationHandle } from "./registry/registrationHandle.js";
 export { RunView } from "./runView/run.js";
+export { isSecret, MAX_SECRET, sealAnswer, SecretQuestion } from "./secretAnswers.js";
 export { CertificateFolder } from "./security/certificates.js";
 export { NO_CREDENTIALS, tokenCredentials, type CallCredentials } from "./security/credentials.js";
 export { fromFailure, toFailure } from "./status.js";

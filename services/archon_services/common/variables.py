@@ -166,7 +166,8 @@ VARIABLES: Final = (
         "text",
         "",
         (COMMAND_LINE, AGENTS),
-        "host:port of the orchestrator of commands, and of a RemoteAgent outside of a task, which submits its runs",
+        "host:port of the orchestrator of commands, of a RemoteAgent outside of a task, which submits its runs, and of "
+        "an agent that attaches by itself if no orchestrator can dial it",
     ),
     Variable(
         "ARCHON_OTHER_MESH_TOKEN",

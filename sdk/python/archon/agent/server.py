@@ -312,6 +312,7 @@ class AgentServer:
             if self._advertising is not None:
                 await self._advertising.close()
             await self._registry.close()
+            self.registration = replace(self.registration, address="")
             self._attachment = Attachment(self, target, RelayedCalls(self._services()))
             await self._attachment.start(ATTACH_TIMEOUT)
             self._advertise(self._attachment)

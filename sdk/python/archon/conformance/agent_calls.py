@@ -154,8 +154,11 @@ class AgentCalls(Play):
 
     async def do_attach(self, value: Any, step: Mapping[str, Any]) -> None:
         """The orchestrator at which the agent attaches is `down` or `up`, or up in the guise of a
-        `stranger` or an `impostor`; or breaks all streams: `broken`."""
-        if value == "broken":
+        `stranger` or an `impostor`; or breaks all streams: `broken`. `joined`: from now on sessions are opened on the
+        streams of an agent that has attached by itself."""
+        if value == "joined":
+            self.bench.attached = True
+        elif value == "broken":
             for stream in self.bench.attach_point.streams:
                 if not stream.over:
                     await stream.break_off()

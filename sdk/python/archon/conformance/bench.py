@@ -15,7 +15,7 @@ from archon.conformance.case import Case
 from archon.conformance.certificates import TestAuthority
 from archon.conformance.peers.attach_point import AttachPoint
 from archon.conformance.peers.registry import FakeRegistry
-from archon.conformance.peers.scripted import ScriptedService
+from archon.conformance.peers.scripted import OWNERS, ScriptedService
 from archon.conformance.peers.serving import Place
 from archon.conformance.subject import Subject
 from archon.loopback import with_port
@@ -73,6 +73,8 @@ class Bench:
         self.registry = FakeRegistry(self.place)
         self.attach_point = AttachPoint()
         self.services: dict[str, ScriptedService] = {}
+        self.owners: list[Any] = []
+        """Instances with shared tools that the registry of a client lists."""
         self.folder = folder
         self._attach_server: Any = None
         self._attach_port = 0
@@ -107,8 +109,9 @@ class Bench:
         }
         await self.registry.start()
         environment["ARCHON_REGISTRY"] = self.registry.address
-        if self.attached:
+        if self.attached or "$orchestrator" in self._case.scenario.env.values():
             await self.start_attach_point()
+        if self.attached:
             environment["ARCHON_ATTACH"] = with_port(self.place.host, self._attach_port)
         if "$token_file" in self._case.scenario.env.values():
             self.tokens = Tokens(self._folder)
@@ -125,12 +128,15 @@ class Bench:
             service = self.services[name] = ScriptedService(name, self.place)
             await service.start()
             environment[variable] = service.address
+        for name in OWNERS:
+            service = self.services[name] = ScriptedService(name, self.place)
+            await service.start()
         if "$token_file" in self._case.scenario.env.values():
             self.tokens = Tokens(self._folder)
         return environment
 
     def _filled(self, environment: Mapping[str, str]) -> dict[str, str]:
-        names = {"$folder": str(self._folder)}
+        names = {"$folder": str(self._folder), "$orchestrator": with_port(self.place.host, self._attach_port)}
         if self.tokens is not None:
             names["$token_file"] = str(self.tokens.file())
         filled = {}

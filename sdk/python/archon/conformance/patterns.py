@@ -18,13 +18,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from archon.secret_answers import seal
+
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
 _EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
 
 
 def resolve(value: Any, names: Mapping[str, Any]) -> Any:
     """Returns a value with its references filled in. `{$repeat: [text, n]}` is the text n times, `{$quoted: value}` its
-    JSON, and `{$escaped: text}` the text with the escapes of JSON, also of lone surrogates.
+    JSON, `{$escaped: text}` the text with the escapes of JSON, also of lone surrogates, and `{$sealed: [schema, text]}`
+    the text as a secret answer to the question with this schema.
 
     Raises ValueError for an unknown name.
     """
@@ -38,6 +41,8 @@ def resolve(value: Any, names: Mapping[str, Any]) -> Any:
             return text * times
         if set(value) == {"$quoted"}:
             return json.dumps(resolve(value["$quoted"], names))
+        if set(value) == {"$sealed"}:
+            return seal(*resolve(value["$sealed"], names))
         if set(value) == {"$escaped"}:
             return json.loads(f'"{value["$escaped"]}"')
         return {key: resolve(each, names) for key, each in value.items()}

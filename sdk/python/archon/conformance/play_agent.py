@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from archon.api.agent.v1 import session_pb2
-from archon.conformance.agent_calls import AgentCalls
 from archon.conformance.bench import Bench
 from archon.conformance.case import Case
 from archon.conformance.patterns import fault, resolve, shown
 from archon.conformance.peers.streams import MAX_MESSAGE, DialledStream, Received, Stream
 from archon.conformance.play import ScenarioFailed
 from archon.conformance.standing import StandingRules
+from archon.conformance.tool_calls import ToolCalls
 from archon.conformance.values import fill
 from archon.frames import FEATURES
 from archon.wire import encode_varint
@@ -39,7 +39,7 @@ FORGOTTEN: Final = 1_000_000
 """The epoch in which a scenario's attempts are dropped at its end."""
 
 
-class AgentPlay(AgentCalls):
+class AgentPlay(ToolCalls):
     """One scenario of an agent: its streams, and the frames that came."""
 
     def __init__(self, case: Case, bench: Bench, number: int, pace: float) -> None:
@@ -304,6 +304,7 @@ class AgentPlay(AgentCalls):
             await self.until(lambda stream=stream: stream.over, lambda stream=stream: self._changed(stream), 0.5)  # type: ignore[misc]
         for stream in self.streams.values():
             await stream.break_off()
+        await super().close()
 
 
 def _framed(frame: bytes) -> bytes:

@@ -13,7 +13,7 @@ from archon.conformance.bench import Bench
 from archon.conformance.case import Case
 from archon.conformance.patterns import fault, resolve, shown
 from archon.conformance.peers.calls import Call
-from archon.conformance.peers.scripted import PlainStatus, Rule, ScriptedService, mentions
+from archon.conformance.peers.scripted import OWNERS, PlainStatus, Rule, ScriptedService, mentions
 from archon.conformance.play import Play, ScenarioFailed, call_fault, error_of
 from archon.conformance.values import fill
 from archon.errors import OperationCancelled
@@ -24,6 +24,7 @@ class ClientPlay(Play):
 
     def __init__(self, case: Case, bench: Bench, number: int, pace: float) -> None:
         super().__init__(case, bench, number, pace)
+        self.names |= {name: bench.services[name].address for name in OWNERS}
         self._named: dict[str, tuple[ScriptedService, Call]] = {}
         self._rules: list[tuple[ScriptedService, Rule]] = []
         self._lines_taken: set[int] = set()
@@ -137,6 +138,20 @@ class ClientPlay(Play):
 
         service.rules.append(rule)
         self._rules.append((service, rule))
+
+    async def do_owners(self, value: Any, step: Mapping[str, Any]) -> None:
+        """From now on the registry lists these instances, which share tools, to all clients that ask for their role, or
+        for all roles: such a call does not have the id of a scenario."""
+        registry = self.bench.services["registry"]
+        if not self.bench.owners:
+            registry.rules.append(self._lists_owners)
+        self.bench.owners += resolve(value, self.names)
+
+    def _lists_owners(self, call: Call) -> bool:
+        if call.method != "ListInstances" or call.request.get("role", "") not in ("", *OWNERS):
+            return False
+        self._answer(self.bench.services["registry"], call, {"reply": {"instances": self.bench.owners}})
+        return True
 
     def _service_of(self, method: str, value: Mapping[str, Any]) -> ScriptedService:
         if "service" in value:

@@ -75,12 +75,12 @@ export class Attachment {
     this.#running = outsideOfCalls(() => this.#run());
     const until = now() + timeoutMs;
     this.#isStarting = true;
-    while (!this.#isAttached && now() < until) {
+    while (!this.#isAttached && !this.#isClosing && now() < until) {
       await this.#changed(until - now());
       if (!this.#isAttached && this.error !== undefined && !isTransient(this.error)) throw this.error;
     }
     this.#isStarting = false;
-    if (!this.#isAttached) {
+    if (!this.#isAttached && !this.#isClosing) {
       log("warning", `not attached to ${this.target} yet, trying again: ${this.error?.message ?? "no answer"}`);
     }
   }

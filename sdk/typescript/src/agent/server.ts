@@ -1,7 +1,6 @@
 /** AgentServer: one role as a full member of the mesh. */
-import { rename, unlink, writeFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
 import { AgentService, type RunTaskRequest } from "../api/archon/api/agent/v1/agent_service_pb.js";
+import { outsideOfCalls } from "../context.js";
 import { FailedPrecondition, InvalidArgument, type ArchonError } from "../errors.js";
 import { FEATURES } from "../frames.js";
 import { checkCapability, checkRole, checkVersion } from "../identifiers.js";
@@ -30,6 +29,8 @@ import { Attachment } from "./attachment.js";
 import type { Attempt, Handler } from "./attempt.js";
 import { AttemptTable } from "./attemptTable.js";
 import { withMessages, type OnMessage } from "./messageHandler.js";
+import { unreached } from "./reachability.js";
+import { announce, withdraw } from "./readyFile.js";
 import type { Outcome } from "./result.js";
 import { runTask } from "./runTask.js";
 import { PROTOCOL } from "./openLimits.js";
@@ -104,6 +105,9 @@ export class AgentServer implements SessionAgent {
   #handle: RegistrationHandle | undefined;
   #advertising: Advertising | undefined;
   #attachment: Attachment | undefined;
+  readonly #unreached = new AbortController();
+  /** The wait until it is known whether an orchestrator can dial the agent. */
+  #reaching: Promise<void> = Promise.resolve();
   /** Whether the program itself wants no registry. */
   readonly #isAlone: boolean;
   #isDraining = false;
@@ -213,6 +217,9 @@ export class AgentServer implements SessionAgent {
       this.registration = registration;
     });
     this.#advertising.start();
+    if (settings.orchestrator && this.#owner.advertised.length === 0) {
+      this.#reaching = outsideOfCalls(() => this.#attachIfUnreached(settings.orchestrator));
+    }
     return address;
   }
 
@@ -224,6 +231,23 @@ export class AgentServer implements SessionAgent {
     this.#attachment = new Attachment(this, target);
     await this.#attachment.start(ATTACH_TIMEOUT);
     return target;
+  }
+
+  async #attachIfUnreached(target: string): Promise<void> {
+    const { signal } = this.#unreached;
+    const reachable = {
+      isRegistered: () => this.#handle?.registered ?? false,
+      isReached: () => this.#board.isReached,
+    };
+    if (!(await unreached(target, reachable, signal))) return;
+    log("warning", `no orchestrator can dial ${this.instanceId} at ${this.registration.address}: attaching to ${target}`);
+    await this.#registry?.close();
+    if (signal.aborted) return;
+    this.registration = { ...this.registration, address: "" };
+    this.#attachment = new Attachment(this, target);
+    await this.#attachment.start(ATTACH_TIMEOUT).catch((error: unknown) => {
+      log("error", `the orchestrator at ${target} refuses ${this.instanceId}: ${asError(error).message}`);
+    });
   }
 
   /**
@@ -241,6 +265,7 @@ export class AgentServer implements SessionAgent {
 
   async #stop(graceMs: number): Promise<void> {
     this.#isDraining = true;
+    this.#unreached.abort();
     this.#server?.unhealthy();
     this.#board.drain();
     this.#owner.drain();
@@ -258,6 +283,7 @@ export class AgentServer implements SessionAgent {
     this.#leftBehind = (await this.#owner.stop()) + (await attempts.stop());
     if (this.#attachment === undefined) this.#board.endAll();
     await this.#attachment?.close();
+    await this.#reaching;
     this.#board.close();
     await this.#server?.stop(1_000);
     WorkingMemoryClient.closeShared();
@@ -362,16 +388,4 @@ export class AgentServer implements SessionAgent {
   refusal(superseded: Attempt | undefined, session: AgentSession | undefined): ArchonError | undefined {
     return this.#board.refusal(superseded, session);
   }
-}
-
-async function announce(path: string, address: string): Promise<void> {
-  if (!path) return;
-  const partial = join(dirname(path), `.${basename(path)}.${process.pid}`);
-  await unlink(partial).catch(() => undefined); // of a process that was killed, or a link
-  await writeFile(partial, address, { flag: "wx" });
-  await rename(partial, path);
-}
-
-async function withdraw(path: string): Promise<void> {
-  if (path) await unlink(path).catch(() => undefined);
 }

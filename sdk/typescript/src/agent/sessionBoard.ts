@@ -19,6 +19,8 @@ const MAX_UNOPENED = 64;
 export class SessionBoard {
   readonly #streams = new Set<AgentSession>();
   readonly #sessions = new Set<AgentSession>();
+  /** Whether an orchestrator has opened a session. */
+  isReached = false;
   #sweeper: NodeJS.Timeout | undefined;
 
   constructor(
@@ -73,6 +75,7 @@ export class SessionBoard {
       older.end(replaced(orchestratorId));
     }
     this.#sessions.add(session);
+    this.isReached = true;
     const share = (session.announced = this.#share()); // by Ready
     session.window.set(share);
     this.announce();

@@ -26,14 +26,16 @@ export interface AgentSettings {
   readonly readyFile: string;
   /** host:port of an orchestrator to attach to, in place of serving; empty: it serves. */
   readonly attach: string;
+  /** host:port of an orchestrator to attach to if none can dial the agent; empty: it never attaches by itself. */
+  readonly orchestrator: string;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Returns the settings of the environment: ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE, ARCHON_DEPENDS_ON (roles,
- * comma separated), ARCHON_MAX_TASKS, ARCHON_TTL and ARCHON_DRAIN (seconds), ARCHON_MEMORY, ARCHON_READY_FILE, ARCHON_ATTACH.
- * Throws InvalidArgument with the name of the variable.
+ * comma separated), ARCHON_MAX_TASKS, ARCHON_TTL and ARCHON_DRAIN (seconds), ARCHON_MEMORY, ARCHON_READY_FILE, ARCHON_ATTACH,
+ * ARCHON_ORCHESTRATOR. Throws InvalidArgument with the name of the variable.
  */
 export function settingsFromEnvironment(env: Environment = process.env): AgentSettings {
   const dependsOn = env["ARCHON_DEPENDS_ON"];
@@ -49,6 +51,7 @@ export function settingsFromEnvironment(env: Environment = process.env): AgentSe
     memory: target(env, "ARCHON_MEMORY"),
     readyFile: env["ARCHON_READY_FILE"] ?? "",
     attach: target(env, "ARCHON_ATTACH"),
+    orchestrator: target(env, "ARCHON_ORCHESTRATOR"),
   };
 }
 

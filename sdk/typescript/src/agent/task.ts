@@ -11,6 +11,7 @@ import { TaskState, TraceContextSchema, type ContextItem as ContextProto } from 
 import { currentTrace, now } from "../context.js";
 import { ArchonError, FailedPrecondition, InvalidArgument } from "../errors.js";
 import { WorkingMemoryClient } from "../memory/working.js";
+import { SecretQuestion } from "../secretAnswers.js";
 import { fromFailure } from "../status.js";
 import type { Message, MessageType } from "../types/message.js";
 import { contentToProto, partFromProto, textOf, type Content } from "../types/part.js";
@@ -263,6 +264,16 @@ export class Task extends Assignment {
     }
     const request = questionToProto(question, inputId || `a${(this.#questions += 1)}`);
     return this.answers.get(request.inputId) ?? answerFromProto(await this.#link.ask(request));
+  }
+
+  /**
+   * Asks a person for a secret, such as a credential, and returns it. The answer is encrypted for this attempt: the journal, records
+   * and watchers of the run do not have it. A later attempt asks again. Throws InvalidArgument if the answer is not encrypted.
+   */
+  async askSecret(question: string): Promise<string> {
+    const secret = new SecretQuestion();
+    const inputId = `secret-${this.attempt}-${(this.#questions += 1)}`;
+    return secret.open(await this.ask(question, { schemaJson: secret.schemaJson, inputId }));
   }
 
   /** Reserves a part of the run's budget beyond the usage so far; call it before a model call. Throws BUDGET_EXHAUSTED. */

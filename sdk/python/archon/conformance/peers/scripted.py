@@ -1,4 +1,5 @@
-"""Services whose every answer a scenario gives: the orchestrator, the registry and the memory service of a client."""
+"""Services whose every answer a scenario gives: the orchestrator, the registry and the memory service of a client, and
+the owners of the tools that it calls."""
 
 from __future__ import annotations
 
@@ -17,17 +18,23 @@ from archon import status
 from archon.api.memory.v1 import memory_graph_service_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2
 from archon.api.registry.v1 import registry_service_pb2
+from archon.api.tool.v1 import tool_service_pb2
 from archon.conformance.patterns import shown
 from archon.conformance.peers.calls import Call, drain, note
 from archon.conformance.peers.serving import Place
 from archon.conformance.values import to_value
 from archon.errors import ArchonError
 from archon.loopback import with_port
+from archon.principal import Kind
+
+OWNERS: Final = ("owner", "owner2")
+"""Agents that share tools; each has its name as its role."""
 
 SERVICES: Final[dict[str, ServiceDescriptor]] = {
     "orchestrator": orchestrator_service_pb2.DESCRIPTOR.services_by_name["OrchestratorService"],
     "registry": registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"],
     "memory": memory_graph_service_pb2.DESCRIPTOR.services_by_name["MemoryGraphService"],
+    **dict.fromkeys(OWNERS, tool_service_pb2.DESCRIPTOR.services_by_name["ToolService"]),
 }
 
 Rule = Callable[[Call], bool]
@@ -74,7 +81,11 @@ class ScriptedService:
         handlers = {method.name: self._handler(method) for method in self._descriptor.methods}
         generic = grpc.method_handlers_generic_handler(self._descriptor.full_name, handlers)
         self._server, self._port = await self._place.serve(
-            self.name, lambda server: server.add_generic_rpc_handlers((generic,)), self._port, guise=guise
+            self.name,
+            lambda server: server.add_generic_rpc_handlers((generic,)),
+            self._port,
+            guise=guise,
+            kind=Kind.AGENT if self.name in OWNERS else Kind.SERVICE,
         )
 
     async def stop(self) -> None:

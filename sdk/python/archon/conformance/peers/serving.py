@@ -35,23 +35,30 @@ class Place:
         assert self._authority is not None
         return self._authority.issue(kind, name)
 
-    def _folder(self, name: str) -> CertificateFolder:
+    def _folder(self, name: str, kind: Kind = Kind.SERVICE) -> CertificateFolder:
         if name not in self._folders:
-            self._folders[name] = CertificateFolder(self._issue(Kind.SERVICE, name))
+            self._folders[name] = CertificateFolder(self._issue(kind, name))
         return self._folders[name]
 
     async def serve(
-        self, name: str, add: Callable[[grpc.aio.Server], None], port: int = 0, *, guise: str = ""
+        self,
+        name: str,
+        add: Callable[[grpc.aio.Server], None],
+        port: int = 0,
+        *,
+        guise: str = "",
+        kind: Kind = Kind.SERVICE,
     ) -> tuple[Any, int]:
-        """Serves as the service `name` of the mesh. Returns the server and its port. With the `guise` of a `stranger`
-        it has a certificate of another authority, with an `impostor`'s the certificate of another member."""
+        """Serves as the service `name` of the mesh, or as an agent of this role. Returns the server and its port. With
+        the `guise` of a `stranger` it has a certificate of another authority, with an `impostor`'s the certificate of
+        another member."""
         server = grpc.aio.server(options=server_options())
         add(server)
         wanted = with_port(self.host, port)
         if self._authority is None:
             bound = server.add_insecure_port(wanted)
         else:
-            folder = self._folder(name)
+            folder = self._folder(name, kind)
             if guise == "stranger":
                 folder = CertificateFolder(self._authority.stranger().issue(Kind.SERVICE, name))
             elif guise == "impostor":

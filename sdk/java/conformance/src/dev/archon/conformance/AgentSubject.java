@@ -10,6 +10,7 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
+import dev.archon.sdk.agent.AgentBuilder;
 import dev.archon.sdk.agent.AgentServer;
 import dev.archon.sdk.agent.Answer;
 import dev.archon.sdk.agent.Delegation;
@@ -31,8 +32,10 @@ final class AgentSubject {
   private AgentSubject() {}
 
   static int run() throws Exception {
-    AgentServer server =
-        AgentServer.builder("subject").version("1.0.0").stateful().maxTasks(1_000).replyHandler(AgentSubject::work).build();
+    AgentBuilder builder =
+        AgentServer.builder("subject").version("1.0.0").stateful().maxTasks(1_000).replyHandler(AgentSubject::work);
+    ToolSubject.shared().forEach(builder::sharedTool);
+    AgentServer server = builder.build();
     CountDownLatch end = new CountDownLatch(1);
     Signal.handle(new Signal("TERM"), signal -> end.countDown());
     Thread input =
@@ -147,6 +150,9 @@ final class AgentSubject {
         JsonObject question = with.getAsJsonObject();
         Question asked = Question.of(text(question, "text")).withSchema(text(question, "schema_json"));
         return new JsonPrimitive(task.ask(asked.withId(text(question, "input_id"))).text());
+      }
+      case "ask_secret" -> {
+        return new JsonPrimitive(task.askSecret(with.getAsString()));
       }
       case "reserve" -> {
         task.reserve(with.getAsJsonObject().get("tokens").getAsLong(), 0, 1);

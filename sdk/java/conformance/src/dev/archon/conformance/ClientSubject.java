@@ -14,6 +14,7 @@ import dev.archon.sdk.RunWatch;
 import dev.archon.sdk.Strategy;
 import dev.archon.sdk.Submission;
 import dev.archon.sdk.context.CallContext;
+import dev.archon.sdk.context.TraceContext;
 import dev.archon.sdk.errors.ArchonException;
 import dev.archon.sdk.errors.Reasons;
 import dev.archon.sdk.memory.MemoryGraphClient;
@@ -71,6 +72,10 @@ final class ClientSubject {
   private void make(JsonObject line) {
     JsonElement id = line.get("id");
     Context within = Context.current();
+    if (line.has("trace")) {
+      TraceContext trace = new TraceContext(text(line, "trace"), "");
+      within = within.withValue(CallContext.KEY, CallContext.current().withTrace(trace));
+    }
     if (line.has("deadline") && !line.get("deadline").isJsonNull()) {
       double end = System.nanoTime() / 1e9 + line.get("deadline").getAsDouble();
       CallContext now = CallContext.current();
@@ -128,6 +133,8 @@ final class ClientSubject {
         try (MemoryGraphClient memory = new MemoryGraphClient(System.getenv("ARCHON_MEMORY"), runId)) {
           return Subject.json(memory.pullFor(text(line, "role")).stream().map(i -> List.of(i.role(), i.content())).toList());
         }
+      case "use_tool":
+        return ToolSubject.call(line);
       case "close":
         client.close();
         return new JsonObject();

@@ -14,6 +14,7 @@ import org.junit.jupiter.api.AfterEach;
 /** A real server, and an orchestrator that drives it frame by frame. */
 abstract class AgentRules {
   AgentServer server;
+  final CountDownLatch begun = new CountDownLatch(1);
   final CountDownLatch release = new CountDownLatch(1);
 
   FrameOrchestrator serve(int maxTasks, ReplyHandler handler) throws Exception {
@@ -34,7 +35,9 @@ abstract class AgentRules {
     server.stop(0);
   }
 
+  /** Waits in a handler until the test ends it; {@code begun} tells that it does: a task that is cancelled before never begins. */
   Answer waitForRelease() throws InterruptedException {
+    begun.countDown();
     release.await();
     return Answer.of("done");
   }

@@ -141,6 +141,7 @@ class SessionRulesTest extends AgentRules {
       peer.open();
       TaskRef task = peer.ref("t", 1);
       peer.assign(task, "x");
+      begun.await();
       peer.cancel(task, "enough");
       assertEquals(TaskState.TASK_STATE_CANCELED, peer.result(task).getState());
       assertTrue(over.get(5, TimeUnit.SECONDS)); // the result does not wait for the handler
@@ -218,6 +219,7 @@ class SessionRulesTest extends AgentRules {
       peer.open();
       TaskRef task = peer.ref("t", 1);
       peer.assign(task, "x");
+      begun.await();
       peer.send(frame().setTask(task).setDiscarded(Discarded.getDefaultInstance()));
       interrupted.await();
       peer.adopt(task, 0);

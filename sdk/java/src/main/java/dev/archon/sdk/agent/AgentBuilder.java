@@ -198,6 +198,11 @@ public final class AgentBuilder {
     return new AgentServer(this);
   }
 
+  /** Returns whether the program itself wants no registry. */
+  boolean isAlone() {
+    return settings != null && settings.registry().isEmpty();
+  }
+
   AgentSettings settings() {
     return settings == null ? AgentSettings.of(environment) : settings;
   }

@@ -42,6 +42,7 @@ final class AgentCore {
   private final int maxWaiting;
   private final List<AgentSession> streams = new ArrayList<>();
   private final List<AgentSession> sessions = new ArrayList<>();
+  private volatile boolean isReached;
   private final List<Waiter> waiters = new ArrayList<>();
   private boolean isDraining;
 
@@ -126,6 +127,11 @@ final class AgentCore {
     return session;
   }
 
+  /** Returns whether an orchestrator has opened a session. For any thread. */
+  boolean isReached() {
+    return isReached;
+  }
+
   /** Ends an older stream of the same orchestrator and splits the capacity anew. Returns the session's share. */
   int sessionOpened(AgentSession session) {
     String id = session.orchestratorId();
@@ -141,6 +147,7 @@ final class AgentCore {
       }
     }
     sessions.add(session);
+    isReached = true;
     int share = share();
     session.setAnnounced(share); // by Ready
     session.window().set(share);

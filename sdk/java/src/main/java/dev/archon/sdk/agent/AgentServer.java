@@ -29,6 +29,7 @@ public final class AgentServer implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("dev.archon.sdk");
 
   private final AgentSettings settings;
+  private final boolean isAlone;
   private final Environment environment;
   private final ToolOwner tools;
   private final AgentCore core;
@@ -37,13 +38,15 @@ public final class AgentServer implements AutoCloseable {
   private MeshServer server;
   private RegistryClient registry;
   private RegistrationHandle handle;
-  private Attachment attachment;
+  private volatile Attachment attachment;
+  private Reachability reachability;
   private Advertising advertising;
   private boolean isStarted;
   private CompletableFuture<Integer> stopped;
 
   AgentServer(AgentBuilder builder) {
     settings = builder.settings();
+    isAlone = builder.isAlone();
     environment = builder.environment();
     tools = new ToolOwner(builder.sharedTools(), builder.telemetry());
     registration = builder.registration(settings, tools.advertised());
@@ -122,13 +125,21 @@ public final class AgentServer implements AutoCloseable {
     core.start();
     direct.start();
     if (settings.registry().isEmpty()) {
-      LOG.log(System.Logger.Level.WARNING, "no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent");
+      if (!isAlone) {
+        LOG.log(System.Logger.Level.WARNING, "no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent");
+      }
     } else {
       registry = new RegistryClient(settings.registry(), environment, null, null);
       registry.onRegistered(authenticator::tell);
       handle = registry.register(registration);
       advertising = new Advertising(tools, handle, changed -> registration = changed);
       advertising.start();
+      if (!settings.orchestrator().isEmpty() && tools.advertised().isEmpty()) {
+        reachability =
+            new Reachability(
+                settings.orchestrator(), environment, handle::isRegistered, core::isReached, this::attachUnreached);
+        reachability.start();
+      }
     }
     return server.address();
   }
@@ -142,6 +153,15 @@ public final class AgentServer implements AutoCloseable {
     attachment = new Attachment(core, registration, settings.attach(), environment);
     attachment.start(ATTACH_TIMEOUT);
     return settings.attach();
+  }
+
+  private void attachUnreached() throws InterruptedException {
+    String target = settings.orchestrator();
+    String text = "no orchestrator can dial {0} at {1}: attaching to {2}";
+    LOG.log(System.Logger.Level.WARNING, text, instanceId(), registration.address(), target);
+    handle.close();
+    attachment = new Attachment(core, registration, target, environment);
+    attachment.start(ATTACH_TIMEOUT);
   }
 
   /** Drains within the time of the settings, and stops. */
@@ -185,6 +205,9 @@ public final class AgentServer implements AutoCloseable {
   }
 
   private int stopNow(double grace) throws InterruptedException {
+    if (reachability != null) {
+      reachability.close();
+    }
     if (server != null) {
       server.unhealthy();
     }

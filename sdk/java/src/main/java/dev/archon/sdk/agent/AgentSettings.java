@@ -11,7 +11,8 @@ import java.util.List;
  * Settings that depend on where the agent runs. Without a {@code registry} it serves unregistered. {@code dependsOn} replaces the
  * role's own dependencies unless it is null; {@code maxTasks} replaces the role's own unless it is 0. {@code ttl} is the lease of the
  * registration in seconds, {@code drain} how long tasks in progress may take after SIGTERM, in seconds. With {@code attach}, the
- * host:port of an orchestrator, the agent does not listen: it opens its sessions itself, and the orchestrator registers it.
+ * host:port of an orchestrator, the agent does not listen: it opens its sessions itself, and the orchestrator registers it. So it does
+ * with {@code orchestrator}, the host:port of one, if none has dialled the agent within 20 s of its registration.
  */
 public record AgentSettings(
     String host,
@@ -23,31 +24,32 @@ public record AgentSettings(
     double ttl,
     double drain,
     String attach,
+    String orchestrator,
     String memory,
     String readyFile) {
   /** Returns settings of an agent on a free port of this machine, without a registry. */
   public static AgentSettings local() {
-    return new AgentSettings("127.0.0.1", 0, "", "", null, 0, 10.0, 30.0, "", "", "");
+    return new AgentSettings("127.0.0.1", 0, "", "", null, 0, 10.0, 30.0, "", "", "", "");
   }
 
   /** Returns these settings with a registry. */
   public AgentSettings withRegistry(String target) {
-    return new AgentSettings(host, port, target, advertise, dependsOn, maxTasks, ttl, drain, attach, memory, readyFile);
+    return new AgentSettings(host, port, target, advertise, dependsOn, maxTasks, ttl, drain, attach, orchestrator, memory, readyFile);
   }
 
   /** Returns these settings with an orchestrator to attach to. */
   public AgentSettings withAttach(String target) {
-    return new AgentSettings(host, port, registry, advertise, dependsOn, maxTasks, ttl, drain, target, memory, readyFile);
+    return new AgentSettings(host, port, registry, advertise, dependsOn, maxTasks, ttl, drain, target, orchestrator, memory, readyFile);
   }
 
   /** Returns these settings with a time for draining in seconds. */
   public AgentSettings withDrain(double seconds) {
-    return new AgentSettings(host, port, registry, advertise, dependsOn, maxTasks, ttl, seconds, attach, memory, readyFile);
+    return new AgentSettings(host, port, registry, advertise, dependsOn, maxTasks, ttl, seconds, attach, orchestrator, memory, readyFile);
   }
 
   /**
    * Reads ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it), ARCHON_DEPENDS_ON (roles,
-   * comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_ATTACH, ARCHON_MEMORY and ARCHON_READY_FILE. Throws
+   * comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_ATTACH, ARCHON_ORCHESTRATOR, ARCHON_MEMORY and ARCHON_READY_FILE. Throws
    * INVALID_ARGUMENT with the name of the variable.
    */
   public static AgentSettings of(Environment environment) {
@@ -66,6 +68,7 @@ public record AgentSettings(
         environment.number("ARCHON_TTL", 10.0, 1.0, 3600.0),
         environment.number("ARCHON_DRAIN", 30.0, 0.0, 3600.0),
         target(environment, "ARCHON_ATTACH"),
+        target(environment, "ARCHON_ORCHESTRATOR"),
         environment.get("ARCHON_MEMORY"),
         environment.get("ARCHON_READY_FILE"));
   }

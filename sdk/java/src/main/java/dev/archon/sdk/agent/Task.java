@@ -15,6 +15,7 @@ import dev.archon.api.common.v1.MemoryRef;
 import dev.archon.api.common.v1.TaskRef;
 import dev.archon.sdk.context.CallContext;
 import dev.archon.sdk.context.TraceContext;
+import dev.archon.sdk.SecretAnswers;
 import dev.archon.sdk.errors.ArchonException;
 import dev.archon.sdk.errors.Failures;
 import dev.archon.sdk.errors.Reasons;
@@ -250,6 +251,17 @@ public final class Task extends TaskMessages {
     InputRequest request = question.proto(id);
     GivenAnswer known = answers().get(request.getInputId());
     return known != null ? known : GivenAnswer.of(Waits.await(link.ask(request)));
+  }
+
+  /**
+   * Asks a person for a secret, such as a credential, and returns it. The answer is encrypted for this attempt: the journal, records and
+   * watchers of the run do not have it. A later attempt asks again. Throws INVALID_ARGUMENT if the answer was not encrypted for this
+   * question, and the errors of {@link #ask(Question)}.
+   */
+  public String askSecret(String question) throws InterruptedException {
+    SecretAnswers.SecretQuestion secret = new SecretAnswers.SecretQuestion();
+    String id = "secret-" + attempt() + "-" + questions.incrementAndGet();
+    return secret.open(ask(Question.of(question).withSchema(secret.schemaJson()).withId(id)).text());
   }
 
   // Messages

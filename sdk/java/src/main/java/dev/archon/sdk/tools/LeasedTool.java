@@ -12,6 +12,9 @@ import dev.archon.sdk.errors.Reasons;
 import dev.archon.sdk.internal.Texts;
 import dev.archon.sdk.internal.Wire;
 import dev.archon.sdk.types.TaskRef;
+import java.net.ConnectException;
+import java.net.NoRouteToHostException;
+import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
@@ -25,14 +28,13 @@ import java.util.function.Consumer;
 /** A shared tool that is leased as it is needed, from the best instance that has it. For any thread; close it to end the lease. */
 public final class LeasedTool implements AutoCloseable {
   private static final double LEASE_SECONDS = 600.0;
-  private static final double RENEW_EARLY = 30.0;
+  private static final double RENEW_EARLY = 5.0;
   private static final double LEASE_CALL_SECONDS = 5.0;
   private static final double REVOKE_SECONDS = 2.0;
   private static final double ANSWER_SECONDS = 2.0;
-  private static final int MAX_TRIES = 3;
+  private static final int MAX_TRIES = 4;
   private static final int MAX_PROGRESS = 1_000;
   private static final int MAX_ARGUMENTS_BYTES = 1024 * 1024;
-  private static final String NOT_CONNECTED = "io exception";
 
   private record Held(FoundTool found, String leaseId, double ends) {}
 
@@ -140,9 +142,14 @@ public final class LeasedTool implements AutoCloseable {
     }
     return switch (error.code()) {
       case NOT_FOUND, RESOURCE_EXHAUSTED, INVALID_ARGUMENT -> true;
-      case UNAVAILABLE -> begun.equals("false") || String.valueOf(error.getMessage()).startsWith(NOT_CONNECTED);
+      case UNAVAILABLE -> begun.equals("false") || isNotConnected(error.getCause());
       default -> false;
     };
+  }
+
+  /** Returns whether no connection took the call: a connection that broke has the same status, and another cause. */
+  private static boolean isNotConnected(Throwable cause) {
+    return cause instanceof ConnectException || cause instanceof NoRouteToHostException || cause instanceof UnknownHostException;
   }
 
   private synchronized Held lease(double deadline, Set<String> avoided) throws InterruptedException {

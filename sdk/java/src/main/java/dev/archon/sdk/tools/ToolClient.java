@@ -18,13 +18,15 @@ public final class ToolClient implements AutoCloseable {
   private static final int MAX_PEERS = 64;
   private static final double FRESH_SECONDS = 5.0;
 
+  /** What the registry has listed for a role, which is empty for all, and when (monotonic seconds). */
+  private record Listed(List<Registration> instances, double at) {}
+
   private final RegistryClient registry;
   private final Environment environment;
   private final Credentials credentials;
   private final String instanceId;
   private final Map<String, ManagedChannel> peers = new LinkedHashMap<>(16, 0.75f, true);
-  private List<Registration> listed = List.of();
-  private double listedAt = Double.NEGATIVE_INFINITY;
+  private final Map<String, Listed> listed = new LinkedHashMap<>();
 
   /** Connects to the registry at host:port; {@code instanceId} names this process in the logs of owners, and may be empty. */
   public ToolClient(String registry, String instanceId) {
@@ -50,16 +52,21 @@ public final class ToolClient implements AutoCloseable {
 
   /** Returns tools from a list that is at most 5 s old, or with {@code fresh} from a new one. */
   List<FoundTool> find(String name, String role, boolean fresh) throws InterruptedException {
-    List<Registration> instances;
+    double now = System.nanoTime() / 1e9;
     synchronized (this) {
-      instances = !fresh && listedAt + FRESH_SECONDS > System.nanoTime() / 1e9 ? listed : null;
-    }
-    if (instances == null) {
-      instances = registry.listInstances("");
-      synchronized (this) {
-        listed = instances;
-        listedAt = System.nanoTime() / 1e9;
+      for (String known : List.of(role, "")) {
+        Listed before = listed.get(known);
+        if (!fresh && before != null && before.at + FRESH_SECONDS > now) {
+          return FoundTool.in(before.instances, name, role);
+        }
       }
+    }
+    List<Registration> instances = registry.listInstances(role);
+    synchronized (this) {
+      if (listed.size() >= MAX_PEERS) {
+        listed.clear();
+      }
+      listed.put(role, new Listed(instances, System.nanoTime() / 1e9));
     }
     return FoundTool.in(instances, name, role);
   }
