@@ -92,6 +92,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "replay:replay",
             "Replay the file of a run: decide it again by today's engine, and run it again from the file.",
         ),
+        "debug": (
+            "debug:debug",
+            "Step through a recorded run, forwards and backwards: its state, its prompts, its memory and its frames.",
+        ),
         "quotas": ("quotas:quotas", "Show the quotas of your tenant and of yourself, with their use: used/limit."),
         "prompts": (
             "prompts:prompts",
