@@ -163,7 +163,7 @@ def _task_state(body: run_pb2.TaskStateChanged, names: Names) -> Iterator[str]:
 def _dispatched(body: run_pb2.Dispatched, names: Names) -> Iterator[str]:
     for ref in body.given:
         yield names.ref(ref)
-    for name in ("given", "placement", "instance_id", "conversation_version", "expected_seconds"):
+    for name in ("given", "placement", "instance_id", "conversation_version", "expected_seconds", "ignores_breakpoints"):
         body.ClearField(name)
 
 
@@ -241,6 +241,7 @@ _CLEAN: Final[dict[str, Any]] = {
     "input_given": _input_given,
     "paused": _without_identity,
     "resumed": _without_identity,
+    "breakpoints_set": _without_identity,
     "cancel_requested": _cancel_requested,
     "planned": _planned,
     "message_sent": _message_sent,

@@ -14,6 +14,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client
 from archon.errors import ArchonError, FailedPrecondition
 from archon.status import to_failure
+from archon.types import RunBreakpoint
 from archon.types.part import to_parts
 from archon_services.replay.naming import Names
 from archon_services.replay.player import PlayedAttempt, Player
@@ -290,6 +291,9 @@ class Conductor:
                     await client.pause(self.run_id)
                 case "resumed":
                     await client.resume(self.run_id)
+                case "breakpoints_set":
+                    texts = [RunBreakpoint(each).text for each in event.breakpoints_set.breakpoints]
+                    await client.set_breakpoints(self.run_id, texts)
                 case "planned":
                     await self._edit_plan(cue.plan_json, client)
         except ArchonError as error:

@@ -28,10 +28,11 @@ from archon.server import GrpcServer, Service
 from archon.types import RunRecord
 from archon.wire import policy_from_proto, text_of
 from archon_mesh.core.people import InterceptionRule, TimeoutPolicy
+from archon_mesh.engine import inputs as inp
 from archon_services.memory.app import memory_app
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.app import orchestrator_app
-from archon_services.orchestrator.convert.people import rule_from_proto
+from archon_services.orchestrator.convert.people import breakpoint_to_proto, rule_from_proto
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.app import registry_app
 from archon_services.registry.settings import RegistrySettings
@@ -250,6 +251,9 @@ def submission_of(recording: Recording) -> pb.SubmitRunRequest:
         metadata=source.metadata,
         check_alignment=source.check_alignment,
     )
+    submitted = recording.decisions[0].input if recording.decisions else None
+    if isinstance(submitted, inp.Submit):
+        request.breakpoints.extend(map(breakpoint_to_proto, submitted.breakpoints))
     if source.HasField("timeout"):
         request.timeout.CopyFrom(source.timeout)
     if source.HasField("budget"):

@@ -31,13 +31,14 @@ _UNPLAYED: Final = (inp.Tick, inp.JournalFull, inp.UsageIn)
 """Inputs of the clock, and of limits: they cannot be made to come again at their place."""
 
 _IGNORED: Final = (inp.PublishedIn, inp.RecordsIn, inp.Claim, inp.WorkingIn, inp.DecisionIn, inp.InputMissing)
-_CALLS: Final = (inp.Cancel, inp.Respond, inp.Pause, inp.Resume, inp.EditPlan)
+_CALLS: Final = (inp.Cancel, inp.Respond, inp.Pause, inp.Resume, inp.EditPlan, inp.SetBreakpoints)
 _CALLED: Final[dict[type, str]] = {
     inp.Cancel: "cancel_requested",
     inp.Respond: "input_given",
     inp.Pause: "paused",
     inp.Resume: "resumed",
     inp.EditPlan: "planned",
+    inp.SetBreakpoints: "breakpoints_set",
 }
 """The event that each call of a caller causes."""
 

@@ -157,7 +157,7 @@ def _ask(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: float) 
         task.checkpoint_bytes = len(asked.checkpoint) or task.checkpoint_bytes
     task.questions.append(question)
     task.state = TaskState.INPUT_REQUIRED
-    if not question.continues:
+    if not question.continues and not event.approval_requested.breakpoint:
         _end_attempt(attempt, now, Outcome.ASKED)
 
 
