@@ -90,8 +90,10 @@ def _result(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
 
 
 def _asked(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
-    if data.get("breakpoint"):
-        return f"held at the breakpoint {data['breakpoint']}, before its dispatch ({data['input_id']})"
+    terms = data.get("terms") or {}
+    if terms.get("trigger") == "breakpoint":
+        before = ", before its dispatch" if event.type == "approval_requested" else ""
+        return f"held at the {terms['rule']}{before} ({data['input_id']})"
     noun = "approval" if event.type == "approval_requested" or data.get("kind") == "approval" else "an answer"
     return f"asked a person for {noun} ({data['input_id']}): {quoted(parts_text(data['prompt']))}"
 

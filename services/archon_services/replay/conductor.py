@@ -205,7 +205,7 @@ class Conductor:
         until = clock() + patience
         while not cue.over and not self.ended:
             self._changed.clear()
-            if cue.kind == DISPATCHED and self._allowed[cue.role] <= self._assigned[cue.role]:
+            if cue.needs_slot and self._allowed[cue.role] <= self._assigned[cue.role]:
                 self._allow(cue.role)  # again, if another task of the role came first
             if not sent and cue.call is not None and self._may_call(cue):
                 sent = True

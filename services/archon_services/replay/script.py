@@ -48,7 +48,8 @@ _RESULTS: Final = (inp.ResultIn, inp.PlanIn, inp.QuestionIn)
 @dataclass(slots=True)
 class Cue:
     """A thing that happened, by event `seq`: it is over once the event `kind` of the task named `task` comes again.
-    `frames` are sent by the attempt; `call` is the event that a caller caused. Without either it is only waited for."""
+    `frames` are sent by the attempt; `call` is the event that a caller caused. Without either it is only waited for.
+    `needs_slot`: it comes once an instance of the role has a free slot."""
 
     seq: int
     time: float
@@ -59,6 +60,7 @@ class Cue:
     frames: list[session_pb2.AgentFrame] = field(default_factory=list)
     call: run_pb2.RunEvent | None = None
     plan_json: str = ""
+    needs_slot: bool = False
     over: bool = False
 
 
@@ -151,6 +153,7 @@ class _Writer:
         if isinstance(given, (inp.LostIn, inp.RejectIn)):
             kind = GONE
         cue = self._cue(main, kind)
+        cue.needs_slot = isinstance(given, inp.SlotFound)  # the dispatch, or the hold of a breakpoint before it
         if kind != DISPATCHED:
             frames = self._frames(given, main, events)
             cue.frames = [*self._call_records(main), *frames] if frames else []

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from archon_services.cli.debug.live import LiveRun
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.render.debug_text import event_lines
 from archon_services.debugging import Stepper
@@ -24,6 +25,8 @@ class Command:
     text: str
     call: Callable[[Session, Words], Iterable[str]]
     moves: bool = False
+    is_raw: bool = False
+    """Whether the rest of the line is one word, with its quotation marks."""
     complete: Callable[[Session], Sequence[str]] = lambda session: ()
     """The words that may follow the name."""
 
@@ -39,6 +42,8 @@ class Session:
     searched: str = ""
     """The text that was searched last."""
     ended: bool = False
+    live: LiveRun | None = None
+    """The run in its mesh; None if it was read from a file."""
     _named: dict[str, Command] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -47,7 +52,8 @@ class Session:
     @property
     def prompt(self) -> str:
         """The prompt of the terminal."""
-        return f"({self.stepper.seq}/{self.stepper.run.last_seq}) "
+        held = ", ".join(question.breakpoint for question in self.stepper.view.questions if question.breakpoint)
+        return f"({self.stepper.seq}/{self.stepper.run.last_seq}{f' at {held}' if held else ''}) "
 
     def execute(self, line: str) -> Iterator[str]:
         """Yields the lines that a typed line prints. Raises CliError if it is no command, or cannot be executed."""
@@ -56,16 +62,29 @@ class Session:
             return
         if line[0] in "/?" and len(line) > 1:
             line = f"{'search' if line[0] == '/' else 'back search'} {shlex.quote(line[1:])}"
-        try:
-            name, *words = shlex.split(line)
-        except ValueError as error:
-            raise CliError(f"cannot read the line: {error}", code=USAGE) from None
+        name, _, rest = line.partition(" ")
         command = self._named.get(name)
         if command is None:
             raise CliError(f"unknown command {name!r}", hint="`help` lists the commands.", code=USAGE)
+        try:
+            words = list(filter(None, [rest.strip()])) if command.is_raw else shlex.split(rest)
+        except ValueError as error:
+            raise CliError(f"cannot read the line: {error}", code=USAGE) from None
         if command.moves:
             self.repeated = line
         yield from command.call(self, words)
+
+    def live_run(self) -> LiveRun:
+        """Returns the run in its mesh. Raises CliError if it was read from a file."""
+        if self.live is None:
+            raise CliError("this run was read from a file: it cannot be held, or go on", code=USAGE)
+        return self.live
+
+    def refresh(self) -> None:
+        """Reads the run again, and stays at the same event."""
+        seq = self.stepper.seq
+        self.stepper = Stepper(self.live_run().fetch())
+        self.stepper.go(seq)
 
     def moved(self) -> Iterator[str]:
         """Yields the lines of the event that the debugger is at now."""

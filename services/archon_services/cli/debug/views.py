@@ -92,7 +92,7 @@ def _frames(session: Session, words: Words) -> Iterator[str]:
     frames = frames_of(session.stepper.run.events[: session.stepper.seq], session.task_id(words))
     if not frames:
         return iter(("There are no frames of this task up to this event.",))
-    return frame_lines(frames)
+    return frame_lines(frames, session.stepper.run.run_id)
 
 
 def _help(session: Session, words: Words) -> Iterator[str]:

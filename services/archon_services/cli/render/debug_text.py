@@ -9,7 +9,7 @@ from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
 from archon.run_view import RunView, TaskState
-from archon.types import RunRecord
+from archon.types import RunBreakpoint, RunQuestion, RunRecord
 from archon.wire import described, to_seconds
 from archon_mesh.explain.event_text import event_text
 from archon_mesh.explain.explanation import iso_time
@@ -37,7 +37,8 @@ def event_lines(stepper: Stepper) -> Iterator[str]:
     subject = "run" if task is None else f"{task.label} #{number}" if number else task.label
     digits = len(str(stepper.run.last_seq))
     head = f"{event.seq:>{digits}}  {iso_time(event.time)[11:-1]}  "
-    yield from wrapped(f"{subject}: {event_text(view, event)}", head, " " * len(head))
+    text = _short(f"{subject}: {event_text(view, event)}", stepper.run.run_id)
+    yield from wrapped(text, head, " " * len(head))
     yield from wrapped(_summary(view), " " * (digits + 2))
 
 
@@ -70,7 +71,10 @@ def state_lines(view: RunView, now: float) -> Iterator[str]:
         for note in task_notes(task):
             yield from wrapped(note, f"{indent}  ", f"{indent}    ")
     for question in view.questions:
-        yield from wrapped(f"{question.role} asks ({question.input_id}): {question.text}", "  ", "    ")
+        asked = _short(f"{question.role} asks ({question.input_id}): {question.text}", view.run_id)
+        yield from wrapped(asked, "  ", "    ")
+    if view.breakpoints:
+        yield from wrapped(f"breakpoints: {', '.join(view.breakpoints)}", "  ", "    ")
 
 
 def sent_lines(task: agent_pb2.AssignTask) -> Iterator[str]:
@@ -112,15 +116,33 @@ def call_lines(records: Sequence[RunRecord]) -> Iterator[str]:
         yield f"{record.ordinal:>4}  {record.kind:<5}  {record.target}  {duration(record.duration)}{spent}"
 
 
-def frame_lines(frames: Sequence[FrameView]) -> Iterator[str]:
+def frame_lines(frames: Sequence[FrameView], run_id: str) -> Iterator[str]:
     """Yields a line for each frame: its event, its attempt, its direction, its name and its content."""
     digits = len(str(frames[-1].seq))
     names = max(len(frame.name) for frame in frames)
     for frame in frames:
         arrow = "->" if frame.direction == "sent" else "<-"
         head = f"{frame.seq:>{digits}}  #{frame.attempt} {arrow} {frame.name:<{names}}  "
-        text = textwrap.shorten(strip_controls(frame.text), 160, placeholder="…")
+        text = textwrap.shorten(_short(strip_controls(frame.text), run_id), 160, placeholder="…")
         yield from wrapped(text, head, " " * len(head))
+
+
+def breakpoint_lines(breakpoints: Sequence[RunBreakpoint]) -> Iterator[str]:
+    """Yields the breakpoints of a run, and below each the tasks that do not hold there, with the reason."""
+    if not breakpoints:
+        yield "no breakpoints"
+    for each in breakpoints:
+        yield each.text
+        for task in each.unheld:
+            text = f"{task.role} #{task.attempt} does not hold: {task.failure.message} ({task.failure.reason})"
+            yield from wrapped(text, "  ", "    ")
+
+
+def held_lines(held: Sequence[RunQuestion], run_id: str) -> Iterator[str]:
+    """Yields the holds of a run: the task, and what is about to happen."""
+    for question in held:
+        name = _short(question.input_id, run_id)
+        yield from _quoted(f"held, {question.role} ({name})", question.text)
 
 
 def help_lines(commands: Sequence[tuple[str, str, str]]) -> Iterator[str]:
@@ -146,6 +168,11 @@ def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     ) or [first.rstrip()]
+
+
+def _short(text: str, run_id: str) -> str:
+    """Returns a text with the ids of tasks and questions as they are within their run."""
+    return text.replace(f"{run_id}.", "") if run_id else text
 
 
 def _quoted(name: str, text: str) -> Iterator[str]:
