@@ -221,6 +221,9 @@ const (
 
 	// ReasonQuotaExceeded: A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 	ReasonQuotaExceeded Reason = "QUOTA_EXCEEDED"
+
+	// ReasonBreakpointNotHeld: An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before.
+	ReasonBreakpointNotHeld Reason = "BREAKPOINT_NOT_HELD"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -296,6 +299,7 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonTokenRevoked:         {70, codes.Unauthenticated, "input.permission"},
 	ReasonCertificateRefused:   {71, codes.Unauthenticated, "input.permission"},
 	ReasonQuotaExceeded:        {72, codes.ResourceExhausted, "input.budget"},
+	ReasonBreakpointNotHeld:    {73, codes.FailedPrecondition, "input.invalid"},
 }
 
 // The kinds of failures, in the order of the catalogue.

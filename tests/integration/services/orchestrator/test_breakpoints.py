@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -106,16 +107,15 @@ async def test_a_model_is_held_before_each_call_and_can_be_answered_for(mesh: Me
         assert (len(clerk.prompts), len(clerk.added)) == (calls, calls)
         assert json.loads(question.subject_json)["messages"][-1]["content"] == ("x", "1")[calls]
         await go_on(mesh, handle, f"model:{role}")
-        await eventually(lambda calls=calls: is_past(mesh, handle, calls + 2))  # type: ignore[misc]
+
+        async def is_past(number: int = calls + 2) -> bool:
+            questions = (await mesh.client.get(handle.run_id)).questions
+            return any(question.input_id.endswith(f"/m{number}") for question in questions)
+
+        await eventually(is_past)
     await go_on(mesh, handle, f"model:{role}", '{"answer": "three"}')
     assert answer_text(await handle.result(timeout=15)) == "three"
     assert (len(clerk.prompts), clerk.added) == (2, [(0, 1), (1, 1)])
-
-
-async def is_past(mesh: Mesh, handle: RunHandle, number: int) -> bool:
-    """Whether the run is held at this call of the model."""
-    questions = (await mesh.client.get(handle.run_id)).questions
-    return any(question.input_id.endswith(f"/m{number}") for question in questions)
 
 
 async def test_a_modification_counts_though_its_breakpoint_was_removed(mesh: Mesh, troupe: Troupe) -> None:
@@ -260,6 +260,23 @@ def test_only_callers_that_may_pause_runs_may_set_breakpoints() -> None:
         assert requested_breakpoints([], policy) == ()
 
 
+async def test_a_hold_survives_the_kill_of_its_orchestrator(own_mesh: Mesh) -> None:
+    async with AsyncExitStack() as stack:
+        clerk = Clerk()
+        await clerk.join(Troupe(own_mesh, stack), "clerk")
+        handle = await own_mesh.client.submit("x", roles=["clerk"], breakpoints=["tool:add", "task:clerk"])
+        for point in ("task:clerk", "tool:add"):
+            question = await held(own_mesh, handle, point)
+            await own_mesh.orchestrator.kill()
+            await own_mesh.orchestrator.start()
+            assert (await held(own_mesh, handle, point)).input_id == question.input_id
+            await go_on(own_mesh, handle, point)
+        await go_on(own_mesh, handle, "tool:add")
+        assert answer_text(await handle.result(timeout=15)) == "sums 1 and 2"
+        assert (len(clerk.prompts), len(clerk.added)) == (3, 2)
+
+
+@pytest.mark.slow
 async def test_a_hold_survives_kills_of_agent_and_orchestrator(own_mesh: Mesh) -> None:
     process = await own_mesh.agent_process("payer", module="tests.fixtures.paying_agent", PAY_TIMEOUT="300")
     handle = await own_mesh.client.submit("x", roles=["payer"], breakpoints=["tool:note", "task:payer"])

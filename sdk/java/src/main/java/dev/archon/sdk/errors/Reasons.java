@@ -226,6 +226,9 @@ public final class Reasons {
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   public static final String QUOTA_EXCEEDED = "QUOTA_EXCEEDED";
 
+  /** An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before. */
+  public static final String BREAKPOINT_NOT_HELD = "BREAKPOINT_NOT_HELD";
+
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
   private static final Map<Integer, Reason> NUMBERS = new LinkedHashMap<>();
@@ -350,6 +353,7 @@ public final class Reasons {
     reason(TOKEN_REVOKED, 70, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(CERTIFICATE_REFUSED, 71, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(QUOTA_EXCEEDED, 72, Status.Code.RESOURCE_EXHAUSTED, "input.budget");
+    reason(BREAKPOINT_NOT_HELD, 73, Status.Code.FAILED_PRECONDITION, "input.invalid");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");
