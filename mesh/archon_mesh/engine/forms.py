@@ -9,7 +9,15 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final
 
-from archon_mesh.core.people import Breakpoint, BreakpointPoint, Condition, InterceptionRule, QuestionTerms, TimeoutPolicy, Trigger
+from archon_mesh.core.people import (
+    Breakpoint,
+    BreakpointPoint,
+    Condition,
+    InterceptionRule,
+    QuestionTerms,
+    TimeoutPolicy,
+    Trigger,
+)
 from archon_mesh.engine.plan import ReplanPolicy
 from archon_mesh.engine.plan_text import plan_from_json
 from archon_mesh.engine.types import (

@@ -138,4 +138,3 @@ def _message(message: Any) -> dict[str, Any]:
 
 def _rule(found: Breakpoint | None) -> str:
     return found.terms.rule if found is not None else "breakpoint"
-

@@ -94,7 +94,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "debug": (
             "debug:debug",
-            "Step through a run, forwards and backwards: its state, its prompts, its memory, its frames, its breakpoints.",
+            "Step through a run, forwards and backwards, with its prompts, memory and frames; hold it at breakpoints.",
         ),
         "quotas": ("quotas:quotas", "Show the quotas of your tenant and of yourself, with their use: used/limit."),
         "prompts": (

@@ -62,11 +62,17 @@ def frames_of(events: Sequence[RunEvent], task_id: str) -> list[FrameView]:
             frames += _of_event(proto, attempts)
             if proto.HasField("delegated") and proto.delegated.child_task_id:
                 delegations[proto.delegated.child_task_id] = proto.delegated.delegation_id
-        elif event.task_id in delegations and attempts.live and event.type in ("result", "task_state"):
-            if event.type == "result" or proto.task_state.state != common_pb2.TASK_STATE_SUBMITTED:
-                text = f"delegation {delegations[event.task_id]}"
-                frames.append(FrameView(event.seq, attempts.live, Direction.SENT, "DelegateResult", 0, text))
+        elif event.task_id in delegations and attempts.live and _ends_task(proto):
+            text = f"delegation {delegations[event.task_id]}"
+            frames.append(FrameView(event.seq, attempts.live, Direction.SENT, "DelegateResult", 0, text))
     return frames
+
+
+def _ends_task(event: run_pb2.RunEvent) -> bool:
+    """Whether a delegated task has an answer with the event."""
+    if event.HasField("task_state"):
+        return event.task_state.state != common_pb2.TASK_STATE_SUBMITTED
+    return event.HasField("result")
 
 
 def _of_event(event: run_pb2.RunEvent, attempts: _Attempts) -> Iterator[FrameView]:

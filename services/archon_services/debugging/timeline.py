@@ -54,4 +54,4 @@ class Timeline:
         return nearest
 
     def _load(self, seq: int) -> RunView:
-        return cast(RunView, pickle.loads(self._snapshots[seq])) if seq else RunView()  # noqa: S301 - our own bytes
+        return cast(RunView, pickle.loads(self._snapshots[seq])) if seq else RunView()

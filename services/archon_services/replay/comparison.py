@@ -163,7 +163,14 @@ def _task_state(body: run_pb2.TaskStateChanged, names: Names) -> Iterator[str]:
 def _dispatched(body: run_pb2.Dispatched, names: Names) -> Iterator[str]:
     for ref in body.given:
         yield names.ref(ref)
-    for name in ("given", "placement", "instance_id", "conversation_version", "expected_seconds", "ignores_breakpoints"):
+    for name in (
+        "given",
+        "placement",
+        "instance_id",
+        "conversation_version",
+        "expected_seconds",
+        "ignores_breakpoints",
+    ):
         body.ClearField(name)
 
 

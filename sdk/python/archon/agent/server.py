@@ -100,9 +100,9 @@ class AgentServer:
     that pydantic knows, or a JSON Schema; the handler then returns objects of it.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
     delegations. `tool_health` returns the tools' health for Describe. Other agents may lease the `shared_tools` and
-    execute them here; the property of the same name revokes them. `holds_breakpoints` says that the handler asks a person
-    before calls of tools and models at `TaskContext.breakpoints`, as the agent runtime does. Use `run` for a process of its own; `start` and
-    `stop`, or `async with`, inside an event loop.
+    execute them here; the property of the same name revokes them. `holds_breakpoints` says that the handler asks a
+    person before calls of tools and models at `TaskContext.breakpoints`, as the agent runtime does. Use `run` for a
+    process of its own; `start` and `stop`, or `async with`, inside an event loop.
 
     Raises InvalidArgument if a name is one that registries refuse: of the role, a dependency or a capability, or the
     version; AlreadyExists if two shared tools have the same name.

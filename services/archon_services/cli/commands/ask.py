@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from archon_services.cli.breakpoint_option import read_breakpoints
 from archon_services.cli.errors import OK, CliError
 from archon_services.cli.options import BreakOption, MetadataOption, OrchestratorOption, UserOption
-from archon_services.cli.breakpoint_option import read_breakpoints
 from archon_services.cli.render.output import is_terminal, print_stderr, strip_controls
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import connecting, orchestrator_flag

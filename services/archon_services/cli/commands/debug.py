@@ -46,7 +46,7 @@ def debug(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Step through a run, forwards and backwards: its state, its prompts, its memory, its frames, its breakpoints.
+    """Step through a run, forwards and backwards, with its prompts, memory and frames; hold it at breakpoints.
 
     \b
     archon debug last

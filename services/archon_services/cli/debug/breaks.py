@@ -24,7 +24,9 @@ def _breaks(session: Session, words: Words) -> Iterator[str]:
 
 def _break(session: Session, words: Words) -> Iterator[str]:
     if not words:
-        raise CliError("break before which point?", hint="tool:NAME, model, model:ROLE, task:ROLE, step:NAME", code=USAGE)
+        raise CliError(
+            "break before which point?", hint="tool:NAME, model, model:ROLE, task:ROLE, step:NAME", code=USAGE
+        )
     live = session.live_run()
     known = [each.text for each in live.breakpoints()]
     yield from breakpoint_lines(live.set_breakpoints([*known, *(word for word in words if word not in known)]))
@@ -51,6 +53,15 @@ def _continue(session: Session, words: Words) -> Iterator[str]:
     return _go_on(session, live, held, "approve")
 
 
+def _wait(session: Session, words: Words) -> Iterator[str]:
+    no_words(words)
+    live = session.live_run()
+    run = live.run()
+    if not run.end_time and not holds_of(run):
+        live.wait(run.last_seq)
+    return _arrived(session, live)
+
+
 def _run(session: Session, words: Words) -> Iterator[str]:
     no_words(words)
     live = session.live_run()
@@ -61,7 +72,9 @@ def _run(session: Session, words: Words) -> Iterator[str]:
 def _edit(session: Session, words: Words) -> Iterator[str]:
     live, question, text = _one(session, words, "with what?")
     if question.breakpoint.startswith("model"):
-        raise CliError("a prompt cannot be edited", hint="`answer TEXT` puts a reply in the place of the call.", code=USAGE)
+        raise CliError(
+            "a prompt cannot be edited", hint="`answer TEXT` puts a reply in the place of the call.", code=USAGE
+        )
     if not question.breakpoint.startswith("tool"):
         text = json.dumps({"input": text}, ensure_ascii=False)
     return _go_on(session, live, [question], "modify", text)
@@ -93,7 +106,9 @@ def _only(live: LiveRun) -> RunQuestion:
         raise CliError("the run is not held at a breakpoint", code=NOT_FOUND)
     if len(held) > 1:
         raise CliError(
-            f"the run is held at {len(held)} points", hint="`archon respond --question ID` answers one of them.", code=USAGE
+            f"the run is held at {len(held)} points",
+            hint="`archon respond --question ID` answers one of them.",
+            code=USAGE,
         )
     return held[0]
 
@@ -109,6 +124,11 @@ def _go_on(
     live.answer([question.input_id for question in held], decision, text)
     if len(held) == len(holds_of(before)):  # else it stays at the others
         live.wait(before.last_seq)
+    yield from _arrived(session, live)
+
+
+def _arrived(session: Session, live: LiveRun) -> Iterator[str]:
+    """Moves to the last event, and yields the lines of the holds there."""
     session.refresh()
     session.stepper.go(session.stepper.run.last_seq)
     yield from session.moved()
@@ -132,6 +152,7 @@ BREAKS: Final = (
     Command(("break",), "POINT...", "hold before tool:NAME, model, task:ROLE, step:NAME", _break),
     Command(("delete",), "[POINT...]", "remove these breakpoints, or all", _delete),
     Command(("continue", "c"), "[TASK]", "let the run go on to the next breakpoint, or its end", _continue, moves=True),
+    Command(("wait",), "", "wait until the run is held, or has ended", _wait),
     Command(("run",), "", "remove all breakpoints, and let the run go on to its end", _run),
     Command(("edit",), "TEXT | JSON", "go on with another input of the task, or arguments", _edit, is_raw=True),
     Command(("answer",), "TEXT", "give the answer in place of the task, or of the model", _answer, is_raw=True),

@@ -56,7 +56,10 @@ def _summary(view: RunView) -> str:
 
 def state_lines(view: RunView, now: float) -> Iterator[str]:
     """Yields the run, its tasks, each below the one that delegated it, and its open questions."""
-    facts = [f"run {view.run_id} {'paused' if view.paused else view.state}", f"{duration(view.elapsed(now))} by its clock"]
+    facts = [
+        f"run {view.run_id} {'paused' if view.paused else view.state}",
+        f"{duration(view.elapsed(now))} by its clock",
+    ]
     if clock := clock_text(view, now):
         facts.append(clock)
     yield from wrapped(", ".join(facts), rest="  ")

@@ -16,9 +16,7 @@ PAUSE: Final = "/archon.api.orchestrator.v1.OrchestratorService/PauseRun"
 """The RPC that a caller who sets breakpoints has to be allowed."""
 
 
-def requested_breakpoints(
-    breakpoints: Iterable[question_pb2.Breakpoint], policy: Policy
-) -> tuple[Breakpoint, ...]:
+def requested_breakpoints(breakpoints: Iterable[question_pb2.Breakpoint], policy: Policy) -> tuple[Breakpoint, ...]:
     """Returns the breakpoints of a request, each once. Raises PermissionDenied if the caller may not pause runs,
     InvalidArgument if a point is unknown or lacks its name, or there are too many."""
     found = tuple(dict.fromkeys(map(breakpoint_from_proto, breakpoints)))

@@ -43,7 +43,9 @@ def _unheld(run: RunState, wanted: Breakpoint) -> Iterator[question_pb2.UnheldTa
         if not task.attempt or not _may_call(task, wanted):
             continue
         if task.ignores_breakpoints:
-            message = f"the runtime of {task.instance_id} cannot hold: it serves {task.role} without asking before calls"
+            message = (
+                f"the runtime of {task.instance_id} cannot hold: it serves {task.role} without asking before calls"
+            )
         elif task.live and wanted not in task.breakpoints:
             message = f"attempt {task.attempt} was dispatched before the breakpoint was set"
         else:
@@ -81,4 +83,3 @@ def _values(parts: Sequence[common_pb2.Part]) -> dict[str, str]:
     data = next((part.data_json for part in parts if part.data_json), "") or text_of(parts)
     values = json_object(data) or {}
     return {name: text for name in (ANSWER, INPUT) if isinstance(text := values.get(name), str)}
-

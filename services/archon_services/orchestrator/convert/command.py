@@ -22,7 +22,8 @@ def result_from_answer(parts: Iterable[common_pb2.Part]) -> agent_pb2.TaskResult
 
 
 def modified_result(parts: Sequence[common_pb2.Part], *, is_answer: bool) -> agent_pb2.TaskResult:
-    """Returns the result that a modification gives: its parts, or, at a breakpoint, the answer in them (`is_answer`)."""
+    """Returns the result that a modification gives: its parts; with `is_answer` the answer in them, at a
+    breakpoint."""
     return result_from_answer([common_pb2.Part(text=given_answer(parts) or "")] if is_answer else parts)
 
 

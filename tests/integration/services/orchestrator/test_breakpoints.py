@@ -48,9 +48,7 @@ async def held(mesh: Mesh, handle: RunHandle, breakpoint: str = "") -> RunQuesti
 async def go_on(mesh: Mesh, handle: RunHandle, breakpoint: str, text: str = "") -> RunQuestion:
     """Lets the run go on from a hold, with what replaces what waits."""
     question = await held(mesh, handle, breakpoint)
-    await mesh.client.respond(
-        handle.run_id, question.input_id, text, decision="modify" if text else "approve"
-    )
+    await mesh.client.respond(handle.run_id, question.input_id, text, decision="modify" if text else "approve")
     return question
 
 

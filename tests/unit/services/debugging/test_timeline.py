@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from archon.api.common.v1 import common_pb2
@@ -48,8 +46,8 @@ class Counted(list[RunEvent]):
 
 
 @pytest.fixture(scope="module")
-def events() -> Iterator[Counted]:
-    yield Counted(long_run(LENGTH))
+def events() -> Counted:
+    return Counted(long_run(LENGTH))
 
 
 def test_a_step_in_a_run_of_20000_events_folds_few_of_them(events: Counted) -> None:

@@ -13,7 +13,15 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon.failure_kinds import RetryAdvice
 from archon.wire import timestamp
-from archon_mesh.core.people import Breakpoint, BreakpointPoint, Decision, QuestionKind, QuestionTerms, TimeoutPolicy, Trigger
+from archon_mesh.core.people import (
+    Breakpoint,
+    BreakpointPoint,
+    Decision,
+    QuestionKind,
+    QuestionTerms,
+    TimeoutPolicy,
+    Trigger,
+)
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import decode_inputs, encode_inputs
