@@ -50,7 +50,7 @@ def test_the_page_prints_what_it_shows(terminal: Terminal, tmp_path: Path, monke
 
 def test_standard_input_drives_it_without_a_mesh(run_file: str, tmp_path: Path) -> None:
     elsewhere = Terminal(tmp_path / "no-mesh")
-    typed = "next role implementer\nnext dispatched\nmemory\nprompt\nback\n\n/sync\n?todo\ngo 3\nfailure\nquit\nnext\n"
+    typed = "next role implementer\n\nmemory\nnext result\nprompt\nback\n\n/sync\n?todo\ngo 3\nfailure\nquit\nnext\n"
     stepped = elsewhere.archon("debug", run_file, stdin=typed)
     assert stepped.code == 0, stepped.err
     commands = [line.removeprefix("> ") for line in stepped.out.splitlines() if line.startswith(">")]
@@ -84,7 +84,7 @@ def refusals(run_file: str) -> list[tuple[list[str], int, str]]:
         ([run_file, "-c", "/never said"], 4, "no event after this one has 'never said'"),
         ([run_file, "-c", "memory"], 2, "this event concerns the run"),
         ([run_file, "-c", 'search "half'], 2, "cannot read the line"),
-        ([run_file, "-c", "continue"], 2, "it was read from a file"),
+        ([run_file, "-c", "continue"], 2, "was read from a file"),
         ([run_file, "--break-before", "model"], 2, "cannot be held"),
         ([run_file, "--at", "1000"], 4, "there is no event 1000"),
         ([run_file, "--json", "-c", "next"], 2, "goes with no --command"),

@@ -119,8 +119,10 @@ def write_rule(rule: InterceptionRule, target: run_pb2.InterceptionRule) -> None
 
 def breakpoint_from_proto(source: question_pb2.Breakpoint) -> Breakpoint:
     """Converts a breakpoint; a point that this version does not know reads as UNSPECIFIED."""
-    known = source.point in list(BreakpointPoint)
-    return Breakpoint(BreakpointPoint(source.point) if known else BreakpointPoint.UNSPECIFIED, source.name)
+    point = int(source.point)
+    return Breakpoint(
+        BreakpointPoint(point) if point in list(BreakpointPoint) else BreakpointPoint.UNSPECIFIED, source.name
+    )
 
 
 def breakpoint_to_proto(source: Breakpoint) -> question_pb2.Breakpoint:

@@ -55,11 +55,11 @@ def test_a_step_is_held_once_and_goes_on() -> None:
 def test_no_other_task_is_dispatched_while_one_is_held() -> None:
     run = two_steps("task:writer")
     begin(run, "a")
-    assert run.state.at_breakpoint and run.waiting() == set()
+    assert (run.state.at_breakpoint, run.waiting()) == (True, set())
     assert begin(run, "b") == []
     assert not any(isinstance(effect, Place) for effect in open_effects(run.state))
     respond(run, Decision.APPROVE)
-    assert not run.state.at_breakpoint and run.waiting() == {"a", "b"}
+    assert (run.state.at_breakpoint, run.waiting()) == (False, {"a", "b"})
 
 
 def test_the_clock_stands_still_while_a_task_is_held() -> None:

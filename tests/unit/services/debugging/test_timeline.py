@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from archon.api.common.v1 import common_pb2
@@ -39,8 +41,8 @@ class Counted(list[RunEvent]):
 
     read = 0
 
-    def __getitem__(self, index: object) -> object:  # type: ignore[override]
-        found = super().__getitem__(index)  # type: ignore[index]
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
         self.read += len(found) if isinstance(found, list) else 1
         return found
 
