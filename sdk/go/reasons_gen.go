@@ -222,11 +222,8 @@ const (
 	// ReasonQuotaExceeded: A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 	ReasonQuotaExceeded Reason = "QUOTA_EXCEEDED"
 
-	// ReasonInstanceNotAttached: The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the call; metadata["begun"] is "false" if the agent has certainly not received the call.
-	ReasonInstanceNotAttached Reason = "INSTANCE_NOT_ATTACHED"
-
-	// ReasonCallsNotRelayed: The attached agent is of a release that takes no calls through an orchestrator.
-	ReasonCallsNotRelayed Reason = "CALLS_NOT_RELAYED"
+	// ReasonBreakpointNotHeld: An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before.
+	ReasonBreakpointNotHeld Reason = "BREAKPOINT_NOT_HELD"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -302,8 +299,7 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonTokenRevoked:         {70, codes.Unauthenticated, "input.permission"},
 	ReasonCertificateRefused:   {71, codes.Unauthenticated, "input.permission"},
 	ReasonQuotaExceeded:        {72, codes.ResourceExhausted, "input.budget"},
-	ReasonInstanceNotAttached:  {85, codes.Unavailable, "collaboration.unresponsive_agent"},
-	ReasonCallsNotRelayed:      {86, codes.Unimplemented, "input.invalid"},
+	ReasonBreakpointNotHeld:    {73, codes.FailedPrecondition, "input.invalid"},
 }
 
 // The kinds of failures, in the order of the catalogue.

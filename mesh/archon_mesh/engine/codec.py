@@ -27,6 +27,7 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.Submit: (
         "submission owner epoch reused plan answered origin",
         "submission owner epoch reused plan answered origin delegated",
+        "submission owner epoch reused plan answered origin delegated breakpoints identity",
     ),
     inp.ReusedAnswer: ("role publish items step_id", "role publish items step_id winner"),
     inp.ReusedPlan: ("plan changes",),
@@ -36,6 +37,7 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.SlotFound: (
         "task_id instance_id conversation_version",
         "task_id instance_id conversation_version placement expected_seconds",
+        "task_id instance_id conversation_version placement expected_seconds ignores_breakpoints",
     ),
     inp.InputMissing: ("task_id attempt failure",),
     inp.DecisionIn: ("task_id is_decided reason", "task_id is_decided reason winner"),
@@ -62,10 +64,14 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     inp.SubscribeIn: ("task_id attempt sequence topics",),
     inp.AskIn: ("task_id attempt sequence input_id records kind terms",),
     inp.Cancel: ("identity reason",),
-    inp.Respond: ("input_id identity request_id digest decision plan",),
+    inp.Respond: (
+        "input_id identity request_id digest decision plan",
+        "input_id identity request_id digest decision plan is_answer",
+    ),
     inp.Pause: ("identity",),
     inp.Resume: ("identity",),
     inp.EditPlan: ("identity edit_id expected_seq plan",),
+    inp.SetBreakpoints: ("identity breakpoints",),
     inp.Tick: ("",),
     inp.JournalFull: ("size limit",),
     **VALUES,

@@ -247,6 +247,7 @@ def _inbox(run: RunState, task: Task) -> Iterator[SentMessage]:
 _LOCAL = frozenset(
     {
         ev.Submitted,
+        ev.BreakpointsSet,
         ev.TaskCreated,
         ev.Planned,
         ev.TaskEnded,

@@ -25,6 +25,8 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     ev.Dispatched: (
         "task_id attempt epoch role instance_id context reserved conversation_version",
         "task_id attempt epoch role instance_id context reserved conversation_version placement expected_seconds",
+        "task_id attempt epoch role instance_id context reserved conversation_version placement expected_seconds"
+        " ignores_breakpoints",
     ),
     ev.Delegated: (
         "task_id attempt delegation_id child role memo_key sequence capability timeout budget checkpointed payload"
@@ -40,7 +42,10 @@ _FORMS: Final[dict[type, tuple[str, ...]]] = {
     ev.ApprovalRequested: (
         "task_id attempt role input_id terms payload failure spent publish items plan changes message reason",
         "task_id attempt role input_id terms payload failure spent publish items plan changes message reason winner",
+        "task_id attempt role input_id terms payload failure spent publish items plan changes message reason winner"
+        " breakpoint",
     ),
+    ev.BreakpointsSet: ("identity breakpoints",),
     ev.QuestionTimedOut: ("task_id input_id rule policy level",),
     ev.InputGiven: ("task_id input_id identity request_id digest payload decision",),
     ev.CheckpointTaken: ("task_id attempt sequence payload",),

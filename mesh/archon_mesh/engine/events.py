@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTerms, TimeoutPolicy
+from archon_mesh.core.people import NO_TERMS, Breakpoint, Decision, QuestionKind, QuestionTerms, TimeoutPolicy
 from archon_mesh.core.value import value
 from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import (
@@ -101,6 +101,8 @@ class Dispatched:
     conversation_version: int | None = None
     placement: InstanceChoice | None = None
     expected_seconds: float = 0.0
+    ignores_breakpoints: bool = False
+    """True if the run has breakpoints at calls of tools or models, and the agent's runtime cannot hold there."""
 
 
 @value
@@ -211,6 +213,16 @@ class ApprovalRequested:
     reason: str = ""
     """As in Planned."""
     winner: str = ""
+    breakpoint: str = ""
+    """The breakpoint before the dispatch of the task, if no result waits; then there is no payload."""
+
+
+@value
+class BreakpointsSet:
+    """A caller set the breakpoints of the run, in place of all that it had."""
+
+    identity: str
+    breakpoints: tuple[Breakpoint, ...]
 
 
 @value
@@ -425,6 +437,7 @@ Event = (
     | ResultReceived
     | InputRequested
     | ApprovalRequested
+    | BreakpointsSet
     | QuestionTimedOut
     | InputGiven
     | CheckpointTaken

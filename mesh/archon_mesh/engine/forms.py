@@ -9,7 +9,15 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final
 
-from archon_mesh.core.people import Condition, InterceptionRule, QuestionTerms, TimeoutPolicy, Trigger
+from archon_mesh.core.people import (
+    Breakpoint,
+    BreakpointPoint,
+    Condition,
+    InterceptionRule,
+    QuestionTerms,
+    TimeoutPolicy,
+    Trigger,
+)
 from archon_mesh.engine.plan import ReplanPolicy
 from archon_mesh.engine.plan_text import plan_from_json
 from archon_mesh.engine.types import (
@@ -53,6 +61,7 @@ VALUES: Final[dict[type, tuple[str, ...]]] = {
     InterceptionRule: ("trigger condition priority name approvers timeout on_timeout default message",),
     Condition: ("role tool tenant step confidence_below severity_at_least cost_above",),
     QuestionTerms: ("rule approvers timeout on_timeout default trigger",),
+    Breakpoint: ("point name",),
     ClockOrigin: ("boot_id time",),
     InstanceChoice: ("reason compared candidates",),
     ComparedInstance: ("instance_id load factor tasks success_rate mean_seconds p95_seconds mean_cost",),
@@ -63,6 +72,7 @@ added makes a new version; a field that is missing has its default."""
 ENUMS: Final[dict[type, dict[str, type[IntEnum]]]] = {
     QuestionTerms: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
     InterceptionRule: {"on_timeout": TimeoutPolicy, "trigger": Trigger},
+    Breakpoint: {"point": BreakpointPoint},
 }
 """Their fields that are stored as the numbers of an enum."""
 

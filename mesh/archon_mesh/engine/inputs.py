@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from archon_mesh.core.people import NO_TERMS, Decision, QuestionKind, QuestionTerms
+from archon_mesh.core.people import NO_TERMS, Breakpoint, Decision, QuestionKind, QuestionTerms
 from archon_mesh.core.value import value
 from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import (
@@ -93,7 +93,7 @@ class ReusedDelegation:
 class Submit:
     """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed, and the
     tasks of `answered` questions ask them no more. With a `plan`, the run begins with it. Tasks that are executed find
-    the `delegated` ones."""
+    the `delegated` ones. The run has the `breakpoints`, which `identity` has set."""
 
     submission: Submission
     owner: str
@@ -103,6 +103,8 @@ class Submit:
     answered: tuple[ReusedInput, ...] = ()
     origin: ClockOrigin = NO_ORIGIN
     delegated: tuple[ReusedDelegation, ...] = ()
+    breakpoints: tuple[Breakpoint, ...] = ()
+    identity: str = ""
 
 
 @value
@@ -117,13 +119,15 @@ class Claim:
 @value
 class SlotFound:
     """A slot of an instance is reserved for a task. `conversation_version` is the version of the role's conversation in
-    the session, None if the role is stateless. `placement` and `expected_seconds` as in Dispatched."""
+    the session, None if the role is stateless. `placement`, `expected_seconds` and `ignores_breakpoints` as in
+    Dispatched."""
 
     task_id: str
     instance_id: str
     conversation_version: int | None = None
     placement: InstanceChoice | None = None
     expected_seconds: float = 0.0
+    ignores_breakpoints: bool = False
 
 
 @value
@@ -396,6 +400,8 @@ class Respond:
     decision: Decision = Decision.UNSPECIFIED
     plan: Plan | None = None
     result: Payload = field(default=None, compare=False)
+    is_answer: bool = False
+    """True if a modification at a breakpoint before a task is its answer, in place of an execution."""
 
 
 @value
@@ -410,6 +416,14 @@ class Resume:
     """Resume a paused run."""
 
     identity: str
+
+
+@value
+class SetBreakpoints:
+    """Replace the breakpoints of the run."""
+
+    identity: str
+    breakpoints: tuple[Breakpoint, ...]
 
 
 @value
@@ -436,7 +450,7 @@ class Tick:
     """Check deadlines: time has passed."""
 
 
-Command = Cancel | Respond | Pause | Resume | EditPlan
+Command = Cancel | Respond | Pause | Resume | EditPlan | SetBreakpoints
 """The inputs that callers send."""
 
 Input = (
@@ -467,6 +481,7 @@ Input = (
     | Pause
     | Resume
     | EditPlan
+    | SetBreakpoints
     | Tick
     | JournalFull
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from archon_mesh.core.people import Breakpoint
 from archon_mesh.engine.message import SentMessage
 from archon_mesh.engine.plan_state import PlanState
 from archon_mesh.engine.question import ClosedQuestion
@@ -41,6 +42,10 @@ class RunState:
     """Their bytes."""
     spent: Amount = NOTHING
     paused: bool = False
+    breakpoints: tuple[Breakpoint, ...] = ()
+    """The points before which the run is held."""
+    at_breakpoint: bool = False
+    """True while a question of a breakpoint is open: no task is dispatched, as if the run was paused."""
     clock_stopped_since: float = 0.0
     """When the run's clock was stopped (wall seconds); 0 while it runs."""
     clock_stopped_for: float = 0.0
@@ -85,8 +90,9 @@ class RunState:
         return self.clock_stopped_since + limit if self.clock_stopped_since and limit else 0.0
 
     def ready(self, task: Task, *, paused: bool | None = None) -> bool:
-        """True if the task can be dispatched as soon as an instance has a free slot. `paused` overrides the run's."""
-        if self.paused if paused is None else paused:
+        """True if the task can be dispatched as soon as an instance has a free slot. `paused` overrides that the run is
+        paused, or held at a breakpoint."""
+        if (self.paused or self.at_breakpoint) if paused is None else paused:
             return False
         if task.live or self.ending is not None or task.state.final or task.question or task.dormant:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from archon_mesh.core.people import Breakpoint
 from archon_mesh.core.value import value
 from archon_mesh.engine.events import ApprovalRequested
 from archon_mesh.engine.question import OpenQuestion
@@ -133,7 +134,15 @@ class Task:
     asking: OpenQuestion | None = None
     """The open question; None if there is none."""
     held: ApprovalRequested | None = None
-    """The result that waits for a person's approval; None if there is none."""
+    """The result that waits for a person's approval, or the hold of a breakpoint; None if there is none."""
+    was_held: bool = False
+    """True if a breakpoint has held the task before a dispatch: none does so again."""
+    edited: Payload = field(default=None, compare=False)
+    """The answer to a breakpoint that replaces the input of the task; None if there is none."""
+    breakpoints: tuple[Breakpoint, ...] = ()
+    """The run's breakpoints as of the dispatch of the current attempt."""
+    ignores_breakpoints: bool = False
+    """True if the current attempt cannot hold at breakpoints of calls."""
     questions: tuple[Payload, ...] = field(default=(), compare=False)
     """All questions to people, in order; None for one that a rule asked."""
     inputs: tuple[Payload, ...] = field(default=(), compare=False)

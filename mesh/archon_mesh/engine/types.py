@@ -220,6 +220,7 @@ NO_LIMIT = Budget()
 DRAINING = "DRAINING"
 """The failure reason of an attempt that its instance rejects, or gives back, because it stops on purpose."""
 
+BREAKPOINT_NOT_HELD = "BREAKPOINT_NOT_HELD"
 CONVERSATION_MOVED = "CONVERSATION_MOVED"
 """The failure reason of an attempt whose turn of a conversation conflicts with one that was stored first."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from archon.run_view import RunView
-from archon.types import RunEvent
+from archon.types import RunBreakpoint, RunEvent
 
 SHOWN: Final = 160
 """Characters of a text that a sentence quotes."""
@@ -73,7 +73,8 @@ def _dispatched(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
     context = f", with the answers of {', '.join(given)}" if given else ""
     placement = data.get("placement")
     why = f", chosen as {placement['reason'].replace('_', ' ')} of {placement['compared']}" if placement else ""
-    return f"dispatched to {data['instance_id']}{why}{context}"
+    unheld = "; its runtime cannot hold at the breakpoints" if data["ignores_breakpoints"] else ""
+    return f"dispatched to {data['instance_id']}{why}{context}{unheld}"
 
 
 def _result(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
@@ -89,6 +90,10 @@ def _result(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
 
 
 def _asked(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
+    terms = data.get("terms") or {}
+    if terms.get("trigger") == "breakpoint":
+        before = ", before its dispatch" if event.type == "approval_requested" else ""
+        return f"held at the {terms['rule']}{before} ({data['input_id']})"
     noun = "approval" if event.type == "approval_requested" or data.get("kind") == "approval" else "an answer"
     return f"asked a person for {noun} ({data['input_id']}): {quoted(parts_text(data['prompt']))}"
 
@@ -97,6 +102,11 @@ def _given(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
     decision = {"approve": "approved", "reject": "rejected", "modify": "modified"}.get(data["decision"], "answered")
     text = parts_text(data["parts"])
     return f"{data['identity'] or 'a person'} {decision} {data['input_id']}" + (f": {quoted(text)}" if text else "")
+
+
+def _breakpoints(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
+    texts = [RunBreakpoint(each).text for each in event.proto.breakpoints_set.breakpoints]
+    return f"breakpoints set{_by(data)}: {', '.join(texts)}" if texts else f"breakpoints removed{_by(data)}"
 
 
 def _delegated(view: RunView, event: RunEvent, data: Mapping[str, Any]) -> str:
@@ -158,6 +168,7 @@ _SENTENCES: Final[Mapping[str, Callable[[RunView, RunEvent, Mapping[str, Any]], 
     "input_requested": _asked,
     "approval_requested": _asked,
     "input_given": _given,
+    "breakpoints_set": _breakpoints,
     "recorded": lambda view, event, data: f"{_counted(data['count'], 'call')} of models and tools recorded",
     "lost": lambda view, event, data: f"{data['instance_id']} was lost: {failure_text(data.get('failure'))}",
     "rejected": lambda view, event, data: f"{data['instance_id']} gave it back: {failure_text(data.get('failure'))}",

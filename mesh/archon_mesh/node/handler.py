@@ -24,9 +24,10 @@ from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelClient
 from archon_mesh.llm.structured import TypedOutput
+from archon_mesh.node.breakpoint_hooks import BreakpointMiddleware
 from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
 from archon_mesh.node.message_desk import TaskMessages, read_before
-from archon_mesh.node.person_desk import TaskDesk
+from archon_mesh.node.person_desk import TaskDesk, is_of_breakpoint
 from archon_mesh.node.plan_request import PlannerMiddleware, PlanRequestRun
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
@@ -106,6 +107,8 @@ def agent_handler(
         hooks = middleware(task, resume_from, coordinates=delegates)
         hooks.hidden = hidden
         fork.use(hooks)
+        if task.breakpoints or any(is_of_breakpoint(input_id) for input_id in task.answers):
+            fork.use(BreakpointMiddleware(task, desk, within=is_item))
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage

@@ -68,6 +68,7 @@ def agent_server(
         max_tasks=role.max_tasks,
         handler=handler,
         tool_health=partial(tool_health, agent.engine),
+        holds_breakpoints=role.arbiter is None,
         settings=settings,
     )
 

@@ -31,6 +31,7 @@ from archon.security.credentials import Credentials
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
 from archon.submission import Goal, RunOptions, content, fork_request, submit_request
+from archon.types.breakpoint import to_breakpoint
 from archon.types.budget import Budget
 from archon.types.forked_task import ForkedTask, ForkPreview
 from archon.types.instance_metrics import InstanceMetrics
@@ -189,6 +190,7 @@ class Client:
         wait: float | None = None,
         metadata: Mapping[str, str] | None = None,
         plan: Plan | str = "",
+        breakpoints: Sequence[str] = (),
     ) -> RunHandle:
         """Submits a run, which is durable when this returns.
 
@@ -203,10 +205,11 @@ class Client:
         and wait for an instance of it: agents may be upgraded while the run goes on.
         `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
         end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
-        submit one.
+        submit one. The run is held before `breakpoints`, as in `set_breakpoints`.
 
         Raises MessageTooLarge, before anything is sent, if the goal exceeds 4 MiB; EmptyGoal, UnknownRole,
-        UnknownCapability, RequestIdReused, ResourceExhausted.
+        UnknownCapability, RequestIdReused, ResourceExhausted, PermissionDenied if there are breakpoints and the caller
+        may not pause runs.
         """
         request = submit_request(
             goal,
@@ -223,6 +226,7 @@ class Client:
             timeout=timeout,
             metadata=metadata,
             plan=plan,
+            breakpoints=breakpoints,
         )
         if wait is not None:
             set_seconds(request.wait, wait)
@@ -490,6 +494,13 @@ class Client:
     async def resume(self, run_id: str) -> Run:
         """Resumes a paused run. Raises as `pause` does."""
         return Run((await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
+
+    async def set_breakpoints(self, run_id: str, breakpoints: Sequence[str]) -> Run:
+        """Sets the breakpoints of a run, in place of all that it has: `tool:NAME`, `model`, `model:ROLE`, `task:ROLE`,
+        `step:NAME`; names are patterns. An empty sequence removes them. Raises UnknownRun, InvalidArgument,
+        FailedPrecondition if the run has ended, PermissionDenied if the caller may not pause it."""
+        request = pb.SetBreakpointsRequest(run_id=run_id, breakpoints=map(to_breakpoint, breakpoints))
+        return Run((await self._stub.SetBreakpoints(request, timeout=CALL_TIMEOUT)).run)
 
     async def rate(self, run_id: str, stars: int, comment: str = "") -> None:
         """Rates a run that has ended, from 1 (bad) to 5 (good) stars, in place of the caller's earlier rating. The

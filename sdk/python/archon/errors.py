@@ -35,6 +35,7 @@ ArchonError
   |   + ResultRefused
   |   + OutputMismatch
   |   + ApprovalRejected
+  |   + BreakpointNotHeld
   |   + DelegationLoop
   |   + DelegationTooDeep
   + Aborted                       ABORTED
@@ -404,6 +405,13 @@ class ApprovalRejected(FailedPrecondition):
     the rule and the person."""
 
     default_reason = "APPROVAL_REJECTED"
+
+
+class BreakpointNotHeld(FailedPrecondition):
+    """An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before the
+    breakpoint was set. `metadata["instance_id"]` and `metadata["role"]` name the instance."""
+
+    default_reason = "BREAKPOINT_NOT_HELD"
 
 
 class DelegationLoop(FailedPrecondition):

@@ -143,6 +143,7 @@ _REASONS: Final = {
         "OUT_OF_RANGE",
         "INVALID_PAGE_TOKEN",
         "NOT_SERVED",
+        "BREAKPOINT_NOT_HELD",
         "UNIMPLEMENTED",
         "UNKNOWN_FRAME",
         "CALLS_NOT_RELAYED",

@@ -39,6 +39,9 @@ FEATURES: Final = (
 )
 """The features of both ends that the smallest member lacks."""
 
+BREAKPOINTS: Final = "breakpoints"
+"""The feature of instances whose runtime asks before it calls tools and models (AssignTask.breakpoints)."""
+
 SUPERSEDED: Final = "superseded"
 """The reason of a CancelTask for an attempt that no longer counts, while its task goes on without it."""
 

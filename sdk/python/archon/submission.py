@@ -11,6 +11,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import InvalidArgument
+from archon.types.breakpoint import to_breakpoint
 from archon.types.budget import Budget
 from archon.types.part import Part, to_messages
 from archon.types.plan import Plan
@@ -36,6 +37,7 @@ class RunOptions(TypedDict, total=False):
     timeout: float | None
     metadata: Mapping[str, str] | None
     plan: Plan | str
+    breakpoints: Sequence[str]
 
 
 def content(goal: Goal, what: str) -> Sequence[common_pb2.Part]:
@@ -78,10 +80,11 @@ def submit_request(
     timeout: float | None = None,
     metadata: Mapping[str, str] | None = None,
     plan: Plan | str = "",
+    breakpoints: Sequence[str] = (),
 ) -> pb.SubmitRunRequest:
     """Returns the request that `Client.submit` sends. The run continues the trace of the current OpenTelemetry span, or
-    of the call being served. Raises MessageTooLarge, and InvalidArgument if the goal is not valid UTF-8 or the strategy
-    is unknown."""
+    of the call being served. Raises MessageTooLarge, and InvalidArgument if the goal is not valid UTF-8, the strategy
+    is unknown, or a text is no breakpoint."""
     request = pb.SubmitRunRequest(
         request_id=request_id or uuid.uuid4().hex,
         goal=content(goal, "the goal"),
@@ -96,6 +99,7 @@ def submit_request(
         session_id=session_id,
         metadata=metadata,
         plan_json=plan if isinstance(plan, str) else plan.to_json(),
+        breakpoints=map(to_breakpoint, breakpoints),
     )
     if timeout is not None:
         set_seconds(request.timeout, timeout)

@@ -169,10 +169,8 @@ export const REASONS = {
   CERTIFICATE_REFUSED: { number: 71, code: "UNAUTHENTICATED", kind: "input.permission" },
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   QUOTA_EXCEEDED: { number: 72, code: "RESOURCE_EXHAUSTED", kind: "input.budget" },
-  /** The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the call; metadata["begun"] is "false" if the agent has certainly not received the call. */
-  INSTANCE_NOT_ATTACHED: { number: 85, code: "UNAVAILABLE", kind: "collaboration.unresponsive_agent" },
-  /** The attached agent is of a release that takes no calls through an orchestrator. */
-  CALLS_NOT_RELAYED: { number: 86, code: "UNIMPLEMENTED", kind: "input.invalid" },
+  /** An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before. */
+  BREAKPOINT_NOT_HELD: { number: 73, code: "FAILED_PRECONDITION", kind: "input.invalid" },
 } as const;
 
 /** A reason of the contract. */

@@ -92,6 +92,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "replay:replay",
             "Replay the file of a run: decide it again by today's engine, and run it again from the file.",
         ),
+        "debug": (
+            "debug:debug",
+            "Step through a run, forwards and backwards, with its prompts, memory and frames; hold it at breakpoints.",
+        ),
         "quotas": ("quotas:quotas", "Show the quotas of your tenant and of yourself, with their use: used/limit."),
         "prompts": (
             "prompts:prompts",

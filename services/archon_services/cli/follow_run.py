@@ -47,6 +47,7 @@ class RunRequest:
     check_alignment: bool = False
     plan: str = ""
     """The plan that the run begins with, as JSON; empty if a role plans, or there is none."""
+    breakpoints: Sequence[str] = ()
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Client.submit` besides the goal."""
@@ -56,6 +57,7 @@ class RunRequest:
             "planner": self.planner,
             "check_alignment": self.check_alignment,
             "plan": self.plan,
+            "breakpoints": self.breakpoints,
             "metadata": self.metadata,
             "budget": self.budget,
             "session_id": self.session_id,

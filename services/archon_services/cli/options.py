@@ -60,6 +60,15 @@ IdentityOption = Annotated[
         "needs a token that may act for others.",
     ),
 ]
+BreakOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--break-before",
+        metavar="POINT",
+        help="Hold the run before this point, until `archon debug` lets it go on: tool:NAME, model, model:ROLE, "
+        "task:ROLE or step:NAME; names are patterns. Repeatable.",
+    ),
+]
 WatchOption = Annotated[
     bool, typer.Option("--watch", "-w", help="Show the current state every 2 seconds, until Ctrl-C.")
 ]

@@ -168,6 +168,10 @@ class Transport(Protocol):
         """Returns the seconds within which 95 % of the role's attempts ended, 0 if too few are measured."""
         ...
 
+    def holds_breakpoints(self, instance_id: str) -> bool:
+        """Returns whether the runtime of an instance can hold before calls of tools and models."""
+        ...
+
     def record_weight(self, role: str, instance_id: str) -> float:
         """Returns the weight of an instance's vote by its record; 1 without one."""
         ...

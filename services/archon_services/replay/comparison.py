@@ -160,7 +160,14 @@ def _task_state(body: run_pb2.TaskStateChanged, names: Names) -> Iterator[str]:
 def _dispatched(body: run_pb2.Dispatched, names: Names) -> Iterator[str]:
     for ref in body.given:
         yield names.ref(ref)
-    for name in ("given", "placement", "instance_id", "conversation_version", "expected_seconds"):
+    for name in (
+        "given",
+        "placement",
+        "instance_id",
+        "conversation_version",
+        "expected_seconds",
+        "ignores_breakpoints",
+    ):
         body.ClearField(name)
 
 
@@ -239,6 +246,7 @@ _CLEAN: Final[dict[str, Any]] = {
     "question_timed_out": _question_timed_out,
     "paused": _without_identity,
     "resumed": _without_identity,
+    "breakpoints_set": _without_identity,
     "cancel_requested": _cancel_requested,
     "planned": _planned,
     "message_sent": _message_sent,

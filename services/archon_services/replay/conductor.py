@@ -16,6 +16,7 @@ from archon.context import ANONYMOUS
 from archon.errors import ArchonError, FailedPrecondition
 from archon.security.authenticator import Caller, Connection, Open, Pair
 from archon.status import to_failure
+from archon.types import RunBreakpoint
 from archon.types.part import to_parts
 from archon_services.replay.clock import ScriptedRunClock
 from archon_services.replay.frames import for_anyone
@@ -236,10 +237,10 @@ class Conductor:
         until = clock() + patience
         while not cue.over and not self.ended:
             self._changed.clear()
-            if self._clock is not None and cue.kind in (DISPATCHED, DUE):
+            if self._clock is not None and (cue.needs_slot or cue.kind == DUE):
                 self._clock.ticks = cue.kind == DUE
                 self._clock.ring()
-            if cue.kind == DISPATCHED and self._allowed[cue.role] <= self._assigned[cue.role]:
+            if cue.needs_slot and self._allowed[cue.role] <= self._assigned[cue.role]:
                 self._allow(cue.role)  # again, if another task of the role came first
             if not sent and cue.call is not None and self._may_call(cue):
                 sent = True
@@ -330,6 +331,9 @@ class Conductor:
                     await client.pause(self.run_id)
                 case "resumed":
                     await client.resume(self.run_id)
+                case "breakpoints_set":
+                    texts = [RunBreakpoint(each).text for each in event.breakpoints_set.breakpoints]
+                    await client.set_breakpoints(self.run_id, texts)
                 case "planned":
                     await self._edit_plan(cue.plan_json, client)
         except ArchonError as error:

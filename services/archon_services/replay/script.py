@@ -37,6 +37,7 @@ _CALLED: Final[dict[type, str]] = {
     inp.Pause: "paused",
     inp.Resume: "resumed",
     inp.EditPlan: "planned",
+    inp.SetBreakpoints: "breakpoints_set",
 }
 """The event that each call of a caller causes."""
 
@@ -49,7 +50,8 @@ Awaited = tuple[str, int, str]
 class Cue:
     """A thing that happened, at event `seq` and `time` (wall seconds): it is over once the `awaited` event comes again,
     by task, attempt and kind, or by its name with the kind DUE. `frames` are sent by the attempt at `task`; `call` is
-    the event that a caller caused. Without either it is only waited for."""
+    the event that a caller caused. Without either it is only waited for. `needs_slot`: it comes once an instance of the
+    role has a free slot."""
 
     seq: int
     time: float
@@ -61,6 +63,7 @@ class Cue:
     frames: list[session_pb2.AgentFrame] = field(default_factory=list)
     call: run_pb2.RunEvent | None = None
     plan_json: str = ""
+    needs_slot: bool = False
     over: bool = False
 
 
@@ -137,6 +140,7 @@ class _Writer:
             kind = GONE
         sender = sender_of(given)
         cue = self._cue(decision, main, kind, sender)
+        cue.needs_slot = isinstance(given, inp.SlotFound)  # the dispatch, or the hold of a breakpoint before it
         if sender is not None and (frames := frames_of(given, main, events)):
             cue.frames = [*self._call_records(*sender), *frames]
         yield cue

@@ -9,6 +9,8 @@ REASONS: Final = {
     "ALREADY_EXISTS": "Choose another name, or use the object that exists.",
     "ALREADY_UP": "Use the running mesh, or stop it with `archon down`.",
     "APPROVAL_REJECTED": "Read the reason in `archon show`; change the goal or the rule, then run `archon rerun`.",
+    "BREAKPOINT_NOT_HELD": "Hold before the task instead (`--break-before task:ROLE`), or serve the role with the agent "
+    "runtime of Archon: `archon serve FILE`.",
     "BUDGET_EXHAUSTED": "Submit again with a larger budget (`--budget-tokens`), or ask for less.",
     "CANCELLED": "Nothing; submit again if the cancellation was a mistake.",
     "CONFLICT": "Read the value again and repeat with its version; give each agent process an instance id of its own.",

@@ -1,5 +1,13 @@
 """People in the loop: the rules by which a person is asked, and the terms of a question."""
 
+from archon_mesh.core.people.breakpoint import (
+    CALLS,
+    Breakpoint,
+    BreakpointPoint,
+    breakpoint_mistakes,
+    find_breakpoint,
+    parse_breakpoint,
+)
 from archon_mesh.core.people.rule import Condition, InterceptionRule, Situation, check_rules, rule_for
 from archon_mesh.core.people.terms import (
     APPROVE,
@@ -18,9 +26,12 @@ from archon_mesh.core.people.terms import (
 
 __all__ = [
     "APPROVE",
+    "CALLS",
     "DEFAULT_TIMEOUT",
     "NO_TERMS",
     "REJECT",
+    "Breakpoint",
+    "BreakpointPoint",
     "Condition",
     "Decision",
     "DefaultAnswer",
@@ -31,7 +42,10 @@ __all__ = [
     "Situation",
     "TimeoutPolicy",
     "Trigger",
+    "breakpoint_mistakes",
     "check_rules",
     "decision_of",
+    "find_breakpoint",
+    "parse_breakpoint",
     "rule_for",
 ]

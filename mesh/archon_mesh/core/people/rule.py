@@ -158,6 +158,8 @@ def _mistakes(rule: InterceptionRule) -> Iterable[tuple[str, str]]:
     condition, name = rule.condition, rule.trigger.name.lower()
     if rule.trigger is Trigger.UNSPECIFIED:
         yield "trigger", "is missing"
+    if rule.trigger is Trigger.BREAKPOINT:
+        yield "trigger", "breakpoint belongs to breakpoints, not to rules"
     yield from terms_mistakes(QuestionTerms("", rule.approvers, rule.timeout, rule.on_timeout, rule.default))
     for field, triggers in _FIELDS.items():
         if getattr(condition, field) not in (None, "", 0) and rule.trigger not in triggers:

@@ -69,6 +69,7 @@ class Trigger(IntEnum):
     CHECKPOINT = 4
     CONFIDENCE = 5
     ERROR = 6
+    BREAKPOINT = 7
 
 
 @value

@@ -127,16 +127,18 @@ def _text(
 
 def modified_by_plan(run: RunState, task: Task) -> bool:
     """Returns whether a modification of the held result is a plan: it is a plan, or the failure to make one."""
-    return task.held is not None and _makes_plan(run, task)
+    return task.held is not None and not task.held.breakpoint and _makes_plan(run, task)
 
 
 def _makes_plan(run: RunState, task: Task) -> bool:
     return run.plan is not None and task.task_id in (run.plan.planner, run.plan.alignment)
 
 
-def modification_refusal(run: RunState, task: Task, plan: Plan | None) -> Failure | None:
+def modification_refusal(run: RunState, task: Task, plan: Plan | None, *, is_answer: bool = False) -> Failure | None:
     """Returns why a modification cannot replace the plan that waits: INVALID_ARGUMENT, with its faults. None if it can,
-    or if it is no plan."""
+    or if it is no plan. `is_answer` as in inputs.Respond."""
+    if is_answer and _makes_plan(run, task):
+        return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "at a breakpoint a planner's answer cannot be given")
     if not modified_by_plan(run, task):
         return None
     if plan is None:
@@ -148,17 +150,24 @@ def modification_refusal(run: RunState, task: Task, plan: Plan | None) -> Failur
 
 
 def decided(
-    run: RunState, task: Task, before: Sequence[ev.Event], given: ev.InputGiven, plan: Plan | None, result: Payload
+    run: RunState,
+    task: Task,
+    before: Sequence[ev.Event],
+    given: ev.InputGiven,
+    plan: Plan | None,
+    result: Payload,
+    *,
+    is_answer: bool = False,
 ) -> list[ev.Event]:
     """Returns the events `before`, the answer, and the events that follow from it. `plan` or `result` replaces the held
-    result, if the decision is to modify."""
+    result, if the decision is to modify; at a breakpoint only if it `is_answer`, else it is the input of the task."""
     held, events = task.held, [*before, given]
     if held is None:
         return events
     if given.decision == Decision.REJECT:
         return _rejected(run, task, events, given, held)
     modified = given.decision == Decision.MODIFY
-    if held.failure is not None and not modified:
+    if (held.failure is not None and not modified) or (held.breakpoint and not is_answer):
         return events  # the next attempt is made
     accepted: AcceptedPlan | None = None
     chosen = plan if modified and plan is not None and _makes_plan(run, task) else held.plan

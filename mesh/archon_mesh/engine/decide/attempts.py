@@ -6,6 +6,7 @@ from archon.failure_kinds import GIVEN_BACK
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.context import context_of
+from archon_mesh.engine.decide.breakpoints import hold
 from archon_mesh.engine.decide.budget import first_slice
 from archon_mesh.engine.decide.recovery import Kind, next_try, raised, recovery_exhausted
 from archon_mesh.engine.decide.task_end import fail
@@ -17,10 +18,12 @@ from archon_mesh.engine.types import DRAINING, Failure, TaskState, quantize
 
 
 def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]:
-    """Dispatches the task, unless it is no longer ready; fails it if no budget is left."""
+    """Dispatches the task, unless it is no longer ready, or a breakpoint holds it; fails it if no budget is left."""
     task = run.tasks.get(slot.task_id)
     if task is None or run.ended or not run.ready(task) or now < task.not_before:
         return []
+    if run.breakpoints and (held := hold(run, task)) is not None:
+        return [held]
     reserved = first_slice(run, task)
     if isinstance(reserved, Failure):
         return fail(run, task, [], reserved)
@@ -38,6 +41,7 @@ def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]
             slot.conversation_version,
             slot.placement,
             slot.expected_seconds,
+            slot.ignores_breakpoints,
         )
     ]
 

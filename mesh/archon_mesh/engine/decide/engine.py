@@ -13,6 +13,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.alignment import without_outdated_check
 from archon_mesh.engine.decide.attempts import input_missing, lost, reject, slot_found
+from archon_mesh.engine.decide.breakpoints import set_breakpoints
 from archon_mesh.engine.decide.budget import grant, usage
 from archon_mesh.engine.decide.decision import decision
 from archon_mesh.engine.decide.delegation import cancel_delegation, delegate
@@ -52,6 +53,8 @@ def _submit(run: RunState, submit: inp.Submit, now: float) -> list[ev.Event]:
         for number, role in enumerate(submit.submission.roles, 1)
     ]
     events: list[ev.Event] = [ev.Submitted(submit.submission, submit.owner, submit.epoch, submit.origin), *created]
+    if submit.breakpoints:
+        events.insert(1, ev.BreakpointsSet(submit.identity, submit.breakpoints))
     if submit.plan is not None:
         return reused_plan(submit, events, now)
     task_ids = {task.role: task.task_id for task in created}
@@ -190,6 +193,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.Pause: pause,
     inp.Resume: resume,
     inp.EditPlan: edit_plan,
+    inp.SetBreakpoints: set_breakpoints,
     inp.Tick: tick,
     inp.JournalFull: journal_full,
 }

@@ -73,7 +73,8 @@ def respond(run: RunState, response: inp.Respond, now: float) -> list[ev.Event]:
         payload=response.payload,
         decision=Decision(response.decision),
     )
-    return decided(run, task, [], given, response.plan, response.result)
+    is_answer = response.is_answer and response.decision == Decision.MODIFY
+    return decided(run, task, [], given, response.plan, response.result, is_answer=is_answer)
 
 
 def answer_refusal(run: RunState, task: Task, response: inp.Respond) -> Failure | None:
@@ -93,7 +94,7 @@ def answer_refusal(run: RunState, task: Task, response: inp.Respond) -> Failure 
     if asking.kind != QuestionKind.APPROVAL and response.decision != Decision.UNSPECIFIED:
         return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "the question needs an answer, not a decision")
     if response.decision == Decision.MODIFY:
-        return modification_refusal(run, task, response.plan)
+        return modification_refusal(run, task, response.plan, is_answer=response.is_answer)
     return None
 
 

@@ -38,6 +38,7 @@ _FOLD: dict[type, Callable[[RunState, Any, float], None]] = {
     ev.ResultReceived: termination.result_received,
     ev.InputRequested: human_input.input_requested,
     ev.ApprovalRequested: human_input.approval_requested,
+    ev.BreakpointsSet: human_input.breakpoints_set,
     ev.QuestionTimedOut: human_input.question_timed_out,
     ev.InputGiven: human_input.input_given,
     ev.CheckpointTaken: attempts.checkpoint_taken,

@@ -32,6 +32,7 @@ def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     if event.reserved is not None:
         task.reserved = event.reserved
     task.held = None
+    task.breakpoints, task.ignores_breakpoints = run.breakpoints, event.ignores_breakpoints
     if task.align:
         alignment_asked(run, task)
     task.begin_attempt()

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from archon_mesh.core.people import Decision, QuestionKind, QuestionState, QuestionTerms, TimeoutPolicy
+from archon_mesh.core.people import (
+    Decision,
+    QuestionKind,
+    QuestionState,
+    QuestionTerms,
+    TimeoutPolicy,
+    Trigger,
+)
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.fold.budget import settle
 from archon_mesh.engine.fold.plan import attempt_failed
@@ -80,6 +87,9 @@ def input_given(run: RunState, event: ev.InputGiven, time: float) -> None:
     held = task.held
     if held is None:
         task.inputs = (*task.inputs, event.payload)
+    elif held.breakpoint:
+        task.held, task.was_held = None, True
+        task.edited = event.payload if event.decision == Decision.MODIFY else None
     elif event.decision == Decision.MODIFY and held.plan is None and held.failure is None:
         task.failures = (*task.failures, held.payload)  # it is replaced, but its cost was spent
     run.responses[event.request_id or event.input_id] = event.digest
@@ -95,6 +105,10 @@ def _close(run: RunState, task: Task, state: QuestionState, identity: str, time:
         run.closed_questions = (*run.closed_questions, closed)
 
 
+def breakpoints_set(run: RunState, event: ev.BreakpointsSet, time: float) -> None:
+    run.breakpoints = event.breakpoints
+
+
 def paused(run: RunState, event: ev.Paused, time: float) -> None:
     run.paused = True
     _update_clock(run, time)
@@ -108,6 +122,9 @@ def resumed(run: RunState, event: ev.Resumed, time: float) -> None:
 def _update_clock(run: RunState, time: float) -> None:
     """Stops the clock while a question is open or the run is paused; on restart, moves the tasks' deadlines."""
     asking = any(task.question for task in run.tasks.values())
+    run.at_breakpoint = asking and any(
+        task.asking is not None and task.asking.terms.trigger == Trigger.BREAKPOINT for task in run.tasks.values()
+    )
     run.state = TaskState.INPUT_REQUIRED if asking else TaskState.WORKING
     if asking or run.paused:
         run.clock_stopped_since = run.clock_stopped_since or time

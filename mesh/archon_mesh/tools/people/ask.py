@@ -100,6 +100,11 @@ def is_resumable() -> bool:
     return _call.get() is not None
 
 
+def resumable_call() -> int | None:
+    """Returns the index in the model's reply of the call that a question can suspend; None within another call."""
+    return _call.get()
+
+
 @contextmanager
 def bind_desk(desk: Desk) -> Iterator[None]:
     """Has questions go through `desk` within the block."""

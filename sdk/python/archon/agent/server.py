@@ -43,6 +43,7 @@ from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
+from archon.frames import BREAKPOINTS, FEATURES
 from archon.identifiers import capability_fault, role_fault, version_fault
 from archon.output import OutputType
 from archon.registry import Capability, DependsOn, Profile, Registration, RegistrationHandle, RegistryClient, Tool
@@ -100,8 +101,9 @@ class AgentServer:
     that pydantic knows, or a JSON Schema; the handler then returns objects of it.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
     delegations. `tool_health` returns the tools' health for Describe. Other agents may lease the `shared_tools` and
-    execute them here; the property of the same name revokes them. Use `run` for a process of its own; `start` and
-    `stop`, or `async with`, inside an event loop.
+    execute them here; the property of the same name revokes them. `holds_breakpoints` says that the handler asks a
+    person before calls of tools and models at `TaskContext.breakpoints`, as the agent runtime does. Use `run` for a
+    process of its own; `start` and `stop`, or `async with`, inside an event loop.
 
     Raises InvalidArgument if a name is one that registries refuse: of the role, a dependency or a capability, or the
     version; AlreadyExists if two shared tools have the same name.
@@ -128,6 +130,7 @@ class AgentServer:
         max_waiting: int = 100,
         handler: Handler | None = None,
         tool_health: Callable[[], Iterable[ToolHealth]] = tuple,
+        holds_breakpoints: bool = False,
         settings: AgentSettings | None = None,
     ) -> None:
         self.settings = settings or AgentSettings.from_environment()
@@ -162,6 +165,7 @@ class AgentServer:
         self.direct = self._direct_inbox()
         self._handler = self._typed(handler)
         self.tool_health = tool_health
+        self.features: tuple[str, ...] = (*FEATURES, BREAKPOINTS) if holds_breakpoints else FEATURES
         self._max_waiting = max_waiting
         self.attempts = AttemptTable(self.registration.max_tasks, self._credit)
         self._streams: list[AgentSession] = []

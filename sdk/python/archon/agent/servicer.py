@@ -12,7 +12,6 @@ from archon.agent.session import PROTOCOL, Agent
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.context import current
 from archon.errors import ResourceExhausted
-from archon.frames import FEATURES
 from archon.interceptors import raw_messages
 from archon.registry.convert import registration_to_proto
 
@@ -45,7 +44,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         return agent_service_pb2.DescribeResponse(
             registration=registration_to_proto(self._agent.registration),
             protocols=[PROTOCOL],
-            features=FEATURES,
+            features=self._agent.features,
             input_modes=["text/plain"],
             output_modes=["text/plain"],
             running_tasks=self._agent.attempts.working,

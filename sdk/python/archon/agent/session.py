@@ -39,7 +39,6 @@ from archon.errors import (
     WrongInstance,
 )
 from archon.frames import (
-    FEATURES,
     MAX_FRAMES,
     SOFT_BATCH_BYTES,
     SUPERSEDED,
@@ -81,6 +80,7 @@ class Agent(Protocol):
     attempts: AttemptTable
     tool_health: Callable[[], Iterable[ToolHealth]]
     direct: DirectInbox
+    features: tuple[str, ...]
 
     @property
     def handler(self) -> Handler: ...
@@ -261,7 +261,7 @@ class AgentSession:
         self._silence_limit = silence_limit(request)
         self.park_ttl = park_ttl(request)
         self.orchestrator_id = request.orchestrator_id
-        self.agreed = frozenset(FEATURES).intersection(request.features)
+        self.agreed = frozenset(self._agent.features).intersection(request.features)
         self.announced = self._agent.session_opened(self)
         ready = session_pb2.Ready(
             instance_id=self._agent.instance_id,

@@ -38,6 +38,7 @@ from archon.errors import ArchonError, BudgetExhausted, FailedPrecondition, Fiel
 from archon.propagation import PropagationPolicy
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
+from archon.types.breakpoint import RunBreakpoint
 from archon.types.budget import Budget
 from archon.types.memory_ref import MemoryRef
 from archon.types.part import Part, add_parts, to_parts
@@ -227,6 +228,12 @@ class TaskContext:
     def step_id(self) -> str:
         """The step of the plan that the task executes; empty if it executes none."""
         return self._assigned.step_id
+
+    @property
+    def breakpoints(self) -> tuple[str, ...]:
+        """The breakpoints of the run at calls of tools and models, such as `tool:pay`: a runtime that holds asks a
+        person before such a call."""
+        return tuple(RunBreakpoint(each).text for each in self._assigned.breakpoints)
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:

@@ -32,5 +32,7 @@ class Question:
     """The identity that answered."""
     timed_out: str = ""
     """The policy that was applied when no answer came in time: `abort`, `default` or `escalate`."""
+    breakpoint: str = ""
+    """The breakpoint that holds the run with it, such as `tool:pay`; empty if it is no breakpoint's."""
     rule: str = ""
     """The rule by which it timed out; empty if an agent asked by itself."""

@@ -10,6 +10,7 @@ from archon.run_view.message import Messages
 from archon.run_view.question import Question
 from archon.run_view.task import TaskView, Wait, WaitKind
 from archon.run_view.task_events import apply_to_task, end_task
+from archon.types.breakpoint import RunBreakpoint
 from archon.types.failure import Failure
 from archon.types.plan import Plan
 from archon.types.run_event import RunEvent
@@ -61,6 +62,8 @@ class RunView:
     """The plan in force; None before the first one."""
     messages: Messages = field(default_factory=Messages)
     """The messages between tasks, in order."""
+    breakpoints: tuple[str, ...] = ()
+    """The points before which the run is held, such as `tool:pay`."""
     pauses: list[Pause] = field(default_factory=list)
     owner: str = ""
     """Id of the owner's process."""
@@ -167,6 +170,8 @@ class RunView:
                 self.pauses.append(Pause(now))
             case "resumed" if self.paused:
                 self.pauses[-1].ended = now
+            case "breakpoints_set":
+                self.breakpoints = tuple(RunBreakpoint(each).text for each in event.breakpoints_set.breakpoints)
             case "planned":
                 self.plan = Plan.from_proto(event.planned.plan, event.planned.reason)
             case "run_state" if (state := TaskState.from_proto(event.run_state.state)).final:

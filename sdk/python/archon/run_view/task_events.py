@@ -150,6 +150,8 @@ def _ask(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: float) 
         asked = event.input_requested
     question = Question(asked.input_id, task.role, parts_text(asked.prompt), is_approval=True)
     question.attempt, question.asked = event.task.attempt, now
+    if asked.terms.trigger == question_pb2.TRIGGER_BREAKPOINT:
+        question.breakpoint = asked.terms.rule.removeprefix("breakpoint ")
     if isinstance(asked, run_pb2.InputRequested):
         question.is_approval = asked.kind == question_pb2.QUESTION_KIND_APPROVAL
         question.schema_json = asked.schema_json
@@ -157,7 +159,7 @@ def _ask(task: TaskView, attempt: Attempt, event: run_pb2.RunEvent, now: float) 
         task.checkpoint_bytes = len(asked.checkpoint) or task.checkpoint_bytes
     task.questions.append(question)
     task.state = TaskState.INPUT_REQUIRED
-    if not question.continues:
+    if not question.continues and not event.approval_requested.breakpoint:
         _end_attempt(attempt, now, Outcome.ASKED)
 
 

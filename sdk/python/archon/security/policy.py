@@ -32,6 +32,7 @@ _SERVICE_NAMES: Final = {
         "Respond": _OPERATORS,
         "PauseRun": _OPERATORS,
         "ResumeRun": _OPERATORS,
+        "SetBreakpoints": _OPERATORS,
         "PlanRun": _OPERATORS,
         "EditPlan": _OPERATORS,
         "ForkRun": _OPERATORS,

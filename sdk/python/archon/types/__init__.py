@@ -11,6 +11,7 @@ from archon.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from archon.types.bid import Bid
+    from archon.types.breakpoint import RunBreakpoint, UnheldTask
     from archon.types.budget import Budget
     from archon.types.child_run import ChildRun
     from archon.types.edge import Edge
@@ -76,6 +77,7 @@ __all__ = [
     "Resolution",
     "Run",
     "RunAnswer",
+    "RunBreakpoint",
     "RunEvent",
     "RunQuestion",
     "RunRating",
@@ -86,6 +88,7 @@ __all__ = [
     "TaskRequest",
     "TaskResponse",
     "TaskState",
+    "UnheldTask",
     "Usage",
     "Verdict",
     "Vote",
@@ -119,6 +122,7 @@ _MODULES: Final = {
     "Resolution": "archon.types.resolution",
     "Run": "archon.types.run",
     "RunAnswer": "archon.types.run_answer",
+    "RunBreakpoint": "archon.types.breakpoint",
     "RunEvent": "archon.types.run_event",
     "RunQuestion": "archon.types.run_question",
     "RunRating": "archon.types.run_rating",
@@ -129,6 +133,7 @@ _MODULES: Final = {
     "TaskRequest": "archon.types.message_content",
     "TaskResponse": "archon.types.message_content",
     "TaskState": "archon.types.task_state",
+    "UnheldTask": "archon.types.breakpoint",
     "Usage": "archon.types.usage",
     "Verdict": "archon.types.verdict",
     "Vote": "archon.types.resolution",

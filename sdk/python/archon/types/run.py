@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.types.breakpoint import RunBreakpoint
 from archon.types.edge import Edge
 from archon.types.enum_name import enum_name
 from archon.types.failure import Failure
@@ -52,6 +53,11 @@ class Run(MessageView[run_pb2.Run]):
     def state(self) -> TaskState:
         """The run's state."""
         return TaskState.from_proto(self.proto.state)
+
+    @property
+    def breakpoints(self) -> list[RunBreakpoint]:
+        """The breakpoints of the run, in the order in which they were set."""
+        return list(map(RunBreakpoint, self.proto.breakpoints))
 
     @property
     def paused(self) -> bool:

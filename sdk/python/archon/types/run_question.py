@@ -71,6 +71,13 @@ class RunQuestion(MessageView[run_pb2.Question]):
         return QuestionTerms.from_proto(self.proto.terms) if self.proto.HasField("terms") else None
 
     @property
+    def breakpoint(self) -> str:
+        """The breakpoint that holds the run with it, such as `tool:pay`; empty if it is no breakpoint's."""
+        if self.proto.terms.trigger != question_pb2.TRIGGER_BREAKPOINT:
+            return ""
+        return self.proto.terms.rule.removeprefix("breakpoint ")
+
+    @property
     def approvers(self) -> tuple[str, ...]:
         """The identities that may answer now; empty: any."""
         return tuple(self.proto.approvers)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from archon_services.cli.breakpoint_option import read_breakpoints
 from archon_services.cli.errors import OK, CliError
-from archon_services.cli.options import MetadataOption, OrchestratorOption, UserOption
+from archon_services.cli.options import BreakOption, MetadataOption, OrchestratorOption, UserOption
 from archon_services.cli.render.output import is_terminal, print_stderr, strip_controls
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import connecting, orchestrator_flag
@@ -56,6 +57,7 @@ def ask(
     ] = None,
     user: UserOption = "",
     metadata: MetadataOption = None,
+    break_before: BreakOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
@@ -76,6 +78,7 @@ def ask(
         planner=planner,
         metadata=metadata_of(user, metadata or []),
         check_alignment=check_alignment,
+        breakpoints=read_breakpoints(break_before),
     )
     outcome = asyncio.run(_ask(request, orchestrator, quiet=quiet))
     _print(outcome)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from archon_services.cli.breakpoint_option import read_breakpoints
 from archon_services.cli.command_span import command_span
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.options import JsonEventsOption, MetadataOption, OrchestratorOption, UserOption
+from archon_services.cli.options import BreakOption, JsonEventsOption, MetadataOption, OrchestratorOption, UserOption
 from archon_services.cli.pattern import plan_of
 from archon_services.cli.render.output import is_terminal, print_stderr
 from archon_services.cli.run_metadata import metadata_of
@@ -121,6 +122,7 @@ def run(
     ] = "",
     user: UserOption = "",
     metadata: MetadataOption = None,
+    break_before: BreakOption = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print the run's id and return; `archon watch` follows it.")
     ] = False,
@@ -172,6 +174,7 @@ def run(
         metadata_of(user, metadata or []),
         check_alignment,
         plan,
+        read_breakpoints(break_before),
     )
     if detach:
         print(asyncio.run(submit_only(find_target(orchestrator), request)))

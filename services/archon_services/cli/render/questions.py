@@ -37,6 +37,8 @@ class PendingQuestion:
     schema_json: str
     is_approval: bool = False
     """Whether a decision is expected: approve, reject or modify."""
+    is_breakpoint: bool = False
+    """Whether the run is held at a breakpoint."""
 
     @property
     def short_id(self) -> str:
@@ -71,6 +73,8 @@ class PendingQuestion:
     def command(self, flag: str = "") -> str:
         """Returns the command that answers it; `flag` is appended to reach the orchestrator. A secret is no argument of
         it, so that it stays out of the shell's history: the command prompts for it."""
+        if self.is_breakpoint:
+            return f"archon debug {self.run_id[:12]}{flag}"
         if self.is_approval:
             return f"archon respond {self.run_id[:12]} --question {shlex.quote(self.short_id)}{flag} --approve"
         answer = "" if self.is_secret else ' "..."'
@@ -87,10 +91,13 @@ def asked_question(view: RunView, event: run_pb2.RunEvent) -> PendingQuestion | 
 def pending_question(run_id: str, question: run_pb2.Question | Question) -> PendingQuestion:
     """Converts a question of a run or of its view."""
     if isinstance(question, Question):
-        text, is_approval = question.text, question.is_approval
+        text, is_approval, is_breakpoint = question.text, question.is_approval, bool(question.breakpoint)
     else:
         text, is_approval = parts_text(question.prompt), question.kind == question_pb2.QUESTION_KIND_APPROVAL
-    return PendingQuestion(run_id, question.input_id, question.role, text, question.schema_json, is_approval)
+        is_breakpoint = question.terms.trigger == question_pb2.TRIGGER_BREAKPOINT
+    return PendingQuestion(
+        run_id, question.input_id, question.role, text, question.schema_json, is_approval, is_breakpoint
+    )
 
 
 def decision_text(question: Question) -> str:

@@ -30,7 +30,8 @@ from archon_mesh.engine.decide.approval import modified_by_plan
 from archon_mesh.engine.decide.human_input import answer_refusal, asking_task
 from archon_mesh.engine.plan import Task as Plan
 from archon_services.orchestrator.api.validation import MAX_ID, has_content
-from archon_services.orchestrator.convert.command import result_from_answer
+from archon_services.orchestrator.convert.breakpoints import SCHEMA, given_answer
+from archon_services.orchestrator.convert.command import modified_result
 from archon_services.orchestrator.convert.failures import failure_as_error
 from archon_services.orchestrator.convert.people import decision_from_proto
 from archon_services.orchestrator.dispatch.assign_task import assign_task
@@ -82,9 +83,13 @@ def response_to(state: RunState, request: pb.RespondRequest, now: float) -> inp.
     payload = run_pb2.InputGiven(input_id=request.input_id, identity=identity, parts=request.parts)
     payload.decision = question_pb2.Decision.ValueType(decision)
     plan = _plan(state, task, request, decision)
-    result = result_from_answer(request.parts) if decision is Decision.MODIFY else None
+    held = task.held is not None and bool(task.held.breakpoint)
+    if held and decision is Decision.MODIFY:
+        check_schema(SCHEMA, request.parts)
+    is_answer = held and decision is Decision.MODIFY and given_answer(request.parts) is not None
+    result = modified_result(request.parts, is_answer=is_answer) if decision is Decision.MODIFY else None
     response = inp.Respond(
-        request.input_id, identity, request.request_id, digest_of(request), payload, decision, plan, result
+        request.input_id, identity, request.request_id, digest_of(request), payload, decision, plan, result, is_answer
     )
     if (refusal := answer_refusal(state, task, response)) is not None:
         raise failure_as_error(refusal)
@@ -92,6 +97,8 @@ def response_to(state: RunState, request: pb.RespondRequest, now: float) -> inp.
     if isinstance(question, agent_pb2.TaskResult):
         if decision in (Decision.UNSPECIFIED, Decision.MODIFY):
             check_schema(question.input_request.schema_json, request.parts)
+        _check_size(state, task, request, now)
+    elif held and decision is Decision.MODIFY:
         _check_size(state, task, request, now)
     return response
 

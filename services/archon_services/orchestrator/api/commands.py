@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 from archon import context
-from archon.api.common.v1 import failure_pb2
+from archon.api.common.v1 import failure_pb2, question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import (
@@ -24,10 +24,12 @@ from archon.errors import (
     UnknownRun,
 )
 from archon.principal import DEFAULT_TENANT
+from archon.security.policy_file import own_policy
 from archon.wire import text_of
-from archon_mesh.core.people import InterceptionRule
+from archon_mesh.core.people import Breakpoint, InterceptionRule
 from archon_mesh.engine.types import PLAN, WITHOUT_PLANNER, Submission
 from archon_services.common.tenants import role_key
+from archon_services.orchestrator.api.breakpoints import requested_breakpoints
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
 from archon_services.orchestrator.api.given_plan import given_plan, has_planner
@@ -87,6 +89,7 @@ class Commands:
         self._preview = PlanPreview(lambda: roles.selection.instances, now)
         self._forks = RunForks(runs, journal, self._audit, rules)
         self._rules = rules
+        self._policy = own_policy()
         self._runs = runs
         self._journal = journal
         self._roles = roles
@@ -148,6 +151,8 @@ class Commands:
                 raise
             return same, False
         kept = Kept(plan=given_plan(submission, request.plan_json)) if request.plan_json else NOTHING_KEPT
+        if request.breakpoints:
+            kept = replace(kept, breakpoints=self.breakpoints(request.breakpoints), identity=context.current().identity)
         if attach is not None:
             attach(submission.run_id)
         bound = self._bound(wait) if wait > 0 else 0.0
@@ -161,6 +166,10 @@ class Commands:
         if created and bound and self._journal.shared and self._runs.held(run_id) is None:
             await self.wait(run_id, wait)  # another replica has taken it over
         return run_id, created
+
+    def breakpoints(self, requested: Iterable[question_pb2.Breakpoint]) -> tuple[Breakpoint, ...]:
+        """Returns the breakpoints of a request. Raises as `requested_breakpoints` does."""
+        return requested_breakpoints(requested, self._policy)
 
     async def _accepted(self, request_id: str, payload: bytes) -> str | None:
         """Returns the run that the same request created before, None if there is none: a request that was accepted

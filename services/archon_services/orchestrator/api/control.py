@@ -9,6 +9,7 @@ from typing import Final
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import FailedPrecondition, Unavailable
+from archon_mesh.core.people import Breakpoint
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.api.answers import check_answer, repeats, response_to
 from archon_services.orchestrator.audit import AuditRecord
@@ -64,6 +65,14 @@ class RunControl:
         state = await self._runs.state(row.run_id)
         if state.ended and state.paused:  # one that was resumed may have completed since
             raise _ended(row.run_id)
+
+    async def set_breakpoints(self, row: RunRow, breakpoints: tuple[Breakpoint, ...]) -> None:
+        """Sets the breakpoints of the run. Raises FailedPrecondition if it has ended, or Unavailable."""
+        _check_not_ended(row)
+        texts = [str(each) for each in breakpoints]
+        audit = self._audit.row("run.set-breakpoints", run_id=row.run_id, details={"breakpoints": texts})
+        await self._deliver(row.run_id, inp.SetBreakpoints(context.current().identity, breakpoints), audit)
+        await self._check_open(row.run_id)
 
     async def edit_plan(self, row: RunRow, edit: inp.EditPlan) -> None:
         """Delivers an edit, which the engine may still refuse. Raises FailedPrecondition if the run has ended, or

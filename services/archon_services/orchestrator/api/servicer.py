@@ -136,6 +136,11 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         await self._commands.control.resume(await self._commands.row(request.run_id))
         return pb.ResumeRunResponse(run=trimmed(await self._commands.run(request.run_id)))
 
+    async def SetBreakpoints(self, request: pb.SetBreakpointsRequest, context: Any) -> pb.SetBreakpointsResponse:
+        row = await self._commands.row(request.run_id)
+        await self._commands.control.set_breakpoints(row, self._commands.breakpoints(request.breakpoints))
+        return pb.SetBreakpointsResponse(run=trimmed(await self._commands.run(request.run_id)))
+
     async def ForkRun(self, request: pb.ForkRunRequest, context: Any) -> pb.ForkRunResponse:
         if request.dry_run:
             return await self._commands.plan_fork(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from archon.api.agent.v1 import agent_pb2
@@ -13,11 +13,18 @@ from archon_mesh.core.people import Decision
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import decode_inputs, encode_inputs
 from archon_services.orchestrator.convert import from_journal
+from archon_services.orchestrator.convert.breakpoints import given_answer
 
 
 def result_from_answer(parts: Iterable[common_pb2.Part]) -> agent_pb2.TaskResult:
     """Returns the result with which a person replaces an attempt's."""
     return agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, output=parts)
+
+
+def modified_result(parts: Sequence[common_pb2.Part], *, is_answer: bool) -> agent_pb2.TaskResult:
+    """Returns the result that a modification gives: its parts; with `is_answer` the answer in them, at a
+    breakpoint."""
+    return result_from_answer([common_pb2.Part(text=given_answer(parts) or "")] if is_answer else parts)
 
 
 def encode_command(given: inp.Command, now: float) -> bytes:
@@ -37,6 +44,6 @@ def decode_command(data: bytes, run_id: str) -> inp.Input:
         raise DataLoss(f"a command for run {run_id} cannot be read", metadata={"run_id": run_id}) from error
     if isinstance(given, inp.Respond):
         answer = from_journal(run_pb2.InputGiven, payload, run_id)
-        result = result_from_answer(answer.parts) if given.decision == Decision.MODIFY else None
+        result = modified_result(answer.parts, is_answer=given.is_answer) if given.decision == Decision.MODIFY else None
         return replace(given, payload=answer, result=result)
     return given

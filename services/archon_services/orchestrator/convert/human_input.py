@@ -11,6 +11,8 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import Item, TaskState
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.people import (
+    breakpoint_from_proto,
+    breakpoint_to_proto,
     decision_from_proto,
     given_from_payload,
     kind_from_proto,
@@ -102,12 +104,13 @@ def read_approval_requested(event: run_pb2.RunEvent) -> ev.Event:
         text_of(source.prompt),
         source.reason,
         result.winner,
+        source.breakpoint,
     )
 
 
 def write_approval_requested(out: run_pb2.RunEvent, event: ev.ApprovalRequested) -> None:
     target = out.approval_requested
-    target.input_id, target.reason = event.input_id, event.reason
+    target.input_id, target.reason, target.breakpoint = event.input_id, event.reason, event.breakpoint
     write_terms(event.terms, target.terms)
     if event.message:
         target.prompt.add(text=event.message)
@@ -134,6 +137,17 @@ def write_approval_requested(out: run_pb2.RunEvent, event: ev.ApprovalRequested)
         planned = run_pb2.RunEvent()
         write_planned(planned, ev.Planned(event.task_id, 0, event.plan, event.changes))
         target.plan.CopyFrom(planned.planned.plan)
+
+
+def read_breakpoints_set(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.breakpoints_set
+    return ev.BreakpointsSet(source.identity, tuple(map(breakpoint_from_proto, source.breakpoints)))
+
+
+def write_breakpoints_set(out: run_pb2.RunEvent, event: ev.BreakpointsSet) -> None:
+    target = out.breakpoints_set
+    target.identity = event.identity
+    target.breakpoints.extend(map(breakpoint_to_proto, event.breakpoints))
 
 
 def read_question_timed_out(event: run_pb2.RunEvent) -> ev.Event:

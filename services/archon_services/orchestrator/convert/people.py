@@ -8,6 +8,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
 from archon_mesh.core.people import (
     NO_TERMS,
+    Breakpoint,
+    BreakpointPoint,
     Condition,
     Decision,
     DefaultAnswer,
@@ -113,6 +115,19 @@ def write_rule(rule: InterceptionRule, target: run_pb2.InterceptionRule) -> None
         target.confidence_below = condition.confidence_below
     if condition.cost_above is not None:
         target.cost_above = condition.cost_above
+
+
+def breakpoint_from_proto(source: question_pb2.Breakpoint) -> Breakpoint:
+    """Converts a breakpoint; a point that this version does not know reads as UNSPECIFIED."""
+    point = int(source.point)
+    return Breakpoint(
+        BreakpointPoint(point) if point in list(BreakpointPoint) else BreakpointPoint.UNSPECIFIED, source.name
+    )
+
+
+def breakpoint_to_proto(source: Breakpoint) -> question_pb2.Breakpoint:
+    """Converts a breakpoint."""
+    return question_pb2.Breakpoint(point=question_pb2.BreakpointPoint.ValueType(source.point), name=source.name)
 
 
 def given_from_payload(payload: Payload) -> run_pb2.InputGiven:

@@ -19,6 +19,7 @@ from archon_mesh.engine.events import ApprovalRequested, Planned
 from archon_mesh.engine.question import ClosedQuestion
 from archon_mesh.engine.types import Requirement, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
+from archon_services.orchestrator.convert.breakpoints import SCHEMA, write_breakpoints
 from archon_services.orchestrator.convert.people import write_terms
 from archon_services.orchestrator.convert.plan import write_plan, write_planned
 from archon_services.orchestrator.convert.run import STRATEGIES
@@ -64,6 +65,8 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
         out.identity, out.actor = submission.goal.identity, submission.goal.actor
         if submission.goal.metadata:
             out.metadata.update(submission.goal.metadata)
+    if run.breakpoints:
+        write_breakpoints(run, out.breakpoints)
     for edge in submission.edges:
         out.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
     set_seconds(out.create_time, run.create_time)
@@ -112,7 +115,9 @@ def write_question(run: RunState, task: Task, out: run_pb2.Question) -> None:
 
 def _write_held(held: ApprovalRequested, out: run_pb2.Question) -> None:
     out.prompt.add(text=held.message)
-    if held.plan is not None:
+    if held.breakpoint:
+        out.schema_json = SCHEMA
+    elif held.plan is not None:
         event = run_pb2.RunEvent()
         write_planned(event, Planned(held.task_id, 0, held.plan, held.changes))
         out.plan.CopyFrom(event.planned.plan)

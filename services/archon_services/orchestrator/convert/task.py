@@ -89,6 +89,7 @@ def read_dispatched(event: run_pb2.RunEvent) -> ev.Event:
         event.dispatched.conversation_version if event.dispatched.HasField("conversation_version") else None,
         choice_from_proto(event.dispatched.placement) if event.dispatched.HasField("placement") else None,
         event.dispatched.expected_seconds,
+        event.dispatched.ignores_breakpoints,
     )
 
 
@@ -110,6 +111,8 @@ def write_dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
         write_choice(event.placement, event.role, target.placement)
     if event.expected_seconds:
         target.expected_seconds = event.expected_seconds
+    if event.ignores_breakpoints:
+        target.ignores_breakpoints = True
 
 
 def read_result(event: run_pb2.RunEvent) -> ev.ResultReceived:

@@ -14,6 +14,7 @@ from archon_mesh.core.awareness import awareness_message
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine.decide.budget import limits
 from archon_mesh.engine.types import FINAL_RESPONSE_ONLY
+from archon_services.orchestrator.convert.breakpoints import call_breakpoints, edited_input
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.people import given_from_payload
 from archon_services.orchestrator.convert.task import state_to_proto
@@ -34,6 +35,8 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
     if isinstance(submitted, run_pb2.Submitted):
         _set_input(run, task, submitted, assigned)
+        if task.edited is not None:
+            _edit_input(task, assigned)
     write_attempt_trace(run, task, assigned)
     if (task.parent or run.submission.budget.limited) and any(limits(run, task)):
         amount_to_proto(task.reserved, assigned.budget)
@@ -57,6 +60,8 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
         assigned.publish_policies.extend(map(common_pb2.PropagationPolicy.ValueType, sorted(policies)))
     if run.submission.targets:
         _set_targets(run, task, assigned)
+    if run.breakpoints:
+        assigned.breakpoints.extend(call_breakpoints(run, task))
     if task.children or task.checkpoint is not None or task.inputs:
         _set_resume(run, task, assigned)
     return assigned
@@ -78,6 +83,18 @@ def _set_input(run: RunState, task: Task, submitted: run_pb2.Submitted, assigned
     assigned.input.MergeFrom(submitted.goal if delegated is None else delegated.input)
     if run.plan is not None and not task.parent:
         write_plan_request(run, task, assigned)
+
+
+def _edit_input(task: Task, assigned: agent_pb2.AssignTask) -> None:
+    """Puts the input that a person gave at a breakpoint in the place of the goal, or of the description of a step: the
+    parts after it stay."""
+    text = edited_input(task.edited)
+    if text is None:
+        return
+    further = list(assigned.input[1:]) if task.step_id or assigned.HasField("plan_request") else []
+    del assigned.input[:]
+    assigned.input.add(text=text)
+    assigned.input.extend(further)
 
 
 def _set_targets(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:

@@ -132,6 +132,10 @@ class Attempts:
     def __len__(self) -> int:
         return len(self._attempts)
 
+    def has_feature(self, name: str) -> bool:
+        """Whether both sides support a feature; False before the first stream has opened."""
+        return self._features is not None and name in self._features
+
     @property
     def runs(self) -> Iterable[str]:
         """The ids of the runs that attempts belong to."""

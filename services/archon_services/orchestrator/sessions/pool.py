@@ -16,6 +16,7 @@ from typing import Final
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
+from archon.frames import BREAKPOINTS
 from archon.registry import Registration
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import Failure, Requirement
@@ -253,6 +254,10 @@ class SessionPool:
 
     def expected_seconds(self, role: str) -> float:
         return self._factors.p95.get(role, 0.0)
+
+    def holds_breakpoints(self, instance_id: str) -> bool:
+        session = self._sessions.get(instance_id)
+        return session is not None and session.has_feature(BREAKPOINTS)
 
     def record_weight(self, role: str, instance_id: str) -> float:
         session = self._sessions.get(instance_id)

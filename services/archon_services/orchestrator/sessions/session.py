@@ -167,6 +167,10 @@ class Session:
         """True if it holds no attempts."""
         return not len(self._attempts)
 
+    def has_feature(self, name: str) -> bool:
+        """Whether both sides support a feature; False before the first stream has opened."""
+        return self._attempts.has_feature(name)
+
     @property
     def runs(self) -> Iterable[str]:
         """The ids of the runs that its attempts belong to."""

@@ -23,6 +23,7 @@ from archon.errors import (
     WrongInstance,
 )
 from archon.frames import (
+    BREAKPOINTS,
     FEATURES,
     MAX_FRAMES,
     SOFT_BATCH_BYTES,
@@ -153,7 +154,7 @@ class Stream:
             orchestrator_id=self._orchestrator_id,
             instance_id=self._instance_id,
             protocol=PROTOCOL,
-            features=FEATURES,
+            features=(*FEATURES, BREAKPOINTS),
             max_message_bytes=MAX_CHECKED_BYTES,
         )
         set_seconds(request.heartbeat_interval, limits.heartbeat_interval)

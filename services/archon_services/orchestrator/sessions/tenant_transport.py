@@ -34,6 +34,9 @@ class TenantTransport:
     def expected_seconds(self, role: str) -> float:
         return self._pool.expected_seconds(self._key(role))
 
+    def holds_breakpoints(self, instance_id: str) -> bool:
+        return self._pool.holds_breakpoints(instance_id)
+
     def record_weight(self, role: str, instance_id: str) -> float:
         return self._pool.record_weight(self._key(role), instance_id)
 

@@ -248,6 +248,9 @@ CHANGES: Final[dict[str, Request]] = {
     "orchestrator.v1.OrchestratorService/PlanRun": lambda w: orchestrator.PlanRunRequest(submit=_submit()),
     "orchestrator.v1.OrchestratorService/PauseRun": lambda w: orchestrator.PauseRunRequest(run_id=w.waiting_id),
     "orchestrator.v1.OrchestratorService/ResumeRun": lambda w: orchestrator.ResumeRunRequest(run_id=w.waiting_id),
+    "orchestrator.v1.OrchestratorService/SetBreakpoints": lambda w: orchestrator.SetBreakpointsRequest(
+        run_id=w.waiting_id
+    ),
     "orchestrator.v1.OrchestratorService/EditPlan": lambda w: orchestrator.EditPlanRequest(
         run_id=w.waiting_id, plan_json="{}"
     ),

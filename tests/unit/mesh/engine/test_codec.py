@@ -11,6 +11,8 @@ from typing import get_args
 import pytest
 
 from archon_mesh.core.people import (
+    Breakpoint,
+    BreakpointPoint,
     Condition,
     Decision,
     InterceptionRule,
@@ -126,6 +128,9 @@ INPUTS: list[inp.Input] = [
     inp.DecisionIn("r.1", False, "a tie"),
     inp.SendIn("r.1", 1, 8, "m", "b", "help_request", "c", 2.5, 100, "why", True, 1),
     inp.SubscribeIn("r.1", 1, 9, ("broadcast", "type:error")),
+    inp.SetBreakpoints("me", (Breakpoint(BreakpointPoint.TOOL, "pay"), Breakpoint(BreakpointPoint.MODEL))),
+    inp.Respond("r.1/q1", "me", "q", "f00d", decision=Decision.MODIFY, is_answer=True),
+    inp.SlotFound("r.1", "i", ignores_breakpoints=True),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from archon_mesh.core.people import Decision, DefaultAnswer, QuestionKind, TimeoutPolicy
+from archon_mesh.core.people import Breakpoint, BreakpointPoint, Decision, DefaultAnswer, QuestionKind, TimeoutPolicy
 from archon_mesh.engine import event_codec
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.event_codec import EventCodec
@@ -74,6 +74,9 @@ EVENTS: list[ev.Event] = [
     ev.ResultReceived("r.1", 0, "decision", TaskState.COMPLETED, "360", winner="a"),
     ev.ApprovalRequested("r.1", 0, "decision", "q", TERMS, VALUE, winner="a"),
     ev.Dispatched("r.1", 1, 1, "a", "i", (), placement=CHOICE, expected_seconds=1.5),
+    ev.BreakpointsSet("me", (Breakpoint(BreakpointPoint.STEP, "a*"), Breakpoint(BreakpointPoint.MODEL))),
+    ev.ApprovalRequested("r.1", 0, "a", "q", TERMS, None, publish=True, message="Held.", breakpoint="task:a"),
+    ev.Dispatched("r.1", 1, 1, "a", "i", (), ignores_breakpoints=True),
 ]
 
 

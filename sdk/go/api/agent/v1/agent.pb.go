@@ -131,7 +131,10 @@ type AssignTask struct {
 	// as JSON if it is an object, an array, a number, true or false.
 	Exact bool `protobuf:"varint,61,opt,name=exact,proto3" json:"exact,omitempty"`
 	// The step of the plan that a bid is asked for; absent for every other task.
-	BidRequest    *BidRequest `protobuf:"bytes,62,opt,name=bid_request,json=bidRequest,proto3" json:"bid_request,omitempty"`
+	BidRequest *BidRequest `protobuf:"bytes,62,opt,name=bid_request,json=bidRequest,proto3" json:"bid_request,omitempty"`
+	// The breakpoints of the run at TOOL and MODEL, at which the attempt holds: it asks a person before such a call. Empty
+	// for an instance without the feature `breakpoints`.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,73,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -330,6 +333,13 @@ func (x *AssignTask) GetExact() bool {
 func (x *AssignTask) GetBidRequest() *BidRequest {
 	if x != nil {
 		return x.BidRequest
+	}
+	return nil
+}
+
+func (x *AssignTask) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
 	}
 	return nil
 }
@@ -1538,7 +1548,7 @@ var File_archon_api_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_archon_api_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1farchon/api/agent/v1/agent.proto\x12\x13archon.api.agent.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\n" +
+	"\x1farchon/api/agent/v1/agent.proto\x12\x13archon.api.agent.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xce\n" +
 	"\n" +
 	"\n" +
 	"AssignTask\x120\n" +
@@ -1567,7 +1577,8 @@ const file_archon_api_agent_v1_agent_proto_rawDesc = "" +
 	"\x12output_schema_json\x18< \x01(\tR\x10outputSchemaJson\x12\x14\n" +
 	"\x05exact\x18= \x01(\bR\x05exact\x12@\n" +
 	"\vbid_request\x18> \x01(\v2\x1f.archon.api.agent.v1.BidRequestR\n" +
-	"bidRequest\x1a;\n" +
+	"bidRequest\x12B\n" +
+	"\vbreakpoints\x18I \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"w\n" +
@@ -1730,17 +1741,18 @@ var file_archon_api_agent_v1_agent_proto_goTypes = []any{
 	(*v1.Budget)(nil),             // 21: archon.api.common.v1.Budget
 	(*v1.TraceContext)(nil),       // 22: archon.api.common.v1.TraceContext
 	(v1.PropagationPolicy)(0),     // 23: archon.api.common.v1.PropagationPolicy
-	(*v1.PlanTarget)(nil),         // 24: archon.api.common.v1.PlanTarget
-	(*v1.Plan)(nil),               // 25: archon.api.common.v1.Plan
-	(v1.Decision)(0),              // 26: archon.api.common.v1.Decision
-	(v1.TaskState)(0),             // 27: archon.api.common.v1.TaskState
-	(*v1.Failure)(nil),            // 28: archon.api.common.v1.Failure
-	(*v1.Usage)(nil),              // 29: archon.api.common.v1.Usage
-	(*v1.MemoryRef)(nil),          // 30: archon.api.common.v1.MemoryRef
-	(*v1.Resolution)(nil),         // 31: archon.api.common.v1.Resolution
-	(v1.QuestionKind)(0),          // 32: archon.api.common.v1.QuestionKind
-	(*v1.QuestionTerms)(nil),      // 33: archon.api.common.v1.QuestionTerms
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*v1.Breakpoint)(nil),         // 24: archon.api.common.v1.Breakpoint
+	(*v1.PlanTarget)(nil),         // 25: archon.api.common.v1.PlanTarget
+	(*v1.Plan)(nil),               // 26: archon.api.common.v1.Plan
+	(v1.Decision)(0),              // 27: archon.api.common.v1.Decision
+	(v1.TaskState)(0),             // 28: archon.api.common.v1.TaskState
+	(*v1.Failure)(nil),            // 29: archon.api.common.v1.Failure
+	(*v1.Usage)(nil),              // 30: archon.api.common.v1.Usage
+	(*v1.MemoryRef)(nil),          // 31: archon.api.common.v1.MemoryRef
+	(*v1.Resolution)(nil),         // 32: archon.api.common.v1.Resolution
+	(v1.QuestionKind)(0),          // 33: archon.api.common.v1.QuestionKind
+	(*v1.QuestionTerms)(nil),      // 34: archon.api.common.v1.QuestionTerms
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
 }
 var file_archon_api_agent_v1_agent_proto_depIdxs = []int32{
 	18, // 0: archon.api.agent.v1.AssignTask.input:type_name -> archon.api.common.v1.Part
@@ -1755,44 +1767,45 @@ var file_archon_api_agent_v1_agent_proto_depIdxs = []int32{
 	23, // 9: archon.api.agent.v1.AssignTask.publish_policies:type_name -> archon.api.common.v1.PropagationPolicy
 	3,  // 10: archon.api.agent.v1.AssignTask.plan_request:type_name -> archon.api.agent.v1.PlanRequest
 	2,  // 11: archon.api.agent.v1.AssignTask.bid_request:type_name -> archon.api.agent.v1.BidRequest
-	24, // 12: archon.api.agent.v1.PlanRequest.targets:type_name -> archon.api.common.v1.PlanTarget
-	25, // 13: archon.api.agent.v1.PlanRequest.previous:type_name -> archon.api.common.v1.Plan
-	18, // 14: archon.api.agent.v1.Resume.inputs:type_name -> archon.api.common.v1.Part
-	7,  // 15: archon.api.agent.v1.Resume.delegations:type_name -> archon.api.agent.v1.ResumedDelegation
-	6,  // 16: archon.api.agent.v1.Resume.answers:type_name -> archon.api.agent.v1.ResumedInput
-	18, // 17: archon.api.agent.v1.ResumedInput.parts:type_name -> archon.api.common.v1.Part
-	26, // 18: archon.api.agent.v1.ResumedInput.decision:type_name -> archon.api.common.v1.Decision
-	18, // 19: archon.api.agent.v1.ResumedDelegation.input:type_name -> archon.api.common.v1.Part
-	27, // 20: archon.api.agent.v1.ResumedDelegation.state:type_name -> archon.api.common.v1.TaskState
-	9,  // 21: archon.api.agent.v1.ResumedDelegation.result:type_name -> archon.api.agent.v1.TaskResult
-	18, // 22: archon.api.agent.v1.HistoryMessage.parts:type_name -> archon.api.common.v1.Part
-	16, // 23: archon.api.agent.v1.HistoryMessage.metadata:type_name -> archon.api.agent.v1.HistoryMessage.MetadataEntry
-	27, // 24: archon.api.agent.v1.TaskResult.state:type_name -> archon.api.common.v1.TaskState
-	18, // 25: archon.api.agent.v1.TaskResult.output:type_name -> archon.api.common.v1.Part
-	28, // 26: archon.api.agent.v1.TaskResult.failure:type_name -> archon.api.common.v1.Failure
-	29, // 27: archon.api.agent.v1.TaskResult.usage:type_name -> archon.api.common.v1.Usage
-	30, // 28: archon.api.agent.v1.TaskResult.used:type_name -> archon.api.common.v1.MemoryRef
-	10, // 29: archon.api.agent.v1.TaskResult.input_request:type_name -> archon.api.agent.v1.InputRequest
-	8,  // 30: archon.api.agent.v1.TaskResult.new_history:type_name -> archon.api.agent.v1.HistoryMessage
-	17, // 31: archon.api.agent.v1.TaskResult.metadata:type_name -> archon.api.agent.v1.TaskResult.MetadataEntry
-	19, // 32: archon.api.agent.v1.TaskResult.items:type_name -> archon.api.common.v1.ContextItem
-	31, // 33: archon.api.agent.v1.TaskResult.resolution:type_name -> archon.api.common.v1.Resolution
-	18, // 34: archon.api.agent.v1.InputRequest.prompt:type_name -> archon.api.common.v1.Part
-	32, // 35: archon.api.agent.v1.InputRequest.kind:type_name -> archon.api.common.v1.QuestionKind
-	33, // 36: archon.api.agent.v1.InputRequest.terms:type_name -> archon.api.common.v1.QuestionTerms
-	27, // 37: archon.api.agent.v1.Progress.state:type_name -> archon.api.common.v1.TaskState
-	13, // 38: archon.api.agent.v1.Progress.tool_event:type_name -> archon.api.agent.v1.ToolEvent
-	12, // 39: archon.api.agent.v1.Progress.tool_arguments:type_name -> archon.api.agent.v1.ToolArguments
-	29, // 40: archon.api.agent.v1.Progress.usage:type_name -> archon.api.common.v1.Usage
-	0,  // 41: archon.api.agent.v1.CallRecord.kind:type_name -> archon.api.agent.v1.RecordKind
-	34, // 42: archon.api.agent.v1.CallRecord.start_time:type_name -> google.protobuf.Timestamp
-	20, // 43: archon.api.agent.v1.CallRecord.duration:type_name -> google.protobuf.Duration
-	29, // 44: archon.api.agent.v1.CallRecord.usage:type_name -> archon.api.common.v1.Usage
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	24, // 12: archon.api.agent.v1.AssignTask.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	25, // 13: archon.api.agent.v1.PlanRequest.targets:type_name -> archon.api.common.v1.PlanTarget
+	26, // 14: archon.api.agent.v1.PlanRequest.previous:type_name -> archon.api.common.v1.Plan
+	18, // 15: archon.api.agent.v1.Resume.inputs:type_name -> archon.api.common.v1.Part
+	7,  // 16: archon.api.agent.v1.Resume.delegations:type_name -> archon.api.agent.v1.ResumedDelegation
+	6,  // 17: archon.api.agent.v1.Resume.answers:type_name -> archon.api.agent.v1.ResumedInput
+	18, // 18: archon.api.agent.v1.ResumedInput.parts:type_name -> archon.api.common.v1.Part
+	27, // 19: archon.api.agent.v1.ResumedInput.decision:type_name -> archon.api.common.v1.Decision
+	18, // 20: archon.api.agent.v1.ResumedDelegation.input:type_name -> archon.api.common.v1.Part
+	28, // 21: archon.api.agent.v1.ResumedDelegation.state:type_name -> archon.api.common.v1.TaskState
+	9,  // 22: archon.api.agent.v1.ResumedDelegation.result:type_name -> archon.api.agent.v1.TaskResult
+	18, // 23: archon.api.agent.v1.HistoryMessage.parts:type_name -> archon.api.common.v1.Part
+	16, // 24: archon.api.agent.v1.HistoryMessage.metadata:type_name -> archon.api.agent.v1.HistoryMessage.MetadataEntry
+	28, // 25: archon.api.agent.v1.TaskResult.state:type_name -> archon.api.common.v1.TaskState
+	18, // 26: archon.api.agent.v1.TaskResult.output:type_name -> archon.api.common.v1.Part
+	29, // 27: archon.api.agent.v1.TaskResult.failure:type_name -> archon.api.common.v1.Failure
+	30, // 28: archon.api.agent.v1.TaskResult.usage:type_name -> archon.api.common.v1.Usage
+	31, // 29: archon.api.agent.v1.TaskResult.used:type_name -> archon.api.common.v1.MemoryRef
+	10, // 30: archon.api.agent.v1.TaskResult.input_request:type_name -> archon.api.agent.v1.InputRequest
+	8,  // 31: archon.api.agent.v1.TaskResult.new_history:type_name -> archon.api.agent.v1.HistoryMessage
+	17, // 32: archon.api.agent.v1.TaskResult.metadata:type_name -> archon.api.agent.v1.TaskResult.MetadataEntry
+	19, // 33: archon.api.agent.v1.TaskResult.items:type_name -> archon.api.common.v1.ContextItem
+	32, // 34: archon.api.agent.v1.TaskResult.resolution:type_name -> archon.api.common.v1.Resolution
+	18, // 35: archon.api.agent.v1.InputRequest.prompt:type_name -> archon.api.common.v1.Part
+	33, // 36: archon.api.agent.v1.InputRequest.kind:type_name -> archon.api.common.v1.QuestionKind
+	34, // 37: archon.api.agent.v1.InputRequest.terms:type_name -> archon.api.common.v1.QuestionTerms
+	28, // 38: archon.api.agent.v1.Progress.state:type_name -> archon.api.common.v1.TaskState
+	13, // 39: archon.api.agent.v1.Progress.tool_event:type_name -> archon.api.agent.v1.ToolEvent
+	12, // 40: archon.api.agent.v1.Progress.tool_arguments:type_name -> archon.api.agent.v1.ToolArguments
+	30, // 41: archon.api.agent.v1.Progress.usage:type_name -> archon.api.common.v1.Usage
+	0,  // 42: archon.api.agent.v1.CallRecord.kind:type_name -> archon.api.agent.v1.RecordKind
+	35, // 43: archon.api.agent.v1.CallRecord.start_time:type_name -> google.protobuf.Timestamp
+	20, // 44: archon.api.agent.v1.CallRecord.duration:type_name -> google.protobuf.Duration
+	30, // 45: archon.api.agent.v1.CallRecord.usage:type_name -> archon.api.common.v1.Usage
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_agent_v1_agent_proto_init() }

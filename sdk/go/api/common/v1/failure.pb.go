@@ -179,11 +179,8 @@ const (
 	// A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
 	// metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 72
-	// The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the
-	// call; metadata["begun"] is "false" if the agent has certainly not received the call.
-	ErrorReason_ERROR_REASON_INSTANCE_NOT_ATTACHED ErrorReason = 85
-	// The attached agent is of a release that takes no calls through an orchestrator.
-	ErrorReason_ERROR_REASON_CALLS_NOT_RELAYED ErrorReason = 86
+	// An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before.
+	ErrorReason_ERROR_REASON_BREAKPOINT_NOT_HELD ErrorReason = 73
 )
 
 // Enum value maps for ErrorReason.
@@ -262,8 +259,7 @@ var (
 		70: "ERROR_REASON_TOKEN_REVOKED",
 		71: "ERROR_REASON_CERTIFICATE_REFUSED",
 		72: "ERROR_REASON_QUOTA_EXCEEDED",
-		85: "ERROR_REASON_INSTANCE_NOT_ATTACHED",
-		86: "ERROR_REASON_CALLS_NOT_RELAYED",
+		73: "ERROR_REASON_BREAKPOINT_NOT_HELD",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":            0,
@@ -339,8 +335,7 @@ var (
 		"ERROR_REASON_TOKEN_REVOKED":          70,
 		"ERROR_REASON_CERTIFICATE_REFUSED":    71,
 		"ERROR_REASON_QUOTA_EXCEEDED":         72,
-		"ERROR_REASON_INSTANCE_NOT_ATTACHED":  85,
-		"ERROR_REASON_CALLS_NOT_RELAYED":      86,
+		"ERROR_REASON_BREAKPOINT_NOT_HELD":    73,
 	}
 )
 
@@ -777,7 +772,7 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x04kind\x18\v \x01(\tR\x04kind\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa4\x13\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xfe\x12\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_REASON_UNKNOWN\x10\x01\x12!\n" +
@@ -852,9 +847,8 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x1aERROR_REASON_TOKEN_EXPIRED\x10E\x12\x1e\n" +
 	"\x1aERROR_REASON_TOKEN_REVOKED\x10F\x12$\n" +
 	" ERROR_REASON_CERTIFICATE_REFUSED\x10G\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10H\x12&\n" +
-	"\"ERROR_REASON_INSTANCE_NOT_ATTACHED\x10U\x12\"\n" +
-	"\x1eERROR_REASON_CALLS_NOT_RELAYED\x10V*\xf0\x01\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10H\x12$\n" +
+	" ERROR_REASON_BREAKPOINT_NOT_HELD\x10I*\xf0\x01\n" +
 	"\fFailureClass\x12\x1d\n" +
 	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_CLASS_MODEL\x10\x01\x12\x16\n" +

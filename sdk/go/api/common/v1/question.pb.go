@@ -273,6 +273,8 @@ const (
 	Trigger_TRIGGER_CONFIDENCE Trigger = 5
 	// After an attempt failed severely, before the next one.
 	Trigger_TRIGGER_ERROR Trigger = 6
+	// Before a point at which the run has a breakpoint. While such a question is open, no task of the run is dispatched.
+	Trigger_TRIGGER_BREAKPOINT Trigger = 7
 )
 
 // Enum value maps for Trigger.
@@ -285,6 +287,7 @@ var (
 		4: "TRIGGER_CHECKPOINT",
 		5: "TRIGGER_CONFIDENCE",
 		6: "TRIGGER_ERROR",
+		7: "TRIGGER_BREAKPOINT",
 	}
 	Trigger_value = map[string]int32{
 		"TRIGGER_UNSPECIFIED": 0,
@@ -294,6 +297,7 @@ var (
 		"TRIGGER_CHECKPOINT":  4,
 		"TRIGGER_CONFIDENCE":  5,
 		"TRIGGER_ERROR":       6,
+		"TRIGGER_BREAKPOINT":  7,
 	}
 )
 
@@ -324,6 +328,208 @@ func (Trigger) EnumDescriptor() ([]byte, []int) {
 	return file_archon_api_common_v1_question_proto_rawDescGZIP(), []int{4}
 }
 
+// Point before which a breakpoint holds.
+type BreakpointPoint int32
+
+const (
+	// The point is not set.
+	BreakpointPoint_BREAKPOINT_POINT_UNSPECIFIED BreakpointPoint = 0
+	// Before a tool is called; the runtime of the agent holds.
+	BreakpointPoint_BREAKPOINT_POINT_TOOL BreakpointPoint = 1
+	// Before a model is called; the runtime of the agent holds.
+	BreakpointPoint_BREAKPOINT_POINT_MODEL BreakpointPoint = 2
+	// Before the task of a role is dispatched, once for each task; the orchestrator holds.
+	BreakpointPoint_BREAKPOINT_POINT_TASK BreakpointPoint = 3
+	// Before a step of a plan is dispatched, once for each step; the orchestrator holds.
+	BreakpointPoint_BREAKPOINT_POINT_STEP BreakpointPoint = 4
+)
+
+// Enum value maps for BreakpointPoint.
+var (
+	BreakpointPoint_name = map[int32]string{
+		0: "BREAKPOINT_POINT_UNSPECIFIED",
+		1: "BREAKPOINT_POINT_TOOL",
+		2: "BREAKPOINT_POINT_MODEL",
+		3: "BREAKPOINT_POINT_TASK",
+		4: "BREAKPOINT_POINT_STEP",
+	}
+	BreakpointPoint_value = map[string]int32{
+		"BREAKPOINT_POINT_UNSPECIFIED": 0,
+		"BREAKPOINT_POINT_TOOL":        1,
+		"BREAKPOINT_POINT_MODEL":       2,
+		"BREAKPOINT_POINT_TASK":        3,
+		"BREAKPOINT_POINT_STEP":        4,
+	}
+)
+
+func (x BreakpointPoint) Enum() *BreakpointPoint {
+	p := new(BreakpointPoint)
+	*p = x
+	return p
+}
+
+func (x BreakpointPoint) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BreakpointPoint) Descriptor() protoreflect.EnumDescriptor {
+	return file_archon_api_common_v1_question_proto_enumTypes[5].Descriptor()
+}
+
+func (BreakpointPoint) Type() protoreflect.EnumType {
+	return &file_archon_api_common_v1_question_proto_enumTypes[5]
+}
+
+func (x BreakpointPoint) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BreakpointPoint.Descriptor instead.
+func (BreakpointPoint) EnumDescriptor() ([]byte, []int) {
+	return file_archon_api_common_v1_question_proto_rawDescGZIP(), []int{5}
+}
+
+// A point before which a run is held: a person is asked by a question of kind APPROVAL with the trigger BREAKPOINT.
+// APPROVE goes on, REJECT fails the run, MODIFY replaces what waits: the arguments of a tool (one JSON object), or one
+// JSON object with "answer" (the text that stands in place of the model's reply, or of the task's answer) or "input"
+// (the text that the task is sent in place of its input).
+type Breakpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The point.
+	Point BreakpointPoint `protobuf:"varint,1,opt,name=point,proto3,enum=archon.api.common.v1.BreakpointPoint" json:"point,omitempty"`
+	// Name of the tool, the role or the step, with the patterns of a shell (*, ?, []); of a MODEL the name of the role,
+	// empty: any. At most 256 characters.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Output only. The tasks whose attempt in progress does not hold at the breakpoint, or whose last one has not.
+	Unheld        []*UnheldTask `protobuf:"bytes,3,rep,name=unheld,proto3" json:"unheld,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Breakpoint) Reset() {
+	*x = Breakpoint{}
+	mi := &file_archon_api_common_v1_question_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Breakpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Breakpoint) ProtoMessage() {}
+
+func (x *Breakpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_common_v1_question_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Breakpoint.ProtoReflect.Descriptor instead.
+func (*Breakpoint) Descriptor() ([]byte, []int) {
+	return file_archon_api_common_v1_question_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Breakpoint) GetPoint() BreakpointPoint {
+	if x != nil {
+		return x.Point
+	}
+	return BreakpointPoint_BREAKPOINT_POINT_UNSPECIFIED
+}
+
+func (x *Breakpoint) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Breakpoint) GetUnheld() []*UnheldTask {
+	if x != nil {
+		return x.Unheld
+	}
+	return nil
+}
+
+// A task whose attempt does not hold at a breakpoint.
+type UnheldTask struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Role of the task.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// The attempt.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Why it does not hold: BREAKPOINT_NOT_HELD.
+	Failure       *Failure `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnheldTask) Reset() {
+	*x = UnheldTask{}
+	mi := &file_archon_api_common_v1_question_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnheldTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnheldTask) ProtoMessage() {}
+
+func (x *UnheldTask) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_common_v1_question_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnheldTask.ProtoReflect.Descriptor instead.
+func (*UnheldTask) Descriptor() ([]byte, []int) {
+	return file_archon_api_common_v1_question_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *UnheldTask) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *UnheldTask) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *UnheldTask) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *UnheldTask) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
 // Who may answer a question, in what time, and what follows if no answer comes.
 type QuestionTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -345,7 +551,7 @@ type QuestionTerms struct {
 
 func (x *QuestionTerms) Reset() {
 	*x = QuestionTerms{}
-	mi := &file_archon_api_common_v1_question_proto_msgTypes[0]
+	mi := &file_archon_api_common_v1_question_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +563,7 @@ func (x *QuestionTerms) String() string {
 func (*QuestionTerms) ProtoMessage() {}
 
 func (x *QuestionTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_common_v1_question_proto_msgTypes[0]
+	mi := &file_archon_api_common_v1_question_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +576,7 @@ func (x *QuestionTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionTerms.ProtoReflect.Descriptor instead.
 func (*QuestionTerms) Descriptor() ([]byte, []int) {
-	return file_archon_api_common_v1_question_proto_rawDescGZIP(), []int{0}
+	return file_archon_api_common_v1_question_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *QuestionTerms) GetRule() string {
@@ -419,7 +625,18 @@ var File_archon_api_common_v1_question_proto protoreflect.FileDescriptor
 
 const file_archon_api_common_v1_question_proto_rawDesc = "" +
 	"\n" +
-	"#archon/api/common/v1/question.proto\x12\x14archon.api.common.v1\x1a\x1egoogle/protobuf/duration.proto\"\x9a\x02\n" +
+	"#archon/api/common/v1/question.proto\x12\x14archon.api.common.v1\x1a\"archon/api/common/v1/failure.proto\x1a\x1egoogle/protobuf/duration.proto\"\x97\x01\n" +
+	"\n" +
+	"Breakpoint\x12;\n" +
+	"\x05point\x18\x01 \x01(\x0e2%.archon.api.common.v1.BreakpointPointR\x05point\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
+	"\x06unheld\x18\x03 \x03(\v2 .archon.api.common.v1.UnheldTaskR\x06unheld\"\x8c\x01\n" +
+	"\n" +
+	"UnheldTask\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x127\n" +
+	"\afailure\x18\x04 \x01(\v2\x1d.archon.api.common.v1.FailureR\afailure\"\x9a\x02\n" +
 	"\rQuestionTerms\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1c\n" +
 	"\tapprovers\x18\x02 \x03(\tR\tapprovers\x123\n" +
@@ -448,7 +665,7 @@ const file_archon_api_common_v1_question_proto_rawDesc = "" +
 	"\x17QUESTION_STATE_APPROVED\x10\x02\x12\x1b\n" +
 	"\x17QUESTION_STATE_REJECTED\x10\x03\x12\x1c\n" +
 	"\x18QUESTION_STATE_TIMED_OUT\x10\x04\x12\x1c\n" +
-	"\x18QUESTION_STATE_CANCELLED\x10\x05*\x9d\x01\n" +
+	"\x18QUESTION_STATE_CANCELLED\x10\x05*\xb5\x01\n" +
 	"\aTrigger\x12\x17\n" +
 	"\x13TRIGGER_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fTRIGGER_TOOL\x10\x01\x12\x10\n" +
@@ -456,7 +673,14 @@ const file_archon_api_common_v1_question_proto_rawDesc = "" +
 	"\x0eTRIGGER_REPLAN\x10\x03\x12\x16\n" +
 	"\x12TRIGGER_CHECKPOINT\x10\x04\x12\x16\n" +
 	"\x12TRIGGER_CONFIDENCE\x10\x05\x12\x11\n" +
-	"\rTRIGGER_ERROR\x10\x06BY\n" +
+	"\rTRIGGER_ERROR\x10\x06\x12\x16\n" +
+	"\x12TRIGGER_BREAKPOINT\x10\a*\xa0\x01\n" +
+	"\x0fBreakpointPoint\x12 \n" +
+	"\x1cBREAKPOINT_POINT_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15BREAKPOINT_POINT_TOOL\x10\x01\x12\x1a\n" +
+	"\x16BREAKPOINT_POINT_MODEL\x10\x02\x12\x19\n" +
+	"\x15BREAKPOINT_POINT_TASK\x10\x03\x12\x19\n" +
+	"\x15BREAKPOINT_POINT_STEP\x10\x04BY\n" +
 	"\x18dev.archon.api.common.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1b\x06proto3"
 
 var (
@@ -471,26 +695,33 @@ func file_archon_api_common_v1_question_proto_rawDescGZIP() []byte {
 	return file_archon_api_common_v1_question_proto_rawDescData
 }
 
-var file_archon_api_common_v1_question_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_archon_api_common_v1_question_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_archon_api_common_v1_question_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_archon_api_common_v1_question_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_archon_api_common_v1_question_proto_goTypes = []any{
 	(QuestionKind)(0),           // 0: archon.api.common.v1.QuestionKind
 	(Decision)(0),               // 1: archon.api.common.v1.Decision
 	(TimeoutPolicy)(0),          // 2: archon.api.common.v1.TimeoutPolicy
 	(QuestionState)(0),          // 3: archon.api.common.v1.QuestionState
 	(Trigger)(0),                // 4: archon.api.common.v1.Trigger
-	(*QuestionTerms)(nil),       // 5: archon.api.common.v1.QuestionTerms
-	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
+	(BreakpointPoint)(0),        // 5: archon.api.common.v1.BreakpointPoint
+	(*Breakpoint)(nil),          // 6: archon.api.common.v1.Breakpoint
+	(*UnheldTask)(nil),          // 7: archon.api.common.v1.UnheldTask
+	(*QuestionTerms)(nil),       // 8: archon.api.common.v1.QuestionTerms
+	(*Failure)(nil),             // 9: archon.api.common.v1.Failure
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
 }
 var file_archon_api_common_v1_question_proto_depIdxs = []int32{
-	6, // 0: archon.api.common.v1.QuestionTerms.timeout:type_name -> google.protobuf.Duration
-	2, // 1: archon.api.common.v1.QuestionTerms.on_timeout:type_name -> archon.api.common.v1.TimeoutPolicy
-	4, // 2: archon.api.common.v1.QuestionTerms.trigger:type_name -> archon.api.common.v1.Trigger
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	5,  // 0: archon.api.common.v1.Breakpoint.point:type_name -> archon.api.common.v1.BreakpointPoint
+	7,  // 1: archon.api.common.v1.Breakpoint.unheld:type_name -> archon.api.common.v1.UnheldTask
+	9,  // 2: archon.api.common.v1.UnheldTask.failure:type_name -> archon.api.common.v1.Failure
+	10, // 3: archon.api.common.v1.QuestionTerms.timeout:type_name -> google.protobuf.Duration
+	2,  // 4: archon.api.common.v1.QuestionTerms.on_timeout:type_name -> archon.api.common.v1.TimeoutPolicy
+	4,  // 5: archon.api.common.v1.QuestionTerms.trigger:type_name -> archon.api.common.v1.Trigger
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_common_v1_question_proto_init() }
@@ -498,13 +729,14 @@ func file_archon_api_common_v1_question_proto_init() {
 	if File_archon_api_common_v1_question_proto != nil {
 		return
 	}
+	file_archon_api_common_v1_failure_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_common_v1_question_proto_rawDesc), len(file_archon_api_common_v1_question_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   1,
+			NumEnums:      6,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -124,7 +124,9 @@ type SubmitRunRequest struct {
 	// True: every task of a role goes to instances of one version, the newest with an instance as of the submit (that
 	// `versions` admits), also after a retry, and whatever versions are started later. A task waits for an instance of it,
 	// up to the run's timeout. A role whose instances have no version is not pinned.
-	PinVersions   bool `protobuf:"varint,51,opt,name=pin_versions,json=pinVersions,proto3" json:"pin_versions,omitempty"`
+	PinVersions bool `protobuf:"varint,51,opt,name=pin_versions,json=pinVersions,proto3" json:"pin_versions,omitempty"`
+	// The breakpoints that the run begins with, at most 20; for callers that may call PauseRun.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,73,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +271,13 @@ func (x *SubmitRunRequest) GetPinVersions() bool {
 		return x.PinVersions
 	}
 	return false
+}
+
+func (x *SubmitRunRequest) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
+	}
+	return nil
 }
 
 // Response message for SubmitRun.
@@ -1445,6 +1454,107 @@ func (x *PauseRunResponse) GetRun() *Run {
 	return nil
 }
 
+// Request message for SetBreakpoints.
+type SetBreakpointsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The breakpoints, at most 20; empty: none.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,2,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBreakpointsRequest) Reset() {
+	*x = SetBreakpointsRequest{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBreakpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBreakpointsRequest) ProtoMessage() {}
+
+func (x *SetBreakpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBreakpointsRequest.ProtoReflect.Descriptor instead.
+func (*SetBreakpointsRequest) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SetBreakpointsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *SetBreakpointsRequest) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
+	}
+	return nil
+}
+
+// Response message for SetBreakpoints.
+type SetBreakpointsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The current state of the run.
+	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBreakpointsResponse) Reset() {
+	*x = SetBreakpointsResponse{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBreakpointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBreakpointsResponse) ProtoMessage() {}
+
+func (x *SetBreakpointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBreakpointsResponse.ProtoReflect.Descriptor instead.
+func (*SetBreakpointsResponse) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SetBreakpointsResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 // Request message for ResumeRun.
 type ResumeRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1456,7 +1566,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1578,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1591,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{21}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeRunRequest) GetRunId() string {
@@ -1502,7 +1612,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1624,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1637,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{22}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumeRunResponse) GetRun() *Run {
@@ -1550,7 +1660,7 @@ type PlanRunRequest struct {
 
 func (x *PlanRunRequest) Reset() {
 	*x = PlanRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1672,7 @@ func (x *PlanRunRequest) String() string {
 func (*PlanRunRequest) ProtoMessage() {}
 
 func (x *PlanRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1685,7 @@ func (x *PlanRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRunRequest.ProtoReflect.Descriptor instead.
 func (*PlanRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{23}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PlanRunRequest) GetSubmit() *SubmitRunRequest {
@@ -1613,7 +1723,7 @@ type PlanRunResponse struct {
 
 func (x *PlanRunResponse) Reset() {
 	*x = PlanRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1735,7 @@ func (x *PlanRunResponse) String() string {
 func (*PlanRunResponse) ProtoMessage() {}
 
 func (x *PlanRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1748,7 @@ func (x *PlanRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRunResponse.ProtoReflect.Descriptor instead.
 func (*PlanRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{24}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PlanRunResponse) GetTasks() []*Task {
@@ -1698,7 +1808,7 @@ type EditPlanRequest struct {
 
 func (x *EditPlanRequest) Reset() {
 	*x = EditPlanRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1820,7 @@ func (x *EditPlanRequest) String() string {
 func (*EditPlanRequest) ProtoMessage() {}
 
 func (x *EditPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1833,7 @@ func (x *EditPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditPlanRequest.ProtoReflect.Descriptor instead.
 func (*EditPlanRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{25}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EditPlanRequest) GetRunId() string {
@@ -1758,7 +1868,7 @@ type EditPlanResponse struct {
 
 func (x *EditPlanResponse) Reset() {
 	*x = EditPlanResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1880,7 @@ func (x *EditPlanResponse) String() string {
 func (*EditPlanResponse) ProtoMessage() {}
 
 func (x *EditPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1893,7 @@ func (x *EditPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditPlanResponse.ProtoReflect.Descriptor instead.
 func (*EditPlanResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{26}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EditPlanResponse) GetRun() *Run {
@@ -1821,7 +1931,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1943,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +1956,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{27}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ForkRunRequest) GetRequestId() string {
@@ -1918,7 +2028,7 @@ type EditedAnswer struct {
 
 func (x *EditedAnswer) Reset() {
 	*x = EditedAnswer{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2040,7 @@ func (x *EditedAnswer) String() string {
 func (*EditedAnswer) ProtoMessage() {}
 
 func (x *EditedAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2053,7 @@ func (x *EditedAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditedAnswer.ProtoReflect.Descriptor instead.
 func (*EditedAnswer) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EditedAnswer) GetTask() string {
@@ -1973,7 +2083,7 @@ type EditedInput struct {
 
 func (x *EditedInput) Reset() {
 	*x = EditedInput{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2095,7 @@ func (x *EditedInput) String() string {
 func (*EditedInput) ProtoMessage() {}
 
 func (x *EditedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2108,7 @@ func (x *EditedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditedInput.ProtoReflect.Descriptor instead.
 func (*EditedInput) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EditedInput) GetTask() string {
@@ -2030,7 +2140,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2152,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2165,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -2102,7 +2212,7 @@ type ForkedTask struct {
 
 func (x *ForkedTask) Reset() {
 	*x = ForkedTask{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2224,7 @@ func (x *ForkedTask) String() string {
 func (*ForkedTask) ProtoMessage() {}
 
 func (x *ForkedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2237,7 @@ func (x *ForkedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedTask.ProtoReflect.Descriptor instead.
 func (*ForkedTask) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ForkedTask) GetTaskId() string {
@@ -2194,7 +2304,7 @@ type RateRunRequest struct {
 
 func (x *RateRunRequest) Reset() {
 	*x = RateRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2316,7 @@ func (x *RateRunRequest) String() string {
 func (*RateRunRequest) ProtoMessage() {}
 
 func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2329,7 @@ func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunRequest.ProtoReflect.Descriptor instead.
 func (*RateRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RateRunRequest) GetRunId() string {
@@ -2252,7 +2362,7 @@ type RateRunResponse struct {
 
 func (x *RateRunResponse) Reset() {
 	*x = RateRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2374,7 @@ func (x *RateRunResponse) String() string {
 func (*RateRunResponse) ProtoMessage() {}
 
 func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2387,7 @@ func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunResponse.ProtoReflect.Descriptor instead.
 func (*RateRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
 }
 
 // Request message for ListInstanceMetrics.
@@ -2295,7 +2405,7 @@ type ListInstanceMetricsRequest struct {
 
 func (x *ListInstanceMetricsRequest) Reset() {
 	*x = ListInstanceMetricsRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2417,7 @@ func (x *ListInstanceMetricsRequest) String() string {
 func (*ListInstanceMetricsRequest) ProtoMessage() {}
 
 func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2430,7 @@ func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListInstanceMetricsRequest) GetRole() string {
@@ -2357,7 +2467,7 @@ type ListInstanceMetricsResponse struct {
 
 func (x *ListInstanceMetricsResponse) Reset() {
 	*x = ListInstanceMetricsResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2479,7 @@ func (x *ListInstanceMetricsResponse) String() string {
 func (*ListInstanceMetricsResponse) ProtoMessage() {}
 
 func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2492,7 @@ func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListInstanceMetricsResponse) GetMetrics() []*InstanceMetrics {
@@ -2419,7 +2529,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2541,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2554,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConverseRequest) GetCorrelationId() string {
@@ -2542,7 +2652,7 @@ type ConverseResponse struct {
 
 func (x *ConverseResponse) Reset() {
 	*x = ConverseResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2554,7 +2664,7 @@ func (x *ConverseResponse) String() string {
 func (*ConverseResponse) ProtoMessage() {}
 
 func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2567,7 +2677,7 @@ func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseResponse.ProtoReflect.Descriptor instead.
 func (*ConverseResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ConverseResponse) GetReplies() []*ConverseReply {
@@ -2602,7 +2712,7 @@ type ConverseReply struct {
 
 func (x *ConverseReply) Reset() {
 	*x = ConverseReply{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2724,7 @@ func (x *ConverseReply) String() string {
 func (*ConverseReply) ProtoMessage() {}
 
 func (x *ConverseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2737,7 @@ func (x *ConverseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseReply.ProtoReflect.Descriptor instead.
 func (*ConverseReply) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ConverseReply) GetCorrelationId() string {
@@ -2693,7 +2803,7 @@ type GetQuotasRequest struct {
 
 func (x *GetQuotasRequest) Reset() {
 	*x = GetQuotasRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2815,7 @@ func (x *GetQuotasRequest) String() string {
 func (*GetQuotasRequest) ProtoMessage() {}
 
 func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2828,7 @@ func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasRequest.ProtoReflect.Descriptor instead.
 func (*GetQuotasRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetQuotasRequest) GetPageSize() int32 {
@@ -2750,7 +2860,7 @@ type GetQuotasResponse struct {
 
 func (x *GetQuotasResponse) Reset() {
 	*x = GetQuotasResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2872,7 @@ func (x *GetQuotasResponse) String() string {
 func (*GetQuotasResponse) ProtoMessage() {}
 
 func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2885,7 @@ func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasResponse.ProtoReflect.Descriptor instead.
 func (*GetQuotasResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{40}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetQuotasResponse) GetUses() []*QuotaUse {
@@ -2816,7 +2926,7 @@ type QuotaUse struct {
 
 func (x *QuotaUse) Reset() {
 	*x = QuotaUse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2938,7 @@ func (x *QuotaUse) String() string {
 func (*QuotaUse) ProtoMessage() {}
 
 func (x *QuotaUse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2951,7 @@ func (x *QuotaUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaUse.ProtoReflect.Descriptor instead.
 func (*QuotaUse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{41}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QuotaUse) GetTenant() string {
@@ -2888,7 +2998,7 @@ type QuotaCount struct {
 
 func (x *QuotaCount) Reset() {
 	*x = QuotaCount{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +3010,7 @@ func (x *QuotaCount) String() string {
 func (*QuotaCount) ProtoMessage() {}
 
 func (x *QuotaCount) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +3023,7 @@ func (x *QuotaCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaCount.ProtoReflect.Descriptor instead.
 func (*QuotaCount) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{42}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QuotaCount) GetQuota() string {
@@ -2941,7 +3051,7 @@ var File_archon_api_orchestrator_v1_orchestrator_service_proto protoreflect.File
 
 const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\n" +
-	"5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\"\xfd\x06\n" +
+	"5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc1\a\n" +
 	"\x10SubmitRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12.\n" +
@@ -2961,7 +3071,8 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\aplanner\x18\r \x01(\tR\aplanner\x12'\n" +
 	"\x0fcheck_alignment\x18\x0e \x01(\bR\x0echeckAlignment\x12\x1b\n" +
 	"\tplan_json\x182 \x01(\tR\bplanJson\x12!\n" +
-	"\fpin_versions\x183 \x01(\bR\vpinVersions\x1a;\n" +
+	"\fpin_versions\x183 \x01(\bR\vpinVersions\x12B\n" +
+	"\vbreakpoints\x18I \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -3041,6 +3152,11 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\x0fPauseRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"E\n" +
 	"\x10PauseRunResponse\x121\n" +
+	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"r\n" +
+	"\x15SetBreakpointsRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12B\n" +
+	"\vbreakpoints\x18\x02 \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\"K\n" +
+	"\x16SetBreakpointsResponse\x121\n" +
 	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\")\n" +
 	"\x10ResumeRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"F\n" +
@@ -3143,7 +3259,7 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\x14FORK_DECISION_REUSED\x10\x01\x12\x18\n" +
 	"\x14FORK_DECISION_EDITED\x10\x02\x12\x1a\n" +
 	"\x16FORK_DECISION_EXECUTED\x10\x03\x12\x19\n" +
-	"\x15FORK_DECISION_SKIPPED\x10\x042\xa2\x0f\n" +
+	"\x15FORK_DECISION_SKIPPED\x10\x042\x9b\x10\n" +
 	"\x13OrchestratorService\x12h\n" +
 	"\tSubmitRun\x12,.archon.api.orchestrator.v1.SubmitRunRequest\x1a-.archon.api.orchestrator.v1.SubmitRunResponse\x12g\n" +
 	"\bWatchRun\x12+.archon.api.orchestrator.v1.WatchRunRequest\x1a,.archon.api.orchestrator.v1.WatchRunResponse0\x01\x12_\n" +
@@ -3155,7 +3271,8 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\rListQuestions\x120.archon.api.orchestrator.v1.ListQuestionsRequest\x1a1.archon.api.orchestrator.v1.ListQuestionsResponse\x12b\n" +
 	"\aRespond\x12*.archon.api.orchestrator.v1.RespondRequest\x1a+.archon.api.orchestrator.v1.RespondResponse\x12e\n" +
 	"\bPauseRun\x12+.archon.api.orchestrator.v1.PauseRunRequest\x1a,.archon.api.orchestrator.v1.PauseRunResponse\x12h\n" +
-	"\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12b\n" +
+	"\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12w\n" +
+	"\x0eSetBreakpoints\x121.archon.api.orchestrator.v1.SetBreakpointsRequest\x1a2.archon.api.orchestrator.v1.SetBreakpointsResponse\x12b\n" +
 	"\aPlanRun\x12*.archon.api.orchestrator.v1.PlanRunRequest\x1a+.archon.api.orchestrator.v1.PlanRunResponse\x12e\n" +
 	"\bEditPlan\x12+.archon.api.orchestrator.v1.EditPlanRequest\x1a,.archon.api.orchestrator.v1.EditPlanResponse\x12b\n" +
 	"\aForkRun\x12*.archon.api.orchestrator.v1.ForkRunRequest\x1a+.archon.api.orchestrator.v1.ForkRunResponse\x12b\n" +
@@ -3178,7 +3295,7 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP() []
 }
 
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
 	(ForkDecision)(0),                   // 0: archon.api.orchestrator.v1.ForkDecision
 	(*SubmitRunRequest)(nil),            // 1: archon.api.orchestrator.v1.SubmitRunRequest
@@ -3202,138 +3319,146 @@ var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
 	(*ListQuestionsResponse)(nil),       // 19: archon.api.orchestrator.v1.ListQuestionsResponse
 	(*PauseRunRequest)(nil),             // 20: archon.api.orchestrator.v1.PauseRunRequest
 	(*PauseRunResponse)(nil),            // 21: archon.api.orchestrator.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),            // 22: archon.api.orchestrator.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),           // 23: archon.api.orchestrator.v1.ResumeRunResponse
-	(*PlanRunRequest)(nil),              // 24: archon.api.orchestrator.v1.PlanRunRequest
-	(*PlanRunResponse)(nil),             // 25: archon.api.orchestrator.v1.PlanRunResponse
-	(*EditPlanRequest)(nil),             // 26: archon.api.orchestrator.v1.EditPlanRequest
-	(*EditPlanResponse)(nil),            // 27: archon.api.orchestrator.v1.EditPlanResponse
-	(*ForkRunRequest)(nil),              // 28: archon.api.orchestrator.v1.ForkRunRequest
-	(*EditedAnswer)(nil),                // 29: archon.api.orchestrator.v1.EditedAnswer
-	(*EditedInput)(nil),                 // 30: archon.api.orchestrator.v1.EditedInput
-	(*ForkRunResponse)(nil),             // 31: archon.api.orchestrator.v1.ForkRunResponse
-	(*ForkedTask)(nil),                  // 32: archon.api.orchestrator.v1.ForkedTask
-	(*RateRunRequest)(nil),              // 33: archon.api.orchestrator.v1.RateRunRequest
-	(*RateRunResponse)(nil),             // 34: archon.api.orchestrator.v1.RateRunResponse
-	(*ListInstanceMetricsRequest)(nil),  // 35: archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	(*ListInstanceMetricsResponse)(nil), // 36: archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	(*ConverseRequest)(nil),             // 37: archon.api.orchestrator.v1.ConverseRequest
-	(*ConverseResponse)(nil),            // 38: archon.api.orchestrator.v1.ConverseResponse
-	(*ConverseReply)(nil),               // 39: archon.api.orchestrator.v1.ConverseReply
-	(*GetQuotasRequest)(nil),            // 40: archon.api.orchestrator.v1.GetQuotasRequest
-	(*GetQuotasResponse)(nil),           // 41: archon.api.orchestrator.v1.GetQuotasResponse
-	(*QuotaUse)(nil),                    // 42: archon.api.orchestrator.v1.QuotaUse
-	(*QuotaCount)(nil),                  // 43: archon.api.orchestrator.v1.QuotaCount
-	nil,                                 // 44: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	nil,                                 // 45: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	(*v1.Part)(nil),                     // 46: archon.api.common.v1.Part
-	(Strategy)(0),                       // 47: archon.api.orchestrator.v1.Strategy
-	(*durationpb.Duration)(nil),         // 48: google.protobuf.Duration
-	(*v1.Budget)(nil),                   // 49: archon.api.common.v1.Budget
-	(*v1.TraceContext)(nil),             // 50: archon.api.common.v1.TraceContext
-	(*Run)(nil),                         // 51: archon.api.orchestrator.v1.Run
-	(*RunEvent)(nil),                    // 52: archon.api.orchestrator.v1.RunEvent
-	(v1.TaskState)(0),                   // 53: archon.api.common.v1.TaskState
-	(*RunRecord)(nil),                   // 54: archon.api.orchestrator.v1.RunRecord
-	(v1.Decision)(0),                    // 55: archon.api.common.v1.Decision
-	(*Question)(nil),                    // 56: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                        // 57: archon.api.orchestrator.v1.Task
-	(*v1.Edge)(nil),                     // 58: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),                     // 59: archon.api.common.v1.Plan
-	(*v1.MemoryRef)(nil),                // 60: archon.api.common.v1.MemoryRef
-	(*InstanceMetrics)(nil),             // 61: archon.api.orchestrator.v1.InstanceMetrics
-	(*v1.Failure)(nil),                  // 62: archon.api.common.v1.Failure
+	(*SetBreakpointsRequest)(nil),       // 22: archon.api.orchestrator.v1.SetBreakpointsRequest
+	(*SetBreakpointsResponse)(nil),      // 23: archon.api.orchestrator.v1.SetBreakpointsResponse
+	(*ResumeRunRequest)(nil),            // 24: archon.api.orchestrator.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),           // 25: archon.api.orchestrator.v1.ResumeRunResponse
+	(*PlanRunRequest)(nil),              // 26: archon.api.orchestrator.v1.PlanRunRequest
+	(*PlanRunResponse)(nil),             // 27: archon.api.orchestrator.v1.PlanRunResponse
+	(*EditPlanRequest)(nil),             // 28: archon.api.orchestrator.v1.EditPlanRequest
+	(*EditPlanResponse)(nil),            // 29: archon.api.orchestrator.v1.EditPlanResponse
+	(*ForkRunRequest)(nil),              // 30: archon.api.orchestrator.v1.ForkRunRequest
+	(*EditedAnswer)(nil),                // 31: archon.api.orchestrator.v1.EditedAnswer
+	(*EditedInput)(nil),                 // 32: archon.api.orchestrator.v1.EditedInput
+	(*ForkRunResponse)(nil),             // 33: archon.api.orchestrator.v1.ForkRunResponse
+	(*ForkedTask)(nil),                  // 34: archon.api.orchestrator.v1.ForkedTask
+	(*RateRunRequest)(nil),              // 35: archon.api.orchestrator.v1.RateRunRequest
+	(*RateRunResponse)(nil),             // 36: archon.api.orchestrator.v1.RateRunResponse
+	(*ListInstanceMetricsRequest)(nil),  // 37: archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	(*ListInstanceMetricsResponse)(nil), // 38: archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	(*ConverseRequest)(nil),             // 39: archon.api.orchestrator.v1.ConverseRequest
+	(*ConverseResponse)(nil),            // 40: archon.api.orchestrator.v1.ConverseResponse
+	(*ConverseReply)(nil),               // 41: archon.api.orchestrator.v1.ConverseReply
+	(*GetQuotasRequest)(nil),            // 42: archon.api.orchestrator.v1.GetQuotasRequest
+	(*GetQuotasResponse)(nil),           // 43: archon.api.orchestrator.v1.GetQuotasResponse
+	(*QuotaUse)(nil),                    // 44: archon.api.orchestrator.v1.QuotaUse
+	(*QuotaCount)(nil),                  // 45: archon.api.orchestrator.v1.QuotaCount
+	nil,                                 // 46: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	nil,                                 // 47: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	(*v1.Part)(nil),                     // 48: archon.api.common.v1.Part
+	(Strategy)(0),                       // 49: archon.api.orchestrator.v1.Strategy
+	(*durationpb.Duration)(nil),         // 50: google.protobuf.Duration
+	(*v1.Budget)(nil),                   // 51: archon.api.common.v1.Budget
+	(*v1.TraceContext)(nil),             // 52: archon.api.common.v1.TraceContext
+	(*v1.Breakpoint)(nil),               // 53: archon.api.common.v1.Breakpoint
+	(*Run)(nil),                         // 54: archon.api.orchestrator.v1.Run
+	(*RunEvent)(nil),                    // 55: archon.api.orchestrator.v1.RunEvent
+	(v1.TaskState)(0),                   // 56: archon.api.common.v1.TaskState
+	(*RunRecord)(nil),                   // 57: archon.api.orchestrator.v1.RunRecord
+	(v1.Decision)(0),                    // 58: archon.api.common.v1.Decision
+	(*Question)(nil),                    // 59: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                        // 60: archon.api.orchestrator.v1.Task
+	(*v1.Edge)(nil),                     // 61: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),                     // 62: archon.api.common.v1.Plan
+	(*v1.MemoryRef)(nil),                // 63: archon.api.common.v1.MemoryRef
+	(*InstanceMetrics)(nil),             // 64: archon.api.orchestrator.v1.InstanceMetrics
+	(*v1.Failure)(nil),                  // 65: archon.api.common.v1.Failure
 }
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs = []int32{
-	46, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
-	47, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	48, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
-	48, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
-	49, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
-	44, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	50, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
-	45, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	51, // 8: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	52, // 9: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	51, // 10: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	53, // 11: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
-	51, // 12: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
-	54, // 13: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
-	13, // 14: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
-	51, // 15: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	46, // 16: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
-	55, // 17: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
-	51, // 18: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	56, // 19: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
-	51, // 20: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	51, // 21: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	1,  // 22: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	57, // 23: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
-	58, // 24: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
-	59, // 25: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
-	47, // 26: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	51, // 27: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	46, // 28: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
-	29, // 29: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
-	30, // 30: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
-	46, // 31: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
-	51, // 32: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	32, // 33: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
-	0,  // 34: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
-	60, // 35: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
-	61, // 36: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	1,  // 37: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	3,  // 38: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
-	14, // 39: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
-	16, // 40: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
-	39, // 41: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
-	52, // 42: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	51, // 43: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
-	62, // 44: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
-	42, // 45: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
-	48, // 46: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
-	43, // 47: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
-	1,  // 48: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
-	3,  // 49: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
-	5,  // 50: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
-	7,  // 51: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
-	9,  // 52: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
-	11, // 53: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
-	14, // 54: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
-	18, // 55: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
-	16, // 56: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
-	20, // 57: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
-	22, // 58: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
-	24, // 59: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
-	26, // 60: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
-	28, // 61: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
-	33, // 62: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
-	35, // 63: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	37, // 64: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
-	40, // 65: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
-	2,  // 66: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
-	4,  // 67: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
-	6,  // 68: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
-	8,  // 69: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
-	10, // 70: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
-	12, // 71: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
-	15, // 72: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
-	19, // 73: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
-	17, // 74: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
-	21, // 75: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
-	23, // 76: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
-	25, // 77: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
-	27, // 78: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
-	31, // 79: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
-	34, // 80: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
-	36, // 81: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	38, // 82: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
-	41, // 83: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
-	66, // [66:84] is the sub-list for method output_type
-	48, // [48:66] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	48, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
+	49, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	50, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
+	50, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
+	51, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
+	46, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	52, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
+	47, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	53, // 8: archon.api.orchestrator.v1.SubmitRunRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	54, // 9: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	55, // 10: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	54, // 11: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	56, // 12: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
+	54, // 13: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
+	57, // 14: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
+	13, // 15: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
+	54, // 16: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	48, // 17: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
+	58, // 18: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
+	54, // 19: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	59, // 20: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
+	54, // 21: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	53, // 22: archon.api.orchestrator.v1.SetBreakpointsRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	54, // 23: archon.api.orchestrator.v1.SetBreakpointsResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	54, // 24: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	1,  // 25: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	60, // 26: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
+	61, // 27: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
+	62, // 28: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
+	49, // 29: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	54, // 30: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	48, // 31: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
+	31, // 32: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
+	32, // 33: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
+	48, // 34: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
+	54, // 35: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	34, // 36: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
+	0,  // 37: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
+	63, // 38: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
+	64, // 39: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	1,  // 40: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	3,  // 41: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
+	14, // 42: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
+	16, // 43: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
+	41, // 44: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
+	55, // 45: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	54, // 46: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
+	65, // 47: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
+	44, // 48: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
+	50, // 49: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
+	45, // 50: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
+	1,  // 51: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
+	3,  // 52: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
+	5,  // 53: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
+	7,  // 54: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
+	9,  // 55: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
+	11, // 56: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
+	14, // 57: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
+	18, // 58: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
+	16, // 59: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
+	20, // 60: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
+	24, // 61: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
+	22, // 62: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:input_type -> archon.api.orchestrator.v1.SetBreakpointsRequest
+	26, // 63: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
+	28, // 64: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
+	30, // 65: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
+	35, // 66: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
+	37, // 67: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	39, // 68: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
+	42, // 69: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
+	2,  // 70: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
+	4,  // 71: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
+	6,  // 72: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
+	8,  // 73: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
+	10, // 74: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
+	12, // 75: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
+	15, // 76: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
+	19, // 77: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
+	17, // 78: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
+	21, // 79: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
+	25, // 80: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
+	23, // 81: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:output_type -> archon.api.orchestrator.v1.SetBreakpointsResponse
+	27, // 82: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
+	29, // 83: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
+	33, // 84: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
+	36, // 85: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
+	38, // 86: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	40, // 87: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
+	43, // 88: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
+	70, // [70:89] is the sub-list for method output_type
+	51, // [51:70] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_orchestrator_service_proto_init() }
@@ -3342,24 +3467,24 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_init() {
 		return
 	}
 	file_archon_api_orchestrator_v1_run_proto_init()
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38].OneofWrappers = []any{
 		(*ConverseRequest_Submit)(nil),
 		(*ConverseRequest_Watch)(nil),
 		(*ConverseRequest_Cancel)(nil),
 		(*ConverseRequest_Respond)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40].OneofWrappers = []any{
 		(*ConverseReply_Run)(nil),
 		(*ConverseReply_Failure)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc), len(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -136,7 +136,9 @@ type Run struct {
 	// Output only. The identity on whose behalf the run was submitted; empty if the mesh knows no identities.
 	Identity string `protobuf:"bytes,24,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Output only. The identity of the caller that submitted the run, if that is another one.
-	Actor         string `protobuf:"bytes,25,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor string `protobuf:"bytes,25,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Output only. The breakpoints of the run, in the order in which they were set.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,73,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +346,13 @@ func (x *Run) GetActor() string {
 		return x.Actor
 	}
 	return ""
+}
+
+func (x *Run) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
+	}
+	return nil
 }
 
 // A person's rating of a run.
@@ -889,6 +898,7 @@ type RunEvent struct {
 	//	*RunEvent_QuestionTimedOut
 	//	*RunEvent_MessageSent
 	//	*RunEvent_Subscribed
+	//	*RunEvent_BreakpointsSet
 	//	*RunEvent_TextDelta
 	//	*RunEvent_ToolEvent
 	//	*RunEvent_ThinkingDelta
@@ -1206,6 +1216,15 @@ func (x *RunEvent) GetSubscribed() *Subscribed {
 	return nil
 }
 
+func (x *RunEvent) GetBreakpointsSet() *BreakpointsSet {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_BreakpointsSet); ok {
+			return x.BreakpointsSet
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetTextDelta() *TextDelta {
 	if x != nil {
 		if x, ok := x.Event.(*RunEvent_TextDelta); ok {
@@ -1382,6 +1401,11 @@ type RunEvent_Subscribed struct {
 	Subscribed *Subscribed `protobuf:"bytes,31,opt,name=subscribed,proto3,oneof"`
 }
 
+type RunEvent_BreakpointsSet struct {
+	// A caller set the breakpoints of the run.
+	BreakpointsSet *BreakpointsSet `protobuf:"bytes,73,opt,name=breakpoints_set,json=breakpointsSet,proto3,oneof"`
+}
+
 type RunEvent_TextDelta struct {
 	// Transient: the next piece of an answer's text.
 	TextDelta *TextDelta `protobuf:"bytes,40,opt,name=text_delta,json=textDelta,proto3,oneof"`
@@ -1455,6 +1479,8 @@ func (*RunEvent_QuestionTimedOut) isRunEvent_Event() {}
 func (*RunEvent_MessageSent) isRunEvent_Event() {}
 
 func (*RunEvent_Subscribed) isRunEvent_Event() {}
+
+func (*RunEvent_BreakpointsSet) isRunEvent_Event() {}
 
 func (*RunEvent_TextDelta) isRunEvent_Event() {}
 
@@ -2353,8 +2379,10 @@ type Dispatched struct {
 	// The measured time of the role, in seconds, by which a step of the plan with a `delay_quantile` waits for this one; 0 if
 	// no step does.
 	ExpectedSeconds float64 `protobuf:"fixed64,7,opt,name=expected_seconds,json=expectedSeconds,proto3" json:"expected_seconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// True if the run has breakpoints at TOOL or MODEL, and the runtime of the instance cannot hold there.
+	IgnoresBreakpoints bool `protobuf:"varint,73,opt,name=ignores_breakpoints,json=ignoresBreakpoints,proto3" json:"ignores_breakpoints,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Dispatched) Reset() {
@@ -2434,6 +2462,13 @@ func (x *Dispatched) GetExpectedSeconds() float64 {
 		return x.ExpectedSeconds
 	}
 	return 0
+}
+
+func (x *Dispatched) GetIgnoresBreakpoints() bool {
+	if x != nil {
+		return x.IgnoresBreakpoints
+	}
+	return false
 }
 
 // Why a task was dispatched to an instance.
@@ -3561,7 +3596,9 @@ type ApprovalRequested struct {
 	// The plan that waits, which the result holds.
 	Plan *v1.Plan `protobuf:"bytes,6,opt,name=plan,proto3" json:"plan,omitempty"`
 	// Why that plan is to replace the one in force, if the planner was asked whether it still leads to the goal; else empty.
-	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The breakpoint at which the task is held before its dispatch, such as `task:designer`; empty if a result waits.
+	Breakpoint    string `protobuf:"bytes,73,opt,name=breakpoint,proto3" json:"breakpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3645,6 +3682,68 @@ func (x *ApprovalRequested) GetReason() string {
 	return ""
 }
 
+func (x *ApprovalRequested) GetBreakpoint() string {
+	if x != nil {
+		return x.Breakpoint
+	}
+	return ""
+}
+
+// A caller set the breakpoints of the run: these replace all that it had.
+type BreakpointsSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The identity that set them, from credentials.
+	Identity string `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The breakpoints; empty if they were removed.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,2,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BreakpointsSet) Reset() {
+	*x = BreakpointsSet{}
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BreakpointsSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BreakpointsSet) ProtoMessage() {}
+
+func (x *BreakpointsSet) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BreakpointsSet.ProtoReflect.Descriptor instead.
+func (*BreakpointsSet) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *BreakpointsSet) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *BreakpointsSet) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
+	}
+	return nil
+}
+
 // No answer to a question came in time, and its policy was applied. The events after this one say what follows.
 type QuestionTimedOut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3662,7 +3761,7 @@ type QuestionTimedOut struct {
 
 func (x *QuestionTimedOut) Reset() {
 	*x = QuestionTimedOut{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3773,7 @@ func (x *QuestionTimedOut) String() string {
 func (*QuestionTimedOut) ProtoMessage() {}
 
 func (x *QuestionTimedOut) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3786,7 @@ func (x *QuestionTimedOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionTimedOut.ProtoReflect.Descriptor instead.
 func (*QuestionTimedOut) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *QuestionTimedOut) GetInputId() string {
@@ -3739,7 +3838,7 @@ type InputGiven struct {
 
 func (x *InputGiven) Reset() {
 	*x = InputGiven{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3850,7 @@ func (x *InputGiven) String() string {
 func (*InputGiven) ProtoMessage() {}
 
 func (x *InputGiven) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3863,7 @@ func (x *InputGiven) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputGiven.ProtoReflect.Descriptor instead.
 func (*InputGiven) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InputGiven) GetInputId() string {
@@ -3820,7 +3919,7 @@ type RunPaused struct {
 
 func (x *RunPaused) Reset() {
 	*x = RunPaused{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3832,7 +3931,7 @@ func (x *RunPaused) String() string {
 func (*RunPaused) ProtoMessage() {}
 
 func (x *RunPaused) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3845,7 +3944,7 @@ func (x *RunPaused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPaused.ProtoReflect.Descriptor instead.
 func (*RunPaused) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunPaused) GetIdentity() string {
@@ -3866,7 +3965,7 @@ type RunResumed struct {
 
 func (x *RunResumed) Reset() {
 	*x = RunResumed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +3977,7 @@ func (x *RunResumed) String() string {
 func (*RunResumed) ProtoMessage() {}
 
 func (x *RunResumed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +3990,7 @@ func (x *RunResumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResumed.ProtoReflect.Descriptor instead.
 func (*RunResumed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RunResumed) GetIdentity() string {
@@ -3920,7 +4019,7 @@ type RetryScheduled struct {
 
 func (x *RetryScheduled) Reset() {
 	*x = RetryScheduled{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4031,7 @@ func (x *RetryScheduled) String() string {
 func (*RetryScheduled) ProtoMessage() {}
 
 func (x *RetryScheduled) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4044,7 @@ func (x *RetryScheduled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryScheduled.ProtoReflect.Descriptor instead.
 func (*RetryScheduled) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RetryScheduled) GetRole() string {
@@ -3997,7 +4096,7 @@ type Recorded struct {
 
 func (x *Recorded) Reset() {
 	*x = Recorded{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4108,7 @@ func (x *Recorded) String() string {
 func (*Recorded) ProtoMessage() {}
 
 func (x *Recorded) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4121,7 @@ func (x *Recorded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
 func (*Recorded) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Recorded) GetCount() int32 {
@@ -4052,7 +4151,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4163,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4176,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Lost) GetInstanceId() string {
@@ -4109,7 +4208,7 @@ type RejectedByInstance struct {
 
 func (x *RejectedByInstance) Reset() {
 	*x = RejectedByInstance{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4121,7 +4220,7 @@ func (x *RejectedByInstance) String() string {
 func (*RejectedByInstance) ProtoMessage() {}
 
 func (x *RejectedByInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4134,7 +4233,7 @@ func (x *RejectedByInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedByInstance.ProtoReflect.Descriptor instead.
 func (*RejectedByInstance) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RejectedByInstance) GetInstanceId() string {
@@ -4171,7 +4270,7 @@ type DiscardedResult struct {
 
 func (x *DiscardedResult) Reset() {
 	*x = DiscardedResult{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4282,7 @@ func (x *DiscardedResult) String() string {
 func (*DiscardedResult) ProtoMessage() {}
 
 func (x *DiscardedResult) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4295,7 @@ func (x *DiscardedResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedResult.ProtoReflect.Descriptor instead.
 func (*DiscardedResult) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DiscardedResult) GetReason() v1.ErrorReason {
@@ -4231,7 +4330,7 @@ type CancelRequested struct {
 
 func (x *CancelRequested) Reset() {
 	*x = CancelRequested{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4342,7 @@ func (x *CancelRequested) String() string {
 func (*CancelRequested) ProtoMessage() {}
 
 func (x *CancelRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4355,7 @@ func (x *CancelRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequested.ProtoReflect.Descriptor instead.
 func (*CancelRequested) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CancelRequested) GetIdentity() string {
@@ -4302,7 +4401,7 @@ type CheckpointTaken struct {
 
 func (x *CheckpointTaken) Reset() {
 	*x = CheckpointTaken{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4314,7 +4413,7 @@ func (x *CheckpointTaken) String() string {
 func (*CheckpointTaken) ProtoMessage() {}
 
 func (x *CheckpointTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4327,7 +4426,7 @@ func (x *CheckpointTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointTaken.ProtoReflect.Descriptor instead.
 func (*CheckpointTaken) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckpointTaken) GetSize() int64 {
@@ -4366,7 +4465,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4378,7 +4477,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4391,7 +4490,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Claimed) GetOwner() string {
@@ -4429,7 +4528,7 @@ type ClockOrigin struct {
 
 func (x *ClockOrigin) Reset() {
 	*x = ClockOrigin{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +4540,7 @@ func (x *ClockOrigin) String() string {
 func (*ClockOrigin) ProtoMessage() {}
 
 func (x *ClockOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +4553,7 @@ func (x *ClockOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockOrigin.ProtoReflect.Descriptor instead.
 func (*ClockOrigin) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClockOrigin) GetBootId() string {
@@ -4486,7 +4585,7 @@ type TextDelta struct {
 
 func (x *TextDelta) Reset() {
 	*x = TextDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4498,7 +4597,7 @@ func (x *TextDelta) String() string {
 func (*TextDelta) ProtoMessage() {}
 
 func (x *TextDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4511,7 +4610,7 @@ func (x *TextDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextDelta.ProtoReflect.Descriptor instead.
 func (*TextDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TextDelta) GetRole() string {
@@ -4553,7 +4652,7 @@ type ToolArgumentsDelta struct {
 
 func (x *ToolArgumentsDelta) Reset() {
 	*x = ToolArgumentsDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4565,7 +4664,7 @@ func (x *ToolArgumentsDelta) String() string {
 func (*ToolArgumentsDelta) ProtoMessage() {}
 
 func (x *ToolArgumentsDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4578,7 +4677,7 @@ func (x *ToolArgumentsDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolArgumentsDelta.ProtoReflect.Descriptor instead.
 func (*ToolArgumentsDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ToolArgumentsDelta) GetRole() string {
@@ -4622,7 +4721,7 @@ type ThinkingDelta struct {
 
 func (x *ThinkingDelta) Reset() {
 	*x = ThinkingDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4634,7 +4733,7 @@ func (x *ThinkingDelta) String() string {
 func (*ThinkingDelta) ProtoMessage() {}
 
 func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4647,7 +4746,7 @@ func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkingDelta.ProtoReflect.Descriptor instead.
 func (*ThinkingDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ThinkingDelta) GetRole() string {
@@ -4685,7 +4784,7 @@ type ToolActivity struct {
 
 func (x *ToolActivity) Reset() {
 	*x = ToolActivity{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +4796,7 @@ func (x *ToolActivity) String() string {
 func (*ToolActivity) ProtoMessage() {}
 
 func (x *ToolActivity) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +4809,7 @@ func (x *ToolActivity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolActivity.ProtoReflect.Descriptor instead.
 func (*ToolActivity) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ToolActivity) GetRole() string {
@@ -4784,7 +4883,7 @@ type RunRecord struct {
 
 func (x *RunRecord) Reset() {
 	*x = RunRecord{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4796,7 +4895,7 @@ func (x *RunRecord) String() string {
 func (*RunRecord) ProtoMessage() {}
 
 func (x *RunRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,7 +4908,7 @@ func (x *RunRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRecord.ProtoReflect.Descriptor instead.
 func (*RunRecord) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RunRecord) GetTask() *v1.TaskRef {
@@ -4886,7 +4985,8 @@ var File_archon_api_orchestrator_v1_run_proto protoreflect.FileDescriptor
 
 const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\t\n" +
+	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\n" +
+	"\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1d\n" +
@@ -4915,7 +5015,8 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x10closed_questions\x18\x16 \x03(\v2$.archon.api.orchestrator.v1.QuestionR\x0fclosedQuestions\x12<\n" +
 	"\aratings\x18\x17 \x03(\v2\".archon.api.orchestrator.v1.RatingR\aratings\x12\x1a\n" +
 	"\bidentity\x18\x18 \x01(\tR\bidentity\x12\x14\n" +
-	"\x05actor\x18\x19 \x01(\tR\x05actor\x1a;\n" +
+	"\x05actor\x18\x19 \x01(\tR\x05actor\x12B\n" +
+	"\vbreakpoints\x18I \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
@@ -4972,7 +5073,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x120\n" +
 	"\x05parts\x18\x02 \x03(\v2\x1a.archon.api.common.v1.PartR\x05parts\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x17\n" +
-	"\astep_id\x18\x04 \x01(\tR\x06stepId\"\x86\x14\n" +
+	"\astep_id\x18\x04 \x01(\tR\x06stepId\"\xdd\x14\n" +
 	"\bRunEvent\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12.\n" +
@@ -5013,7 +5114,8 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\fmessage_sent\x18\x1e \x01(\v2'.archon.api.orchestrator.v1.MessageSentH\x00R\vmessageSent\x12H\n" +
 	"\n" +
 	"subscribed\x18\x1f \x01(\v2&.archon.api.orchestrator.v1.SubscribedH\x00R\n" +
-	"subscribed\x12F\n" +
+	"subscribed\x12U\n" +
+	"\x0fbreakpoints_set\x18I \x01(\v2*.archon.api.orchestrator.v1.BreakpointsSetH\x00R\x0ebreakpointsSet\x12F\n" +
 	"\n" +
 	"text_delta\x18( \x01(\v2%.archon.api.orchestrator.v1.TextDeltaH\x00R\ttextDelta\x12I\n" +
 	"\n" +
@@ -5104,7 +5206,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x17\n" +
 	"\aedit_id\x18\x03 \x01(\tR\x06editId\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1c\n" +
-	"\texpansion\x18( \x01(\bR\texpansion\"\xef\x02\n" +
+	"\texpansion\x18( \x01(\bR\texpansion\"\xa0\x03\n" +
 	"\n" +
 	"Dispatched\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1f\n" +
@@ -5114,7 +5216,8 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\v2\x1c.archon.api.common.v1.BudgetR\x06budget\x126\n" +
 	"\x14conversation_version\x18\x05 \x01(\x03H\x00R\x13conversationVersion\x88\x01\x01\x12C\n" +
 	"\tplacement\x18\x06 \x01(\v2%.archon.api.orchestrator.v1.PlacementR\tplacement\x12)\n" +
-	"\x10expected_seconds\x18\a \x01(\x01R\x0fexpectedSecondsB\x17\n" +
+	"\x10expected_seconds\x18\a \x01(\x01R\x0fexpectedSeconds\x12/\n" +
+	"\x13ignores_breakpoints\x18I \x01(\bR\x12ignoresBreakpointsB\x17\n" +
 	"\x15_conversation_version\"\x8f\x01\n" +
 	"\tPlacement\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1a\n" +
@@ -5229,7 +5332,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x04kind\x18\b \x01(\x0e2\".archon.api.common.v1.QuestionKindR\x04kind\x129\n" +
 	"\x05terms\x18\t \x01(\v2#.archon.api.common.v1.QuestionTermsR\x05terms\x12!\n" +
 	"\fsubject_json\x18\n" +
-	" \x01(\tR\vsubjectJson\"\xea\x02\n" +
+	" \x01(\tR\vsubjectJson\"\x8a\x03\n" +
 	"\x11ApprovalRequested\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x129\n" +
 	"\x05terms\x18\x02 \x01(\v2#.archon.api.common.v1.QuestionTermsR\x05terms\x122\n" +
@@ -5237,7 +5340,13 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x06result\x18\x04 \x01(\v2*.archon.api.orchestrator.v1.ResultReceivedR\x06result\x12?\n" +
 	"\x05items\x18\x05 \x03(\v2).archon.api.orchestrator.v1.ItemPublishedR\x05items\x12.\n" +
 	"\x04plan\x18\x06 \x01(\v2\x1a.archon.api.common.v1.PlanR\x04plan\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\"\x9a\x01\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1e\n" +
+	"\n" +
+	"breakpoint\x18I \x01(\tR\n" +
+	"breakpoint\"p\n" +
+	"\x0eBreakpointsSet\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\x12B\n" +
+	"\vbreakpoints\x18\x02 \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\"\x9a\x01\n" +
 	"\x10QuestionTimedOut\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12;\n" +
@@ -5351,7 +5460,7 @@ func file_archon_api_orchestrator_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_archon_api_orchestrator_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_archon_api_orchestrator_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_archon_api_orchestrator_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_archon_api_orchestrator_v1_run_proto_goTypes = []any{
 	(Strategy)(0),                 // 0: archon.api.orchestrator.v1.Strategy
 	(*Run)(nil),                   // 1: archon.api.orchestrator.v1.Run
@@ -5382,201 +5491,206 @@ var file_archon_api_orchestrator_v1_run_proto_goTypes = []any{
 	(*ResultReceived)(nil),        // 26: archon.api.orchestrator.v1.ResultReceived
 	(*InputRequested)(nil),        // 27: archon.api.orchestrator.v1.InputRequested
 	(*ApprovalRequested)(nil),     // 28: archon.api.orchestrator.v1.ApprovalRequested
-	(*QuestionTimedOut)(nil),      // 29: archon.api.orchestrator.v1.QuestionTimedOut
-	(*InputGiven)(nil),            // 30: archon.api.orchestrator.v1.InputGiven
-	(*RunPaused)(nil),             // 31: archon.api.orchestrator.v1.RunPaused
-	(*RunResumed)(nil),            // 32: archon.api.orchestrator.v1.RunResumed
-	(*RetryScheduled)(nil),        // 33: archon.api.orchestrator.v1.RetryScheduled
-	(*Recorded)(nil),              // 34: archon.api.orchestrator.v1.Recorded
-	(*Lost)(nil),                  // 35: archon.api.orchestrator.v1.Lost
-	(*RejectedByInstance)(nil),    // 36: archon.api.orchestrator.v1.RejectedByInstance
-	(*DiscardedResult)(nil),       // 37: archon.api.orchestrator.v1.DiscardedResult
-	(*CancelRequested)(nil),       // 38: archon.api.orchestrator.v1.CancelRequested
-	(*CheckpointTaken)(nil),       // 39: archon.api.orchestrator.v1.CheckpointTaken
-	(*Claimed)(nil),               // 40: archon.api.orchestrator.v1.Claimed
-	(*ClockOrigin)(nil),           // 41: archon.api.orchestrator.v1.ClockOrigin
-	(*TextDelta)(nil),             // 42: archon.api.orchestrator.v1.TextDelta
-	(*ToolArgumentsDelta)(nil),    // 43: archon.api.orchestrator.v1.ToolArgumentsDelta
-	(*ThinkingDelta)(nil),         // 44: archon.api.orchestrator.v1.ThinkingDelta
-	(*ToolActivity)(nil),          // 45: archon.api.orchestrator.v1.ToolActivity
-	(*RunRecord)(nil),             // 46: archon.api.orchestrator.v1.RunRecord
-	nil,                           // 47: archon.api.orchestrator.v1.Run.MetadataEntry
-	nil,                           // 48: archon.api.orchestrator.v1.Submitted.MetadataEntry
-	nil,                           // 49: archon.api.orchestrator.v1.ItemPublished.MetadataEntry
-	nil,                           // 50: archon.api.orchestrator.v1.ResultReceived.MetadataEntry
-	(v1.TaskState)(0),             // 51: archon.api.common.v1.TaskState
-	(*v1.Part)(nil),               // 52: archon.api.common.v1.Part
-	(*v1.Failure)(nil),            // 53: archon.api.common.v1.Failure
-	(*v1.Usage)(nil),              // 54: archon.api.common.v1.Usage
-	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
-	(*v1.Edge)(nil),               // 56: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),               // 57: archon.api.common.v1.Plan
-	(v1.QuestionKind)(0),          // 58: archon.api.common.v1.QuestionKind
-	(v1.QuestionState)(0),         // 59: archon.api.common.v1.QuestionState
-	(*v1.QuestionTerms)(nil),      // 60: archon.api.common.v1.QuestionTerms
-	(*v1.Resolution)(nil),         // 61: archon.api.common.v1.Resolution
-	(*v1.TaskRef)(nil),            // 62: archon.api.common.v1.TaskRef
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*v1.TraceContext)(nil),       // 64: archon.api.common.v1.TraceContext
-	(*v1.Budget)(nil),             // 65: archon.api.common.v1.Budget
-	(*v1.PlanTarget)(nil),         // 66: archon.api.common.v1.PlanTarget
-	(v1.Trigger)(0),               // 67: archon.api.common.v1.Trigger
-	(v1.Severity)(0),              // 68: archon.api.common.v1.Severity
-	(*v1.ContextItem)(nil),        // 69: archon.api.common.v1.ContextItem
-	(*v1.MemoryRef)(nil),          // 70: archon.api.common.v1.MemoryRef
-	(*v11.PeerMessage)(nil),       // 71: archon.api.agent.v1.PeerMessage
-	(v1.PropagationPolicy)(0),     // 72: archon.api.common.v1.PropagationPolicy
-	(v1.TimeoutPolicy)(0),         // 73: archon.api.common.v1.TimeoutPolicy
-	(v1.Decision)(0),              // 74: archon.api.common.v1.Decision
-	(v1.ErrorReason)(0),           // 75: archon.api.common.v1.ErrorReason
+	(*BreakpointsSet)(nil),        // 29: archon.api.orchestrator.v1.BreakpointsSet
+	(*QuestionTimedOut)(nil),      // 30: archon.api.orchestrator.v1.QuestionTimedOut
+	(*InputGiven)(nil),            // 31: archon.api.orchestrator.v1.InputGiven
+	(*RunPaused)(nil),             // 32: archon.api.orchestrator.v1.RunPaused
+	(*RunResumed)(nil),            // 33: archon.api.orchestrator.v1.RunResumed
+	(*RetryScheduled)(nil),        // 34: archon.api.orchestrator.v1.RetryScheduled
+	(*Recorded)(nil),              // 35: archon.api.orchestrator.v1.Recorded
+	(*Lost)(nil),                  // 36: archon.api.orchestrator.v1.Lost
+	(*RejectedByInstance)(nil),    // 37: archon.api.orchestrator.v1.RejectedByInstance
+	(*DiscardedResult)(nil),       // 38: archon.api.orchestrator.v1.DiscardedResult
+	(*CancelRequested)(nil),       // 39: archon.api.orchestrator.v1.CancelRequested
+	(*CheckpointTaken)(nil),       // 40: archon.api.orchestrator.v1.CheckpointTaken
+	(*Claimed)(nil),               // 41: archon.api.orchestrator.v1.Claimed
+	(*ClockOrigin)(nil),           // 42: archon.api.orchestrator.v1.ClockOrigin
+	(*TextDelta)(nil),             // 43: archon.api.orchestrator.v1.TextDelta
+	(*ToolArgumentsDelta)(nil),    // 44: archon.api.orchestrator.v1.ToolArgumentsDelta
+	(*ThinkingDelta)(nil),         // 45: archon.api.orchestrator.v1.ThinkingDelta
+	(*ToolActivity)(nil),          // 46: archon.api.orchestrator.v1.ToolActivity
+	(*RunRecord)(nil),             // 47: archon.api.orchestrator.v1.RunRecord
+	nil,                           // 48: archon.api.orchestrator.v1.Run.MetadataEntry
+	nil,                           // 49: archon.api.orchestrator.v1.Submitted.MetadataEntry
+	nil,                           // 50: archon.api.orchestrator.v1.ItemPublished.MetadataEntry
+	nil,                           // 51: archon.api.orchestrator.v1.ResultReceived.MetadataEntry
+	(v1.TaskState)(0),             // 52: archon.api.common.v1.TaskState
+	(*v1.Part)(nil),               // 53: archon.api.common.v1.Part
+	(*v1.Failure)(nil),            // 54: archon.api.common.v1.Failure
+	(*v1.Usage)(nil),              // 55: archon.api.common.v1.Usage
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
+	(*v1.Edge)(nil),               // 57: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),               // 58: archon.api.common.v1.Plan
+	(*v1.Breakpoint)(nil),         // 59: archon.api.common.v1.Breakpoint
+	(v1.QuestionKind)(0),          // 60: archon.api.common.v1.QuestionKind
+	(v1.QuestionState)(0),         // 61: archon.api.common.v1.QuestionState
+	(*v1.QuestionTerms)(nil),      // 62: archon.api.common.v1.QuestionTerms
+	(*v1.Resolution)(nil),         // 63: archon.api.common.v1.Resolution
+	(*v1.TaskRef)(nil),            // 64: archon.api.common.v1.TaskRef
+	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
+	(*v1.TraceContext)(nil),       // 66: archon.api.common.v1.TraceContext
+	(*v1.Budget)(nil),             // 67: archon.api.common.v1.Budget
+	(*v1.PlanTarget)(nil),         // 68: archon.api.common.v1.PlanTarget
+	(v1.Trigger)(0),               // 69: archon.api.common.v1.Trigger
+	(v1.Severity)(0),              // 70: archon.api.common.v1.Severity
+	(*v1.ContextItem)(nil),        // 71: archon.api.common.v1.ContextItem
+	(*v1.MemoryRef)(nil),          // 72: archon.api.common.v1.MemoryRef
+	(*v11.PeerMessage)(nil),       // 73: archon.api.agent.v1.PeerMessage
+	(v1.PropagationPolicy)(0),     // 74: archon.api.common.v1.PropagationPolicy
+	(v1.TimeoutPolicy)(0),         // 75: archon.api.common.v1.TimeoutPolicy
+	(v1.Decision)(0),              // 76: archon.api.common.v1.Decision
+	(v1.ErrorReason)(0),           // 77: archon.api.common.v1.ErrorReason
 }
 var file_archon_api_orchestrator_v1_run_proto_depIdxs = []int32{
 	0,   // 0: archon.api.orchestrator.v1.Run.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	51,  // 1: archon.api.orchestrator.v1.Run.state:type_name -> archon.api.common.v1.TaskState
-	52,  // 2: archon.api.orchestrator.v1.Run.goal:type_name -> archon.api.common.v1.Part
+	52,  // 1: archon.api.orchestrator.v1.Run.state:type_name -> archon.api.common.v1.TaskState
+	53,  // 2: archon.api.orchestrator.v1.Run.goal:type_name -> archon.api.common.v1.Part
 	4,   // 3: archon.api.orchestrator.v1.Run.tasks:type_name -> archon.api.orchestrator.v1.Task
 	5,   // 4: archon.api.orchestrator.v1.Run.answers:type_name -> archon.api.orchestrator.v1.Answer
-	53,  // 5: archon.api.orchestrator.v1.Run.failure:type_name -> archon.api.common.v1.Failure
-	54,  // 6: archon.api.orchestrator.v1.Run.usage:type_name -> archon.api.common.v1.Usage
-	55,  // 7: archon.api.orchestrator.v1.Run.create_time:type_name -> google.protobuf.Timestamp
-	55,  // 8: archon.api.orchestrator.v1.Run.end_time:type_name -> google.protobuf.Timestamp
-	47,  // 9: archon.api.orchestrator.v1.Run.metadata:type_name -> archon.api.orchestrator.v1.Run.MetadataEntry
-	56,  // 10: archon.api.orchestrator.v1.Run.edges:type_name -> archon.api.common.v1.Edge
+	54,  // 5: archon.api.orchestrator.v1.Run.failure:type_name -> archon.api.common.v1.Failure
+	55,  // 6: archon.api.orchestrator.v1.Run.usage:type_name -> archon.api.common.v1.Usage
+	56,  // 7: archon.api.orchestrator.v1.Run.create_time:type_name -> google.protobuf.Timestamp
+	56,  // 8: archon.api.orchestrator.v1.Run.end_time:type_name -> google.protobuf.Timestamp
+	48,  // 9: archon.api.orchestrator.v1.Run.metadata:type_name -> archon.api.orchestrator.v1.Run.MetadataEntry
+	57,  // 10: archon.api.orchestrator.v1.Run.edges:type_name -> archon.api.common.v1.Edge
 	3,   // 11: archon.api.orchestrator.v1.Run.questions:type_name -> archon.api.orchestrator.v1.Question
-	57,  // 12: archon.api.orchestrator.v1.Run.plan:type_name -> archon.api.common.v1.Plan
+	58,  // 12: archon.api.orchestrator.v1.Run.plan:type_name -> archon.api.common.v1.Plan
 	3,   // 13: archon.api.orchestrator.v1.Run.closed_questions:type_name -> archon.api.orchestrator.v1.Question
 	2,   // 14: archon.api.orchestrator.v1.Run.ratings:type_name -> archon.api.orchestrator.v1.Rating
-	55,  // 15: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
-	52,  // 16: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
-	58,  // 17: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
-	59,  // 18: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
-	60,  // 19: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
-	55,  // 20: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
-	55,  // 21: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
-	57,  // 22: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
-	51,  // 23: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
-	55,  // 24: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	55,  // 25: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	54,  // 26: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
-	53,  // 27: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
-	61,  // 28: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
-	52,  // 29: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
-	55,  // 30: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	62,  // 31: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
-	7,   // 32: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
-	12,  // 33: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
-	13,  // 34: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
-	15,  // 35: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
-	21,  // 36: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
-	24,  // 37: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
-	26,  // 38: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	27,  // 39: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
-	34,  // 40: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
-	35,  // 41: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
-	36,  // 42: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
-	37,  // 43: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
-	38,  // 44: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
-	39,  // 45: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
-	40,  // 46: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
-	23,  // 47: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
-	22,  // 48: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
-	30,  // 49: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
-	31,  // 50: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
-	32,  // 51: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
-	33,  // 52: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
-	25,  // 53: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
-	14,  // 54: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
-	28,  // 55: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
-	29,  // 56: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
-	19,  // 57: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
-	20,  // 58: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
-	42,  // 59: archon.api.orchestrator.v1.RunEvent.text_delta:type_name -> archon.api.orchestrator.v1.TextDelta
-	45,  // 60: archon.api.orchestrator.v1.RunEvent.tool_event:type_name -> archon.api.orchestrator.v1.ToolActivity
-	44,  // 61: archon.api.orchestrator.v1.RunEvent.thinking_delta:type_name -> archon.api.orchestrator.v1.ThinkingDelta
-	43,  // 62: archon.api.orchestrator.v1.RunEvent.tool_arguments_delta:type_name -> archon.api.orchestrator.v1.ToolArgumentsDelta
-	0,   // 63: archon.api.orchestrator.v1.Submitted.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	52,  // 64: archon.api.orchestrator.v1.Submitted.goal:type_name -> archon.api.common.v1.Part
-	56,  // 65: archon.api.orchestrator.v1.Submitted.edges:type_name -> archon.api.common.v1.Edge
-	63,  // 66: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
-	64,  // 67: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
-	48,  // 68: archon.api.orchestrator.v1.Submitted.metadata:type_name -> archon.api.orchestrator.v1.Submitted.MetadataEntry
-	65,  // 69: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
-	11,  // 70: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
-	10,  // 71: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
-	9,   // 72: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
-	53,  // 73: archon.api.orchestrator.v1.Submitted.session_context_failure:type_name -> archon.api.common.v1.Failure
-	63,  // 74: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
-	66,  // 75: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
-	8,   // 76: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
-	41,  // 77: archon.api.orchestrator.v1.Submitted.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	67,  // 78: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
-	60,  // 79: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
-	68,  // 80: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
-	69,  // 81: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
-	51,  // 82: archon.api.orchestrator.v1.RunStateChanged.state:type_name -> archon.api.common.v1.TaskState
-	53,  // 83: archon.api.orchestrator.v1.RunStateChanged.failure:type_name -> archon.api.common.v1.Failure
-	51,  // 84: archon.api.orchestrator.v1.TaskStateChanged.state:type_name -> archon.api.common.v1.TaskState
-	53,  // 85: archon.api.orchestrator.v1.TaskStateChanged.failure:type_name -> archon.api.common.v1.Failure
-	57,  // 86: archon.api.orchestrator.v1.Planned.plan:type_name -> archon.api.common.v1.Plan
-	70,  // 87: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
-	65,  // 88: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
-	16,  // 89: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
-	17,  // 90: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
-	18,  // 91: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	71,  // 92: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
-	53,  // 93: archon.api.orchestrator.v1.MessageSent.failure:type_name -> archon.api.common.v1.Failure
-	52,  // 94: archon.api.orchestrator.v1.Delegated.input:type_name -> archon.api.common.v1.Part
-	63,  // 95: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
-	65,  // 96: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
-	64,  // 97: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
-	53,  // 98: archon.api.orchestrator.v1.Delegated.failure:type_name -> archon.api.common.v1.Failure
-	65,  // 99: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
-	53,  // 100: archon.api.orchestrator.v1.BudgetReserved.failure:type_name -> archon.api.common.v1.Failure
-	70,  // 101: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
-	52,  // 102: archon.api.orchestrator.v1.ItemPublished.parts:type_name -> archon.api.common.v1.Part
-	72,  // 103: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
-	49,  // 104: archon.api.orchestrator.v1.ItemPublished.metadata:type_name -> archon.api.orchestrator.v1.ItemPublished.MetadataEntry
-	51,  // 105: archon.api.orchestrator.v1.ResultReceived.state:type_name -> archon.api.common.v1.TaskState
-	52,  // 106: archon.api.orchestrator.v1.ResultReceived.output:type_name -> archon.api.common.v1.Part
-	53,  // 107: archon.api.orchestrator.v1.ResultReceived.failure:type_name -> archon.api.common.v1.Failure
-	54,  // 108: archon.api.orchestrator.v1.ResultReceived.usage:type_name -> archon.api.common.v1.Usage
-	70,  // 109: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
-	50,  // 110: archon.api.orchestrator.v1.ResultReceived.metadata:type_name -> archon.api.orchestrator.v1.ResultReceived.MetadataEntry
-	61,  // 111: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
-	52,  // 112: archon.api.orchestrator.v1.InputRequested.prompt:type_name -> archon.api.common.v1.Part
-	54,  // 113: archon.api.orchestrator.v1.InputRequested.usage:type_name -> archon.api.common.v1.Usage
-	58,  // 114: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
-	60,  // 115: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
-	60,  // 116: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
-	52,  // 117: archon.api.orchestrator.v1.ApprovalRequested.prompt:type_name -> archon.api.common.v1.Part
-	26,  // 118: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	25,  // 119: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
-	57,  // 120: archon.api.orchestrator.v1.ApprovalRequested.plan:type_name -> archon.api.common.v1.Plan
-	73,  // 121: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
-	52,  // 122: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
-	74,  // 123: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
-	53,  // 124: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
-	55,  // 125: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
-	54,  // 126: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
-	61,  // 127: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
-	53,  // 128: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
-	53,  // 129: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
-	55,  // 130: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
-	75,  // 131: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
-	54,  // 132: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
-	75,  // 133: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
-	53,  // 134: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
-	41,  // 135: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	55,  // 136: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
-	62,  // 137: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
-	55,  // 138: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
-	63,  // 139: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
-	54,  // 140: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
-	141, // [141:141] is the sub-list for method output_type
-	141, // [141:141] is the sub-list for method input_type
-	141, // [141:141] is the sub-list for extension type_name
-	141, // [141:141] is the sub-list for extension extendee
-	0,   // [0:141] is the sub-list for field type_name
+	59,  // 15: archon.api.orchestrator.v1.Run.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	56,  // 16: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
+	53,  // 17: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
+	60,  // 18: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
+	61,  // 19: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
+	62,  // 20: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
+	56,  // 21: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
+	56,  // 22: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
+	58,  // 23: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
+	52,  // 24: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
+	56,  // 25: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	56,  // 26: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	55,  // 27: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
+	54,  // 28: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
+	63,  // 29: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
+	53,  // 30: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
+	56,  // 31: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	64,  // 32: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
+	7,   // 33: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
+	12,  // 34: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
+	13,  // 35: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
+	15,  // 36: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
+	21,  // 37: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
+	24,  // 38: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
+	26,  // 39: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	27,  // 40: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
+	35,  // 41: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
+	36,  // 42: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
+	37,  // 43: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
+	38,  // 44: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
+	39,  // 45: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
+	40,  // 46: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
+	41,  // 47: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
+	23,  // 48: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
+	22,  // 49: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
+	31,  // 50: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
+	32,  // 51: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
+	33,  // 52: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
+	34,  // 53: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
+	25,  // 54: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
+	14,  // 55: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
+	28,  // 56: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
+	30,  // 57: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
+	19,  // 58: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
+	20,  // 59: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
+	29,  // 60: archon.api.orchestrator.v1.RunEvent.breakpoints_set:type_name -> archon.api.orchestrator.v1.BreakpointsSet
+	43,  // 61: archon.api.orchestrator.v1.RunEvent.text_delta:type_name -> archon.api.orchestrator.v1.TextDelta
+	46,  // 62: archon.api.orchestrator.v1.RunEvent.tool_event:type_name -> archon.api.orchestrator.v1.ToolActivity
+	45,  // 63: archon.api.orchestrator.v1.RunEvent.thinking_delta:type_name -> archon.api.orchestrator.v1.ThinkingDelta
+	44,  // 64: archon.api.orchestrator.v1.RunEvent.tool_arguments_delta:type_name -> archon.api.orchestrator.v1.ToolArgumentsDelta
+	0,   // 65: archon.api.orchestrator.v1.Submitted.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	53,  // 66: archon.api.orchestrator.v1.Submitted.goal:type_name -> archon.api.common.v1.Part
+	57,  // 67: archon.api.orchestrator.v1.Submitted.edges:type_name -> archon.api.common.v1.Edge
+	65,  // 68: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
+	66,  // 69: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
+	49,  // 70: archon.api.orchestrator.v1.Submitted.metadata:type_name -> archon.api.orchestrator.v1.Submitted.MetadataEntry
+	67,  // 71: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
+	11,  // 72: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
+	10,  // 73: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
+	9,   // 74: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
+	54,  // 75: archon.api.orchestrator.v1.Submitted.session_context_failure:type_name -> archon.api.common.v1.Failure
+	65,  // 76: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
+	68,  // 77: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
+	8,   // 78: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
+	42,  // 79: archon.api.orchestrator.v1.Submitted.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	69,  // 80: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
+	62,  // 81: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
+	70,  // 82: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
+	71,  // 83: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
+	52,  // 84: archon.api.orchestrator.v1.RunStateChanged.state:type_name -> archon.api.common.v1.TaskState
+	54,  // 85: archon.api.orchestrator.v1.RunStateChanged.failure:type_name -> archon.api.common.v1.Failure
+	52,  // 86: archon.api.orchestrator.v1.TaskStateChanged.state:type_name -> archon.api.common.v1.TaskState
+	54,  // 87: archon.api.orchestrator.v1.TaskStateChanged.failure:type_name -> archon.api.common.v1.Failure
+	58,  // 88: archon.api.orchestrator.v1.Planned.plan:type_name -> archon.api.common.v1.Plan
+	72,  // 89: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
+	67,  // 90: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
+	16,  // 91: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
+	17,  // 92: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
+	18,  // 93: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	73,  // 94: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
+	54,  // 95: archon.api.orchestrator.v1.MessageSent.failure:type_name -> archon.api.common.v1.Failure
+	53,  // 96: archon.api.orchestrator.v1.Delegated.input:type_name -> archon.api.common.v1.Part
+	65,  // 97: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
+	67,  // 98: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
+	66,  // 99: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
+	54,  // 100: archon.api.orchestrator.v1.Delegated.failure:type_name -> archon.api.common.v1.Failure
+	67,  // 101: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
+	54,  // 102: archon.api.orchestrator.v1.BudgetReserved.failure:type_name -> archon.api.common.v1.Failure
+	72,  // 103: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
+	53,  // 104: archon.api.orchestrator.v1.ItemPublished.parts:type_name -> archon.api.common.v1.Part
+	74,  // 105: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
+	50,  // 106: archon.api.orchestrator.v1.ItemPublished.metadata:type_name -> archon.api.orchestrator.v1.ItemPublished.MetadataEntry
+	52,  // 107: archon.api.orchestrator.v1.ResultReceived.state:type_name -> archon.api.common.v1.TaskState
+	53,  // 108: archon.api.orchestrator.v1.ResultReceived.output:type_name -> archon.api.common.v1.Part
+	54,  // 109: archon.api.orchestrator.v1.ResultReceived.failure:type_name -> archon.api.common.v1.Failure
+	55,  // 110: archon.api.orchestrator.v1.ResultReceived.usage:type_name -> archon.api.common.v1.Usage
+	72,  // 111: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
+	51,  // 112: archon.api.orchestrator.v1.ResultReceived.metadata:type_name -> archon.api.orchestrator.v1.ResultReceived.MetadataEntry
+	63,  // 113: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
+	53,  // 114: archon.api.orchestrator.v1.InputRequested.prompt:type_name -> archon.api.common.v1.Part
+	55,  // 115: archon.api.orchestrator.v1.InputRequested.usage:type_name -> archon.api.common.v1.Usage
+	60,  // 116: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
+	62,  // 117: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	62,  // 118: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	53,  // 119: archon.api.orchestrator.v1.ApprovalRequested.prompt:type_name -> archon.api.common.v1.Part
+	26,  // 120: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	25,  // 121: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
+	58,  // 122: archon.api.orchestrator.v1.ApprovalRequested.plan:type_name -> archon.api.common.v1.Plan
+	59,  // 123: archon.api.orchestrator.v1.BreakpointsSet.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	75,  // 124: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
+	53,  // 125: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
+	76,  // 126: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
+	54,  // 127: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 128: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
+	55,  // 129: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
+	63,  // 130: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
+	54,  // 131: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
+	54,  // 132: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 133: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
+	77,  // 134: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
+	55,  // 135: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
+	77,  // 136: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
+	54,  // 137: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
+	42,  // 138: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	56,  // 139: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
+	64,  // 140: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
+	56,  // 141: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
+	65,  // 142: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
+	55,  // 143: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
+	144, // [144:144] is the sub-list for method output_type
+	144, // [144:144] is the sub-list for method input_type
+	144, // [144:144] is the sub-list for extension type_name
+	144, // [144:144] is the sub-list for extension extendee
+	0,   // [0:144] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_run_proto_init() }
@@ -5612,6 +5726,7 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 		(*RunEvent_QuestionTimedOut)(nil),
 		(*RunEvent_MessageSent)(nil),
 		(*RunEvent_Subscribed)(nil),
+		(*RunEvent_BreakpointsSet)(nil),
 		(*RunEvent_TextDelta)(nil),
 		(*RunEvent_ToolEvent)(nil),
 		(*RunEvent_ThinkingDelta)(nil),
@@ -5625,7 +5740,7 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_run_proto_rawDesc), len(file_archon_api_orchestrator_v1_run_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -8,7 +8,7 @@ from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.people import Decision
+from archon_mesh.core.people import Breakpoint, Decision
 from archon_mesh.engine import RunState, Task
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
@@ -24,10 +24,23 @@ class Kept:
     plan: inp.ReusedPlan | None = None
     answered: tuple[inp.ReusedInput, ...] = ()
     delegated: tuple[inp.ReusedDelegation, ...] = ()
+    breakpoints: tuple[Breakpoint, ...] = ()
+    identity: str = ""
 
     def submit(self, submission: Submission, owner: str = "", origin: ClockOrigin = NO_ORIGIN) -> inp.Submit:
         """Returns the input that creates the run with these parts."""
-        return inp.Submit(submission, owner, 1, self.reused, self.plan, self.answered, origin, self.delegated)
+        return inp.Submit(
+            submission,
+            owner,
+            1,
+            self.reused,
+            self.plan,
+            self.answered,
+            origin,
+            self.delegated,
+            self.breakpoints,
+            self.identity,
+        )
 
 
 NOTHING_KEPT: Final = Kept()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from archon_mesh.core.people import CALLS
 from archon_mesh.engine import Assign, Effect, Place, RunState, apply, effects_of, is_local, open_effects, place_of
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
@@ -169,7 +170,9 @@ class Decider:
         key = place.task_id, place.attempt
         decision.placed[key] = slot.instance_id
         expected = self._expected_seconds(run, place)
-        given = inp.SlotFound(place.task_id, slot.instance_id, self._history.version(place), slot.choice, expected)
+        ignores = bool(run.breakpoints) and self._ignores_breakpoints(run, slot)
+        version = self._history.version(place)
+        given = inp.SlotFound(place.task_id, slot.instance_id, version, slot.choice, expected, ignores)
         events = self._apply(run, decide(run, given, decision.now), decision)
         if not events or type(events[0]) is not ev.Dispatched:
             self._transport.release(decision.placed.pop(key))
@@ -178,6 +181,11 @@ class Decider:
             decision.made_ready = True  # the copies beside it may start at another time now
         if events:
             decision.inputs.append(given)
+
+    def _ignores_breakpoints(self, run: RunState, slot: Slot) -> bool:
+        """Whether the run has breakpoints at calls, and the runtime of the instance cannot hold there."""
+        at_calls = any(each.point in CALLS for each in run.breakpoints)
+        return at_calls and not self._transport.holds_breakpoints(slot.instance_id)
 
     def _expected_seconds(self, run: RunState, place: Place) -> float:
         """The measured time of the role, after which copies beside a step start; 0 if there is none."""

@@ -13,7 +13,15 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon.failure_kinds import RetryAdvice
 from archon.wire import timestamp
-from archon_mesh.core.people import Decision, QuestionKind, QuestionTerms, TimeoutPolicy, Trigger
+from archon_mesh.core.people import (
+    Breakpoint,
+    BreakpointPoint,
+    Decision,
+    QuestionKind,
+    QuestionTerms,
+    TimeoutPolicy,
+    Trigger,
+)
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import decode_inputs, encode_inputs
@@ -107,6 +115,9 @@ EVENTS: list[ev.Event] = [
     ev.ApprovalRequested(
         "r.1", 1, "a", "r.1/approval-1", TERMS, None, plan=PLAN, changes=("dropped x",), reason="it strays"
     ),
+    ev.ApprovalRequested("r.1", 0, "a", "r.1/breakpoint", TERMS, None, publish=True, breakpoint="task:a"),
+    ev.BreakpointsSet("me", (Breakpoint(BreakpointPoint.STEP, "a*"), Breakpoint(BreakpointPoint.MODEL))),
+    ev.Dispatched("r.1", 1, 1, "a", "i", (), ignores_breakpoints=True),
     ev.QuestionTimedOut("r.1", "r.1/q1", "deploy", TimeoutPolicy.ESCALATE, 1),
     ev.CheckpointTaken("r.1", 1, 5, None),
     ev.ItemPublished("r.1", 1, "a", 6, Item(2, None)),

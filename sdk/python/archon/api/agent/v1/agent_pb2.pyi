@@ -99,6 +99,7 @@ class AssignTask(_message.Message):
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     EXACT_FIELD_NUMBER: _builtins.int
     BID_REQUEST_FIELD_NUMBER: _builtins.int
+    BREAKPOINTS_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
@@ -182,6 +183,12 @@ class AssignTask(_message.Message):
     def bid_request(self) -> Global___BidRequest:
         """The step of the plan that a bid is asked for; absent for every other task."""
 
+    @_builtins.property
+    def breakpoints(self) -> _containers.RepeatedCompositeFieldContainer[_question_pb2.Breakpoint]:
+        """The breakpoints of the run at TOOL and MODEL, at which the attempt holds: it asks a person before such a call. Empty
+        for an instance without the feature `breakpoints`.
+        """
+
     def __init__(
         self,
         *,
@@ -209,10 +216,11 @@ class AssignTask(_message.Message):
         output_schema_json: _builtins.str = ...,
         exact: _builtins.bool = ...,
         bid_request: Global___BidRequest | None = ...,
+        breakpoints: _abc.Iterable[_question_pb2.Breakpoint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bid_request", b"bid_request", "budget", b"budget", "plan_request", b"plan_request", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "bid_request", b"bid_request", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "exact", b"exact", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "output_schema_json", b"output_schema_json", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "awareness", b"awareness", "bid_request", b"bid_request", "breakpoints", b"breakpoints", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "exact", b"exact", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "output_schema_json", b"output_schema_json", "plan_request", b"plan_request", "publish_policies", b"publish_policies", "refusal", b"refusal", "remaining", b"remaining", "resume", b"resume", "step_id", b"step_id", "tool_args_json", b"tool_args_json", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

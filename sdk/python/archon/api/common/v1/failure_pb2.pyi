@@ -184,12 +184,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
     metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
     """
-    ERROR_REASON_INSTANCE_NOT_ATTACHED: _ErrorReason.ValueType  # 85
-    """The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the
-    call; metadata["begun"] is "false" if the agent has certainly not received the call.
-    """
-    ERROR_REASON_CALLS_NOT_RELAYED: _ErrorReason.ValueType  # 86
-    """The attached agent is of a release that takes no calls through an orchestrator."""
+    ERROR_REASON_BREAKPOINT_NOT_HELD: _ErrorReason.ValueType  # 73
+    """An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -354,12 +350,8 @@ ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 72
 """A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
 metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 """
-ERROR_REASON_INSTANCE_NOT_ATTACHED: ErrorReason.ValueType  # 85
-"""The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the
-call; metadata["begun"] is "false" if the agent has certainly not received the call.
-"""
-ERROR_REASON_CALLS_NOT_RELAYED: ErrorReason.ValueType  # 86
-"""The attached agent is of a release that takes no calls through an orchestrator."""
+ERROR_REASON_BREAKPOINT_NOT_HELD: ErrorReason.ValueType  # 73
+"""An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

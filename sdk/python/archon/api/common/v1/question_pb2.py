@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from archon.api.common.v1 import failure_pb2 as archon_dot_api_dot_common_dot_v1_dot_failure__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#archon/api/common/v1/question.proto\x12\x14\x61rchon.api.common.v1\x1a\x1egoogle/protobuf/duration.proto\"\xdd\x01\n\rQuestionTerms\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x11\n\tapprovers\x18\x02 \x03(\t\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x37\n\non_timeout\x18\x04 \x01(\x0e\x32#.archon.api.common.v1.TimeoutPolicy\x12\x16\n\x0e\x64\x65\x66\x61ult_answer\x18\x05 \x01(\t\x12.\n\x07trigger\x18\x06 \x01(\x0e\x32\x1d.archon.api.common.v1.Trigger*b\n\x0cQuestionKind\x12\x1d\n\x19QUESTION_KIND_UNSPECIFIED\x10\x00\x12\x17\n\x13QUESTION_KIND_INPUT\x10\x01\x12\x1a\n\x16QUESTION_KIND_APPROVAL\x10\x02*d\n\x08\x44\x65\x63ision\x12\x18\n\x14\x44\x45\x43ISION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x44\x45\x43ISION_APPROVE\x10\x01\x12\x13\n\x0f\x44\x45\x43ISION_REJECT\x10\x02\x12\x13\n\x0f\x44\x45\x43ISION_MODIFY\x10\x03*\x82\x01\n\rTimeoutPolicy\x12\x1e\n\x1aTIMEOUT_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14TIMEOUT_POLICY_ABORT\x10\x01\x12\x1a\n\x16TIMEOUT_POLICY_DEFAULT\x10\x02\x12\x1b\n\x17TIMEOUT_POLICY_ESCALATE\x10\x03*\xc1\x01\n\rQuestionState\x12\x1e\n\x1aQUESTION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16QUESTION_STATE_PENDING\x10\x01\x12\x1b\n\x17QUESTION_STATE_APPROVED\x10\x02\x12\x1b\n\x17QUESTION_STATE_REJECTED\x10\x03\x12\x1c\n\x18QUESTION_STATE_TIMED_OUT\x10\x04\x12\x1c\n\x18QUESTION_STATE_CANCELLED\x10\x05*\x9d\x01\n\x07Trigger\x12\x17\n\x13TRIGGER_UNSPECIFIED\x10\x00\x12\x10\n\x0cTRIGGER_TOOL\x10\x01\x12\x10\n\x0cTRIGGER_PLAN\x10\x02\x12\x12\n\x0eTRIGGER_REPLAN\x10\x03\x12\x16\n\x12TRIGGER_CHECKPOINT\x10\x04\x12\x16\n\x12TRIGGER_CONFIDENCE\x10\x05\x12\x11\n\rTRIGGER_ERROR\x10\x06\x42Y\n\x18\x64\x65v.archon.api.common.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#archon/api/common/v1/question.proto\x12\x14\x61rchon.api.common.v1\x1a\"archon/api/common/v1/failure.proto\x1a\x1egoogle/protobuf/duration.proto\"\x82\x01\n\nBreakpoint\x12\x34\n\x05point\x18\x01 \x01(\x0e\x32%.archon.api.common.v1.BreakpointPoint\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x30\n\x06unheld\x18\x03 \x03(\x0b\x32 .archon.api.common.v1.UnheldTask\"l\n\nUnheldTask\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12.\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"\xdd\x01\n\rQuestionTerms\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x11\n\tapprovers\x18\x02 \x03(\t\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x37\n\non_timeout\x18\x04 \x01(\x0e\x32#.archon.api.common.v1.TimeoutPolicy\x12\x16\n\x0e\x64\x65\x66\x61ult_answer\x18\x05 \x01(\t\x12.\n\x07trigger\x18\x06 \x01(\x0e\x32\x1d.archon.api.common.v1.Trigger*b\n\x0cQuestionKind\x12\x1d\n\x19QUESTION_KIND_UNSPECIFIED\x10\x00\x12\x17\n\x13QUESTION_KIND_INPUT\x10\x01\x12\x1a\n\x16QUESTION_KIND_APPROVAL\x10\x02*d\n\x08\x44\x65\x63ision\x12\x18\n\x14\x44\x45\x43ISION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x44\x45\x43ISION_APPROVE\x10\x01\x12\x13\n\x0f\x44\x45\x43ISION_REJECT\x10\x02\x12\x13\n\x0f\x44\x45\x43ISION_MODIFY\x10\x03*\x82\x01\n\rTimeoutPolicy\x12\x1e\n\x1aTIMEOUT_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14TIMEOUT_POLICY_ABORT\x10\x01\x12\x1a\n\x16TIMEOUT_POLICY_DEFAULT\x10\x02\x12\x1b\n\x17TIMEOUT_POLICY_ESCALATE\x10\x03*\xc1\x01\n\rQuestionState\x12\x1e\n\x1aQUESTION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16QUESTION_STATE_PENDING\x10\x01\x12\x1b\n\x17QUESTION_STATE_APPROVED\x10\x02\x12\x1b\n\x17QUESTION_STATE_REJECTED\x10\x03\x12\x1c\n\x18QUESTION_STATE_TIMED_OUT\x10\x04\x12\x1c\n\x18QUESTION_STATE_CANCELLED\x10\x05*\xb5\x01\n\x07Trigger\x12\x17\n\x13TRIGGER_UNSPECIFIED\x10\x00\x12\x10\n\x0cTRIGGER_TOOL\x10\x01\x12\x10\n\x0cTRIGGER_PLAN\x10\x02\x12\x12\n\x0eTRIGGER_REPLAN\x10\x03\x12\x16\n\x12TRIGGER_CHECKPOINT\x10\x04\x12\x16\n\x12TRIGGER_CONFIDENCE\x10\x05\x12\x11\n\rTRIGGER_ERROR\x10\x06\x12\x16\n\x12TRIGGER_BREAKPOINT\x10\x07*\xa0\x01\n\x0f\x42reakpointPoint\x12 \n\x1c\x42REAKPOINT_POINT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x42REAKPOINT_POINT_TOOL\x10\x01\x12\x1a\n\x16\x42REAKPOINT_POINT_MODEL\x10\x02\x12\x19\n\x15\x42REAKPOINT_POINT_TASK\x10\x03\x12\x19\n\x15\x42REAKPOINT_POINT_STEP\x10\x04\x42Y\n\x18\x64\x65v.archon.api.common.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,16 +34,22 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'archon.api.common.v1.questi
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\030dev.archon.api.common.v1P\001Z;github.com/archon-mesh/archon/sdk/go/api/common/v1;commonv1'
-  _globals['_QUESTIONKIND']._serialized_start=317
-  _globals['_QUESTIONKIND']._serialized_end=415
-  _globals['_DECISION']._serialized_start=417
-  _globals['_DECISION']._serialized_end=517
-  _globals['_TIMEOUTPOLICY']._serialized_start=520
-  _globals['_TIMEOUTPOLICY']._serialized_end=650
-  _globals['_QUESTIONSTATE']._serialized_start=653
-  _globals['_QUESTIONSTATE']._serialized_end=846
-  _globals['_TRIGGER']._serialized_start=849
-  _globals['_TRIGGER']._serialized_end=1006
-  _globals['_QUESTIONTERMS']._serialized_start=94
-  _globals['_QUESTIONTERMS']._serialized_end=315
+  _globals['_QUESTIONKIND']._serialized_start=596
+  _globals['_QUESTIONKIND']._serialized_end=694
+  _globals['_DECISION']._serialized_start=696
+  _globals['_DECISION']._serialized_end=796
+  _globals['_TIMEOUTPOLICY']._serialized_start=799
+  _globals['_TIMEOUTPOLICY']._serialized_end=929
+  _globals['_QUESTIONSTATE']._serialized_start=932
+  _globals['_QUESTIONSTATE']._serialized_end=1125
+  _globals['_TRIGGER']._serialized_start=1128
+  _globals['_TRIGGER']._serialized_end=1309
+  _globals['_BREAKPOINTPOINT']._serialized_start=1312
+  _globals['_BREAKPOINTPOINT']._serialized_end=1472
+  _globals['_BREAKPOINT']._serialized_start=130
+  _globals['_BREAKPOINT']._serialized_end=260
+  _globals['_UNHELDTASK']._serialized_start=262
+  _globals['_UNHELDTASK']._serialized_end=370
+  _globals['_QUESTIONTERMS']._serialized_start=373
+  _globals['_QUESTIONTERMS']._serialized_end=594
 # @@protoc_insertion_point(module_scope)

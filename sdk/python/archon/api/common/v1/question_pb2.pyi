@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from archon.api.common.v1 import failure_pb2 as _failure_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
@@ -160,6 +161,8 @@ class _TriggerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Trigger.Value
     """Before a plan begins in which the planner has too little confidence."""
     TRIGGER_ERROR: _Trigger.ValueType  # 6
     """After an attempt failed severely, before the next one."""
+    TRIGGER_BREAKPOINT: _Trigger.ValueType  # 7
+    """Before a point at which the run has a breakpoint. While such a question is open, no task of the run is dispatched."""
 
 class Trigger(_Trigger, metaclass=_TriggerEnumTypeWrapper):
     """Point at which a rule has a person asked."""
@@ -178,7 +181,115 @@ TRIGGER_CONFIDENCE: Trigger.ValueType  # 5
 """Before a plan begins in which the planner has too little confidence."""
 TRIGGER_ERROR: Trigger.ValueType  # 6
 """After an attempt failed severely, before the next one."""
+TRIGGER_BREAKPOINT: Trigger.ValueType  # 7
+"""Before a point at which the run has a breakpoint. While such a question is open, no task of the run is dispatched."""
 Global___Trigger: _TypeAlias = Trigger  # noqa: Y015
+
+class _BreakpointPoint:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _BreakpointPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BreakpointPoint.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    BREAKPOINT_POINT_UNSPECIFIED: _BreakpointPoint.ValueType  # 0
+    """The point is not set."""
+    BREAKPOINT_POINT_TOOL: _BreakpointPoint.ValueType  # 1
+    """Before a tool is called; the runtime of the agent holds."""
+    BREAKPOINT_POINT_MODEL: _BreakpointPoint.ValueType  # 2
+    """Before a model is called; the runtime of the agent holds."""
+    BREAKPOINT_POINT_TASK: _BreakpointPoint.ValueType  # 3
+    """Before the task of a role is dispatched, once for each task; the orchestrator holds."""
+    BREAKPOINT_POINT_STEP: _BreakpointPoint.ValueType  # 4
+    """Before a step of a plan is dispatched, once for each step; the orchestrator holds."""
+
+class BreakpointPoint(_BreakpointPoint, metaclass=_BreakpointPointEnumTypeWrapper):
+    """Point before which a breakpoint holds."""
+
+BREAKPOINT_POINT_UNSPECIFIED: BreakpointPoint.ValueType  # 0
+"""The point is not set."""
+BREAKPOINT_POINT_TOOL: BreakpointPoint.ValueType  # 1
+"""Before a tool is called; the runtime of the agent holds."""
+BREAKPOINT_POINT_MODEL: BreakpointPoint.ValueType  # 2
+"""Before a model is called; the runtime of the agent holds."""
+BREAKPOINT_POINT_TASK: BreakpointPoint.ValueType  # 3
+"""Before the task of a role is dispatched, once for each task; the orchestrator holds."""
+BREAKPOINT_POINT_STEP: BreakpointPoint.ValueType  # 4
+"""Before a step of a plan is dispatched, once for each step; the orchestrator holds."""
+Global___BreakpointPoint: _TypeAlias = BreakpointPoint  # noqa: Y015
+
+@_typing.final
+class Breakpoint(_message.Message):
+    """A point before which a run is held: a person is asked by a question of kind APPROVAL with the trigger BREAKPOINT.
+    APPROVE goes on, REJECT fails the run, MODIFY replaces what waits: the arguments of a tool (one JSON object), or one
+    JSON object with "answer" (the text that stands in place of the model's reply, or of the task's answer) or "input"
+    (the text that the task is sent in place of its input).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POINT_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UNHELD_FIELD_NUMBER: _builtins.int
+    point: Global___BreakpointPoint.ValueType
+    """The point."""
+    name: _builtins.str
+    """Name of the tool, the role or the step, with the patterns of a shell (*, ?, []); of a MODEL the name of the role,
+    empty: any. At most 256 characters.
+    """
+    @_builtins.property
+    def unheld(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnheldTask]:
+        """Output only. The tasks whose attempt in progress does not hold at the breakpoint, or whose last one has not."""
+
+    def __init__(
+        self,
+        *,
+        point: Global___BreakpointPoint.ValueType = ...,
+        name: _builtins.str = ...,
+        unheld: _abc.Iterable[Global___UnheldTask] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "point", b"point", "unheld", b"unheld"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Breakpoint: _TypeAlias = Breakpoint  # noqa: Y015
+
+@_typing.final
+class UnheldTask(_message.Message):
+    """A task whose attempt does not hold at a breakpoint."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """The task."""
+    role: _builtins.str
+    """Role of the task."""
+    attempt: _builtins.int
+    """The attempt."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why it does not hold: BREAKPOINT_NOT_HELD."""
+
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        role: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        failure: _failure_pb2.Failure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "failure", b"failure", "role", b"role", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnheldTask: _TypeAlias = UnheldTask  # noqa: Y015
 
 @_typing.final
 class QuestionTerms(_message.Message):

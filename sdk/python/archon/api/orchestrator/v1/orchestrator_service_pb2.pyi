@@ -119,6 +119,7 @@ class SubmitRunRequest(_message.Message):
     CHECK_ALIGNMENT_FIELD_NUMBER: _builtins.int
     PLAN_JSON_FIELD_NUMBER: _builtins.int
     PIN_VERSIONS_FIELD_NUMBER: _builtins.int
+    BREAKPOINTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id, created by the caller, unique per tenant, at most 256 characters. Empty: each call creates a new run."""
     strategy: _run_pb2.Strategy.ValueType
@@ -180,6 +181,10 @@ class SubmitRunRequest(_message.Message):
         prefix.
         """
 
+    @_builtins.property
+    def breakpoints(self) -> _containers.RepeatedCompositeFieldContainer[_question_pb2.Breakpoint]:
+        """The breakpoints that the run begins with, at most 20; for callers that may call PauseRun."""
+
     def __init__(
         self,
         *,
@@ -199,10 +204,11 @@ class SubmitRunRequest(_message.Message):
         check_alignment: _builtins.bool = ...,
         plan_json: _builtins.str = ...,
         pin_versions: _builtins.bool = ...,
+        breakpoints: _abc.Iterable[_question_pb2.Breakpoint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "check_alignment", b"check_alignment", "goal", b"goal", "metadata", b"metadata", "pin_versions", b"pin_versions", "plan_json", b"plan_json", "planner", b"planner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breakpoints", b"breakpoints", "budget", b"budget", "capabilities", b"capabilities", "check_alignment", b"check_alignment", "goal", b"goal", "metadata", b"metadata", "pin_versions", b"pin_versions", "plan_json", b"plan_json", "planner", b"planner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -787,6 +793,58 @@ class PauseRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PauseRunResponse: _TypeAlias = PauseRunResponse  # noqa: Y015
+
+@_typing.final
+class SetBreakpointsRequest(_message.Message):
+    """Request message for SetBreakpoints."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    BREAKPOINTS_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    @_builtins.property
+    def breakpoints(self) -> _containers.RepeatedCompositeFieldContainer[_question_pb2.Breakpoint]:
+        """The breakpoints, at most 20; empty: none."""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        breakpoints: _abc.Iterable[_question_pb2.Breakpoint] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breakpoints", b"breakpoints", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetBreakpointsRequest: _TypeAlias = SetBreakpointsRequest  # noqa: Y015
+
+@_typing.final
+class SetBreakpointsResponse(_message.Message):
+    """Response message for SetBreakpoints."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def run(self) -> _run_pb2.Run:
+        """The current state of the run."""
+
+    def __init__(
+        self,
+        *,
+        run: _run_pb2.Run | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetBreakpointsResponse: _TypeAlias = SetBreakpointsResponse  # noqa: Y015
 
 @_typing.final
 class ResumeRunRequest(_message.Message):

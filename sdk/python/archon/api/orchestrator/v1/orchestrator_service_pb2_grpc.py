@@ -90,6 +90,11 @@ class OrchestratorServiceStub(object):
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ResumeRunRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ResumeRunResponse.FromString,
                 _registered_method=True)
+        self.SetBreakpoints = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/SetBreakpoints',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.SetBreakpointsRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.SetBreakpointsResponse.FromString,
+                _registered_method=True)
         self.PlanRun = channel.unary_unary(
                 '/archon.api.orchestrator.v1.OrchestratorService/PlanRun',
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.PlanRunRequest.SerializeToString,
@@ -244,6 +249,17 @@ class OrchestratorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetBreakpoints(self, request, context):
+        """Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
+        progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
+        name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PlanRun(self, request, context):
         """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
         makes the plan, within the call's deadline; nothing is stored, and no step is executed.
@@ -369,6 +385,11 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.ResumeRun,
                     request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ResumeRunRequest.FromString,
                     response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ResumeRunResponse.SerializeToString,
+            ),
+            'SetBreakpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetBreakpoints,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.SetBreakpointsRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.SetBreakpointsResponse.SerializeToString,
             ),
             'PlanRun': grpc.unary_unary_rpc_method_handler(
                     servicer.PlanRun,
@@ -704,6 +725,33 @@ class OrchestratorService(object):
             '/archon.api.orchestrator.v1.OrchestratorService/ResumeRun',
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ResumeRunRequest.SerializeToString,
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ResumeRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetBreakpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/SetBreakpoints',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.SetBreakpointsRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.SetBreakpointsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -102,6 +102,13 @@ class OrchestratorServiceStub:
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
     UNAVAILABLE, UNIMPLEMENTED.
     """
+    SetBreakpoints: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.SetBreakpointsRequest, _orchestrator_service_pb2.SetBreakpointsResponse]
+    """Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
+    progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
+    name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
+    """
     PlanRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]
     """Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
     makes the plan, within the call's deadline; nothing is stored, and no step is executed.
@@ -215,6 +222,13 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     ResumeRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ResumeRunRequest, _orchestrator_service_pb2.ResumeRunResponse]  # type: ignore[assignment]
     """Resumes a paused run. A run that is not paused is left unchanged.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
+    """
+    SetBreakpoints: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.SetBreakpointsRequest, _orchestrator_service_pb2.SetBreakpointsResponse]  # type: ignore[assignment]
+    """Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
+    progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
+    name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
     UNAVAILABLE, UNIMPLEMENTED.
     """
     PlanRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]  # type: ignore[assignment]
@@ -393,6 +407,19 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_service_pb2.ResumeRunResponse, _abc.Awaitable[_orchestrator_service_pb2.ResumeRunResponse]]:
         """Resumes a paused run. A run that is not paused is left unchanged.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
+        """
+
+    @_abc_1.abstractmethod
+    def SetBreakpoints(
+        self,
+        request: _orchestrator_service_pb2.SetBreakpointsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.SetBreakpointsResponse, _abc.Awaitable[_orchestrator_service_pb2.SetBreakpointsResponse]]:
+        """Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
+        progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
+        name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
         UNAVAILABLE, UNIMPLEMENTED.
         """
 

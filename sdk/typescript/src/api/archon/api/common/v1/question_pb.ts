@@ -4,6 +4,8 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Failure } from "./failure_pb.js";
+import { file_archon_api_common_v1_failure } from "./failure_pb.js";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +14,88 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file archon/api/common/v1/question.proto.
  */
 export const file_archon_api_common_v1_question: GenFile = /*@__PURE__*/
-  fileDesc("CiNhcmNob24vYXBpL2NvbW1vbi92MS9xdWVzdGlvbi5wcm90bxIUYXJjaG9uLmFwaS5jb21tb24udjEi3QEKDVF1ZXN0aW9uVGVybXMSDAoEcnVsZRgBIAEoCRIRCglhcHByb3ZlcnMYAiADKAkSKgoHdGltZW91dBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhI3Cgpvbl90aW1lb3V0GAQgASgOMiMuYXJjaG9uLmFwaS5jb21tb24udjEuVGltZW91dFBvbGljeRIWCg5kZWZhdWx0X2Fuc3dlchgFIAEoCRIuCgd0cmlnZ2VyGAYgASgOMh0uYXJjaG9uLmFwaS5jb21tb24udjEuVHJpZ2dlcipiCgxRdWVzdGlvbktpbmQSHQoZUVVFU1RJT05fS0lORF9VTlNQRUNJRklFRBAAEhcKE1FVRVNUSU9OX0tJTkRfSU5QVVQQARIaChZRVUVTVElPTl9LSU5EX0FQUFJPVkFMEAIqZAoIRGVjaXNpb24SGAoUREVDSVNJT05fVU5TUEVDSUZJRUQQABIUChBERUNJU0lPTl9BUFBST1ZFEAESEwoPREVDSVNJT05fUkVKRUNUEAISEwoPREVDSVNJT05fTU9ESUZZEAMqggEKDVRpbWVvdXRQb2xpY3kSHgoaVElNRU9VVF9QT0xJQ1lfVU5TUEVDSUZJRUQQABIYChRUSU1FT1VUX1BPTElDWV9BQk9SVBABEhoKFlRJTUVPVVRfUE9MSUNZX0RFRkFVTFQQAhIbChdUSU1FT1VUX1BPTElDWV9FU0NBTEFURRADKsEBCg1RdWVzdGlvblN0YXRlEh4KGlFVRVNUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWUVVFU1RJT05fU1RBVEVfUEVORElORxABEhsKF1FVRVNUSU9OX1NUQVRFX0FQUFJPVkVEEAISGwoXUVVFU1RJT05fU1RBVEVfUkVKRUNURUQQAxIcChhRVUVTVElPTl9TVEFURV9USU1FRF9PVVQQBBIcChhRVUVTVElPTl9TVEFURV9DQU5DRUxMRUQQBSqdAQoHVHJpZ2dlchIXChNUUklHR0VSX1VOU1BFQ0lGSUVEEAASEAoMVFJJR0dFUl9UT09MEAESEAoMVFJJR0dFUl9QTEFOEAISEgoOVFJJR0dFUl9SRVBMQU4QAxIWChJUUklHR0VSX0NIRUNLUE9JTlQQBBIWChJUUklHR0VSX0NPTkZJREVOQ0UQBRIRCg1UUklHR0VSX0VSUk9SEAZCWQoYZGV2LmFyY2hvbi5hcGkuY29tbW9uLnYxUAFaO2dpdGh1Yi5jb20vYXJjaG9uLW1lc2gvYXJjaG9uL3Nkay9nby9hcGkvY29tbW9uL3YxO2NvbW1vbnYxYgZwcm90bzM", [file_google_protobuf_duration]);
+  fileDesc("CiNhcmNob24vYXBpL2NvbW1vbi92MS9xdWVzdGlvbi5wcm90bxIUYXJjaG9uLmFwaS5jb21tb24udjEiggEKCkJyZWFrcG9pbnQSNAoFcG9pbnQYASABKA4yJS5hcmNob24uYXBpLmNvbW1vbi52MS5CcmVha3BvaW50UG9pbnQSDAoEbmFtZRgCIAEoCRIwCgZ1bmhlbGQYAyADKAsyIC5hcmNob24uYXBpLmNvbW1vbi52MS5VbmhlbGRUYXNrImwKClVuaGVsZFRhc2sSDwoHdGFza19pZBgBIAEoCRIMCgRyb2xlGAIgASgJEg8KB2F0dGVtcHQYAyABKAUSLgoHZmFpbHVyZRgEIAEoCzIdLmFyY2hvbi5hcGkuY29tbW9uLnYxLkZhaWx1cmUi3QEKDVF1ZXN0aW9uVGVybXMSDAoEcnVsZRgBIAEoCRIRCglhcHByb3ZlcnMYAiADKAkSKgoHdGltZW91dBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhI3Cgpvbl90aW1lb3V0GAQgASgOMiMuYXJjaG9uLmFwaS5jb21tb24udjEuVGltZW91dFBvbGljeRIWCg5kZWZhdWx0X2Fuc3dlchgFIAEoCRIuCgd0cmlnZ2VyGAYgASgOMh0uYXJjaG9uLmFwaS5jb21tb24udjEuVHJpZ2dlcipiCgxRdWVzdGlvbktpbmQSHQoZUVVFU1RJT05fS0lORF9VTlNQRUNJRklFRBAAEhcKE1FVRVNUSU9OX0tJTkRfSU5QVVQQARIaChZRVUVTVElPTl9LSU5EX0FQUFJPVkFMEAIqZAoIRGVjaXNpb24SGAoUREVDSVNJT05fVU5TUEVDSUZJRUQQABIUChBERUNJU0lPTl9BUFBST1ZFEAESEwoPREVDSVNJT05fUkVKRUNUEAISEwoPREVDSVNJT05fTU9ESUZZEAMqggEKDVRpbWVvdXRQb2xpY3kSHgoaVElNRU9VVF9QT0xJQ1lfVU5TUEVDSUZJRUQQABIYChRUSU1FT1VUX1BPTElDWV9BQk9SVBABEhoKFlRJTUVPVVRfUE9MSUNZX0RFRkFVTFQQAhIbChdUSU1FT1VUX1BPTElDWV9FU0NBTEFURRADKsEBCg1RdWVzdGlvblN0YXRlEh4KGlFVRVNUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWUVVFU1RJT05fU1RBVEVfUEVORElORxABEhsKF1FVRVNUSU9OX1NUQVRFX0FQUFJPVkVEEAISGwoXUVVFU1RJT05fU1RBVEVfUkVKRUNURUQQAxIcChhRVUVTVElPTl9TVEFURV9USU1FRF9PVVQQBBIcChhRVUVTVElPTl9TVEFURV9DQU5DRUxMRUQQBSq1AQoHVHJpZ2dlchIXChNUUklHR0VSX1VOU1BFQ0lGSUVEEAASEAoMVFJJR0dFUl9UT09MEAESEAoMVFJJR0dFUl9QTEFOEAISEgoOVFJJR0dFUl9SRVBMQU4QAxIWChJUUklHR0VSX0NIRUNLUE9JTlQQBBIWChJUUklHR0VSX0NPTkZJREVOQ0UQBRIRCg1UUklHR0VSX0VSUk9SEAYSFgoSVFJJR0dFUl9CUkVBS1BPSU5UEAcqoAEKD0JyZWFrcG9pbnRQb2ludBIgChxCUkVBS1BPSU5UX1BPSU5UX1VOU1BFQ0lGSUVEEAASGQoVQlJFQUtQT0lOVF9QT0lOVF9UT09MEAESGgoWQlJFQUtQT0lOVF9QT0lOVF9NT0RFTBACEhkKFUJSRUFLUE9JTlRfUE9JTlRfVEFTSxADEhkKFUJSRUFLUE9JTlRfUE9JTlRfU1RFUBAEQlkKGGRldi5hcmNob24uYXBpLmNvbW1vbi52MVABWjtnaXRodWIuY29tL2FyY2hvbi1tZXNoL2FyY2hvbi9zZGsvZ28vYXBpL2NvbW1vbi92MTtjb21tb252MWIGcHJvdG8z", [file_archon_api_common_v1_failure, file_google_protobuf_duration]);
+
+/**
+ * A point before which a run is held: a person is asked by a question of kind APPROVAL with the trigger BREAKPOINT.
+ * APPROVE goes on, REJECT fails the run, MODIFY replaces what waits: the arguments of a tool (one JSON object), or one
+ * JSON object with "answer" (the text that stands in place of the model's reply, or of the task's answer) or "input"
+ * (the text that the task is sent in place of its input).
+ *
+ * @generated from message archon.api.common.v1.Breakpoint
+ */
+export type Breakpoint = Message<"archon.api.common.v1.Breakpoint"> & {
+  /**
+   * The point.
+   *
+   * @generated from field: archon.api.common.v1.BreakpointPoint point = 1;
+   */
+  point: BreakpointPoint;
+
+  /**
+   * Name of the tool, the role or the step, with the patterns of a shell (*, ?, []); of a MODEL the name of the role,
+   * empty: any. At most 256 characters.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Output only. The tasks whose attempt in progress does not hold at the breakpoint, or whose last one has not.
+   *
+   * @generated from field: repeated archon.api.common.v1.UnheldTask unheld = 3;
+   */
+  unheld: UnheldTask[];
+};
+
+/**
+ * Describes the message archon.api.common.v1.Breakpoint.
+ * Use `create(BreakpointSchema)` to create a new message.
+ */
+export const BreakpointSchema: GenMessage<Breakpoint> = /*@__PURE__*/
+  messageDesc(file_archon_api_common_v1_question, 0);
+
+/**
+ * A task whose attempt does not hold at a breakpoint.
+ *
+ * @generated from message archon.api.common.v1.UnheldTask
+ */
+export type UnheldTask = Message<"archon.api.common.v1.UnheldTask"> & {
+  /**
+   * The task.
+   *
+   * @generated from field: string task_id = 1;
+   */
+  taskId: string;
+
+  /**
+   * Role of the task.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+
+  /**
+   * The attempt.
+   *
+   * @generated from field: int32 attempt = 3;
+   */
+  attempt: number;
+
+  /**
+   * Why it does not hold: BREAKPOINT_NOT_HELD.
+   *
+   * @generated from field: archon.api.common.v1.Failure failure = 4;
+   */
+  failure?: Failure | undefined;
+};
+
+/**
+ * Describes the message archon.api.common.v1.UnheldTask.
+ * Use `create(UnheldTaskSchema)` to create a new message.
+ */
+export const UnheldTaskSchema: GenMessage<UnheldTask> = /*@__PURE__*/
+  messageDesc(file_archon_api_common_v1_question, 1);
 
 /**
  * Who may answer a question, in what time, and what follows if no answer comes.
@@ -68,7 +151,7 @@ export type QuestionTerms = Message<"archon.api.common.v1.QuestionTerms"> & {
  * Use `create(QuestionTermsSchema)` to create a new message.
  */
 export const QuestionTermsSchema: GenMessage<QuestionTerms> = /*@__PURE__*/
-  messageDesc(file_archon_api_common_v1_question, 0);
+  messageDesc(file_archon_api_common_v1_question, 2);
 
 /**
  * What a question expects of a person.
@@ -296,6 +379,13 @@ export enum Trigger {
    * @generated from enum value: TRIGGER_ERROR = 6;
    */
   ERROR = 6,
+
+  /**
+   * Before a point at which the run has a breakpoint. While such a question is open, no task of the run is dispatched.
+   *
+   * @generated from enum value: TRIGGER_BREAKPOINT = 7;
+   */
+  BREAKPOINT = 7,
 }
 
 /**
@@ -303,4 +393,52 @@ export enum Trigger {
  */
 export const TriggerSchema: GenEnum<Trigger> = /*@__PURE__*/
   enumDesc(file_archon_api_common_v1_question, 4);
+
+/**
+ * Point before which a breakpoint holds.
+ *
+ * @generated from enum archon.api.common.v1.BreakpointPoint
+ */
+export enum BreakpointPoint {
+  /**
+   * The point is not set.
+   *
+   * @generated from enum value: BREAKPOINT_POINT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Before a tool is called; the runtime of the agent holds.
+   *
+   * @generated from enum value: BREAKPOINT_POINT_TOOL = 1;
+   */
+  TOOL = 1,
+
+  /**
+   * Before a model is called; the runtime of the agent holds.
+   *
+   * @generated from enum value: BREAKPOINT_POINT_MODEL = 2;
+   */
+  MODEL = 2,
+
+  /**
+   * Before the task of a role is dispatched, once for each task; the orchestrator holds.
+   *
+   * @generated from enum value: BREAKPOINT_POINT_TASK = 3;
+   */
+  TASK = 3,
+
+  /**
+   * Before a step of a plan is dispatched, once for each step; the orchestrator holds.
+   *
+   * @generated from enum value: BREAKPOINT_POINT_STEP = 4;
+   */
+  STEP = 4,
+}
+
+/**
+ * Describes the enum archon.api.common.v1.BreakpointPoint.
+ */
+export const BreakpointPointSchema: GenEnum<BreakpointPoint> = /*@__PURE__*/
+  enumDesc(file_archon_api_common_v1_question, 5);
 

@@ -226,11 +226,8 @@ public final class Reasons {
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   public static final String QUOTA_EXCEEDED = "QUOTA_EXCEEDED";
 
-  /** The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the call; metadata["begun"] is "false" if the agent has certainly not received the call. */
-  public static final String INSTANCE_NOT_ATTACHED = "INSTANCE_NOT_ATTACHED";
-
-  /** The attached agent is of a release that takes no calls through an orchestrator. */
-  public static final String CALLS_NOT_RELAYED = "CALLS_NOT_RELAYED";
+  /** An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before. */
+  public static final String BREAKPOINT_NOT_HELD = "BREAKPOINT_NOT_HELD";
 
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
@@ -356,8 +353,7 @@ public final class Reasons {
     reason(TOKEN_REVOKED, 70, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(CERTIFICATE_REFUSED, 71, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(QUOTA_EXCEEDED, 72, Status.Code.RESOURCE_EXHAUSTED, "input.budget");
-    reason(INSTANCE_NOT_ATTACHED, 85, Status.Code.UNAVAILABLE, "collaboration.unresponsive_agent");
-    reason(CALLS_NOT_RELAYED, 86, Status.Code.UNIMPLEMENTED, "input.invalid");
+    reason(BREAKPOINT_NOT_HELD, 73, Status.Code.FAILED_PRECONDITION, "input.invalid");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");

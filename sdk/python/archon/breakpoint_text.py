@@ -1,0 +1,25 @@
+"""Breakpoints as people write them: `tool:NAME`, `model`, `model:ROLE`, `task:ROLE` or `step:NAME`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from archon.errors import FieldViolation, InvalidArgument
+
+POINTS: Final = ("tool", "model", "task", "step")
+"""The points before which a run is held."""
+
+
+def read_breakpoint(text: str) -> tuple[str, str]:
+    """Returns the point and the name of a breakpoint. Raises InvalidArgument if the text is none."""
+    point, _, name = text.strip().partition(":")
+    name = name.strip()
+    if point not in POINTS or (not name and point != "model"):
+        violation = FieldViolation("breakpoints", "expected tool:NAME, model, model:ROLE, task:ROLE or step:NAME")
+        raise InvalidArgument(f"{text!r} is no breakpoint: {violation.description}", field_violations=[violation])
+    return point, name
+
+
+def write_breakpoint(point: str, name: str) -> str:
+    """Returns the text of a breakpoint."""
+    return f"{point}:{name}" if name else point
