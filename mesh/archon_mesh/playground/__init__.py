@@ -17,7 +17,7 @@ from archon.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from archon_mesh.playground.eval_target import variant_target
-    from archon_mesh.playground.play import Played, Trial, estimate_cost, play
+    from archon_mesh.playground.played import Played, Trial, estimate_cost, play
     from archon_mesh.playground.recorded_call import RecordedCall, find_call, recorded_calls
     from archon_mesh.playground.sent_request import curl_command, sent_bytes
     from archon_mesh.playground.variant import Change, Origin, Variant
@@ -27,7 +27,7 @@ _MODULES: Final = {
     name: f"archon_mesh.playground.{module}"
     for module, names in {
         "eval_target": ("variant_target",),
-        "play": ("Played", "Trial", "estimate_cost", "play"),
+        "played": ("Played", "Trial", "estimate_cost", "play"),
         "recorded_call": ("RecordedCall", "find_call", "recorded_calls"),
         "sent_request": ("curl_command", "sent_bytes"),
         "variant": ("Change", "Origin", "Variant"),

@@ -11,7 +11,7 @@ from archon.json_text import json_or
 from archon_mesh.evals import CalledTool, Case, Trajectory
 from archon_mesh.llm import ModelClient, deadline
 from archon_mesh.llm.wrappers import RetryModel
-from archon_mesh.playground.play import answer_text
+from archon_mesh.playground.played import answer_text
 from archon_mesh.playground.variant import Variant
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from archon.errors import FailedPrecondition
+from archon.loopback import is_loopback
 from archon_mesh.core.masking import MASK
 from archon_mesh.core.packed_json import unpack
 from archon_mesh.llm.endpoint_http import encoded
@@ -19,6 +22,9 @@ KEYS: Final[Mapping[str, str]] = {
     "anthropic": "ANTHROPIC_API_KEY",
 }
 """The variables with the keys of the APIs."""
+
+MAX_BODY: Final = 64 * 1024**2
+"""Characters of a body: records of calls are smaller."""
 
 _HEADERS: Final[Mapping[str, tuple[str, ...]]] = {"anthropic": ("anthropic-version: 2023-06-01",)}
 
@@ -40,10 +46,20 @@ def sent_bytes(call: RecordedCall) -> bytes:
     if "body" not in sent:
         raise FailedPrecondition(f"the contents of the request of {call.label} were not recorded")
     body: Any = unpack(sent["body"], {key: value for key, value in call.data.items() if key != "sent"})
-    content = encoded(body)
+    content = _encoded(body)
     if sha256(content).hexdigest() != sent.get("sha256"):
         raise FailedPrecondition(f"the recorded request of {call.label} was changed: its SHA-256 differs")
     return content
+
+
+def _encoded(body: Any) -> bytes:
+    """Returns the bytes of a body. Raises FailedPrecondition if a changed record makes more than MAX_BODY of it: paths
+    may name one part again and again."""
+    size = 0
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(body):
+        if (size := size + len(piece)) > MAX_BODY:
+            raise FailedPrecondition(f"the recorded request has more than {MAX_BODY // 1024**2} MiB")
+    return encoded(body)
 
 
 def curl_command(call: RecordedCall) -> str:
@@ -64,5 +80,7 @@ def curl_command(call: RecordedCall) -> str:
         if api not in KEYS:
             raise FailedPrecondition(f"the key of {call.label} has no known variable")
         headers.append(f'--header "authorization: Bearer ${{{KEYS[api]}:?}}"')
-    lines = ["curl --silent --show-error --no-buffer --globoff", *headers, "--data-binary @-", shlex.quote(url)]
+    direct = ["--noproxy '*'"] if is_loopback(urlsplit(url).hostname or "") else []  # as the client does
+    curl = ["curl --silent --show-error --no-buffer --globoff", *direct]
+    lines = [*curl, *headers, "--data-binary @-", shlex.quote(url)]
     return f"printf %s {shlex.quote(content)} |\n" + " \\\n  ".join(lines)

@@ -14,6 +14,13 @@ RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help=f"A run id, a unique prefix of a recent one, or `{LAST}` for the newest run."),
 ]
+RunOrFileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|FILE",
+        help=f"A run id, a unique prefix of a recent one, `{LAST}` for the newest run, or a file of `archon export`.",
+    ),
+]
 OrchestratorOption = Annotated[
     str,
     typer.Option(
@@ -59,6 +66,16 @@ IdentityOption = Annotated[
         help="The identity that answers, for questions with approvers, or rates; "
         "needs a token that may act for others.",
     ),
+]
+TaskOption = Annotated[
+    str,
+    typer.Option(
+        "--task", metavar="TASK", help="The task of the call: a role, a step, or the beginning of the id of a task."
+    ),
+]
+CallOption = Annotated[
+    int | None,
+    typer.Option("--call", min=1, metavar="N", help="The model call with this number in its task, from 1."),
 ]
 WatchOption = Annotated[
     bool, typer.Option("--watch", "-w", help="Show the current state every 2 seconds, until Ctrl-C.")

@@ -147,6 +147,18 @@ def marked(pieces: Sequence[Piece]) -> tuple[str, str]:
     return left.strip("\n"), right.strip("\n")
 
 
+def marked_inline(pieces: Sequence[Piece]) -> str:
+    """Returns both texts as one, with their differences marked, and without parts that are the same and far from a
+    difference."""
+    last = len(pieces) - 1
+    return "".join(
+        _shortened(piece.text, is_first=index == 0, is_last=index == last)
+        if piece.kind is PieceKind.SAME
+        else _mark(piece)
+        for index, piece in enumerate(pieces)
+    ).strip("\n")
+
+
 def _mark(piece: Piece) -> str:
     begin, end = _MARKS[piece.kind]
     body = piece.text.strip()
