@@ -4,7 +4,7 @@ to it. A request is recorded beside its messages in this form, and not a second 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from archon.errors import InvalidArgument
@@ -12,8 +12,16 @@ from archon.errors import InvalidArgument
 PATH: Final = "$"
 """The only key of an object that stands for a part of the source; its value is the path, a list of keys and indexes."""
 
+JOINED: Final = "$+"
+"""The only key of an object that stands for a text; its value is a list of texts and of paths to texts."""
+
 ESCAPED: Final = "$$"
-"""The only key of an object that stands for an object whose only key is PATH or ESCAPED."""
+"""The only key of an object that stands for an object whose only key is one of these."""
+
+_MARKS: Final = ({PATH}, {JOINED}, {ESCAPED})
+
+_TEXT: Final = "'"
+"""Marks a text among the parts."""
 
 MIN_PACKED: Final = 24
 """Characters of a part from which on it is replaced: a path is not much shorter."""
@@ -26,7 +34,8 @@ def pack(value: Any, source: Any) -> Any:
     same order. Raises RecursionError if one of them is nested too deep."""
     parts: dict[str, Path] = {}
     _index(source, [], parts)
-    return _packed(value, parts)
+    texts = sorted((part[1:] for part in parts if part[0] == _TEXT), key=len, reverse=True)
+    return _packed(value, parts, texts)
 
 
 def unpack(value: Any, source: Any) -> Any:
@@ -34,6 +43,8 @@ def unpack(value: Any, source: Any) -> Any:
     if isinstance(value, Mapping):
         if value.keys() == {PATH}:
             return _part(source, value[PATH])
+        if value.keys() == {JOINED}:
+            return _joined([unpack(piece, source) for piece in _list(value[JOINED])])
         if value.keys() == {ESCAPED}:
             value = value[ESCAPED]
             if not isinstance(value, Mapping):
@@ -53,26 +64,58 @@ def _index(value: Any, path: Path, parts: dict[str, Path]) -> None:
             _index(item, [*path, index], parts)
 
 
-def _packed(value: Any, parts: Mapping[str, Path]) -> Any:
+def _packed(value: Any, parts: Mapping[str, Path], texts: Sequence[str]) -> Any:
     if (text := _text(value)) is not None and text in parts:
         return {PATH: parts[text]}
     if isinstance(value, Mapping):
-        packed = {key: _packed(member, parts) for key, member in value.items()}
-        return {ESCAPED: packed} if packed.keys() in ({PATH}, {ESCAPED}) else packed
+        packed = {key: _packed(member, parts, texts) for key, member in value.items()}
+        return {ESCAPED: packed} if value.keys() in _MARKS else packed
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_packed(item, parts) for item in value]
+        return [_packed(item, parts, texts) for item in value]
+    if isinstance(value, str) and len(value) > MIN_PACKED:
+        pieces = list(_pieces(value, texts, parts))
+        return {JOINED: pieces} if len(pieces) > 1 else value
     return value
+
+
+def _pieces(text: str, texts: Sequence[str], parts: Mapping[str, Path]) -> Iterator[Any]:
+    """Yields the pieces of a text that was joined from others, as some servers take messages: the longest that the
+    source has become paths."""
+    for number, known in enumerate(texts):
+        start = text.find(known) if len(known) < len(text) else -1
+        if start >= 0:
+            rest = texts[number:]
+            yield from _pieces(text[:start], rest, parts)
+            yield {PATH: parts[_TEXT + known]}
+            yield from _pieces(text[start + len(known) :], rest, parts)
+            return
+    if text in texts:
+        yield {PATH: parts[_TEXT + text]}
+    elif text:
+        yield text
 
 
 def _text(value: Any) -> str | None:
     """Returns the text by which a part is found, None for one that is too short: a text is marked, because its own text
     may be that of an object."""
     if isinstance(value, str):
-        return f"'{value}" if len(value) >= MIN_PACKED else None
+        return _TEXT + value if len(value) >= MIN_PACKED else None
     if not value or not isinstance(value, (Mapping, Sequence)):
         return None
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) >= MIN_PACKED else None
+
+
+def _joined(pieces: Sequence[Any]) -> str:
+    if not all(isinstance(piece, str) for piece in pieces):
+        raise InvalidArgument("a packed value was changed: it joins something that is no text")
+    return "".join(pieces)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidArgument("a packed value was changed: it joins no list")
+    return value
 
 
 def _part(source: Any, path: Any) -> Any:

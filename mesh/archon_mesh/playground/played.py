@@ -15,8 +15,8 @@ from archon_mesh.llm import ModelClient, ModelReply, ModelSpec, Usage, create_mo
 from archon_mesh.llm.prices import estimate_call, price_of
 from archon_mesh.llm.wrappers import BudgetModel, RetryModel
 from archon_mesh.playground.recorded_call import RecordedCall, readable_reply
-from archon_mesh.playground.variant import Change, Variant
-from archon_mesh.run_diff import Piece, PieceKind, word_diff
+from archon_mesh.playground.variant import Change, Variant, text_difference
+from archon_mesh.run_diff import Piece, PieceKind
 
 MAX_REPEAT: Final = 100
 PARALLEL: Final = 4
@@ -59,6 +59,9 @@ class Played:
     has_price: bool = True
     """Whether the model has a price; without one its calls count as free of charge."""
 
+    max_cost_usd: float | None = None
+    """The budget of all calls in US dollars."""
+
     @cached_property
     def answered(self) -> Sequence[Trial]:
         """The trials with an answer."""
@@ -78,7 +81,7 @@ class Played:
         """Returns an answer as the difference from the recorded one, by words; None if one of them is missing."""
         if self.recorded_reply is None or trial.reply is None:
             return None
-        return word_diff(answer_text(self.recorded_reply), trial.text)
+        return text_difference(answer_text(self.recorded_reply), trial.text)
 
     def document(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -145,7 +148,7 @@ async def play(
     try:
         table = _Table(variant, client, max_cost_usd, timeout, on_trial)
         trials = await table.play(repeat, parallel)
-        return Played(variant, trials, recorded, table.stopped, price_of(client) is not None)
+        return Played(variant, trials, recorded, table.stopped, price_of(client) is not None, max_cost_usd)
     finally:
         if model is None:
             await client.close()

@@ -132,7 +132,8 @@ def find_call(
     found = [call for call in calls if call.task_id in tasks]
     position = len(found) if number is None else number if number > 0 else len(found) + 1 + number
     if not 1 <= position <= len(found):
-        raise NotFound(f"{found[0].role} has {len(found)} recorded model calls: there is no call {number}")
+        count = f"{len(found)} recorded model call{'' if len(found) == 1 else 's'}"
+        raise NotFound(f"{found[0].role} has {count}: there is no call {number}")
     return found[position - 1]
 
 

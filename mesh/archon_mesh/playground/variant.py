@@ -11,9 +11,12 @@ from archon.errors import InvalidArgument, NotFound
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelRequest
 from archon_mesh.playground.recorded_call import INPUT, SYSTEM_PROMPT, RecordedCall
-from archon_mesh.run_diff import Piece, word_diff
+from archon_mesh.run_diff import Piece, PieceKind, word_diff
 
 MAX_TEMPERATURE: Final = 2.0
+
+MIN_COMMON: Final = 0.25
+"""Part of the words of the longer text that two texts have in common at least, to be compared word by word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +122,9 @@ class Variant:
         if before is None:
             return []
         found = [
-            Change(_place(number, new or old), tuple(word_diff(_text(old), _text(new))))
+            Change(_place(number, new or old), tuple(text_difference(_text(old), _text(new))))
             for number, (old, new) in enumerate(zip_longest(before.messages, after.messages), 1)
-            if _text(old) != _text(new)
+            if _text(old) != _text(new) or _role(old) != _role(new)
         ]
         for name in ("temperature", "max_tokens", "is_json", "output_schema"):
             old, new = getattr(before, name), getattr(after, name)
@@ -132,6 +135,15 @@ class Variant:
         return found
 
 
+def text_difference(old: str, new: str) -> list[Piece]:
+    """Returns the difference of two texts by words; as a whole, if they have few words in common."""
+    pieces = word_diff(old, new)
+    same = sum(len(piece.text.split()) for piece in pieces if piece.kind is PieceKind.SAME)
+    if old and new and same < MIN_COMMON * max(len(old.split()), len(new.split())):
+        return [Piece(PieceKind.REMOVED, old), Piece(PieceKind.ADDED, new)]
+    return pieces
+
+
 def _place(number: int, message: ChatMessage | None) -> str:
     return f"message {number} ({message.role if message is not None else 'removed'})"
 
@@ -140,7 +152,11 @@ def _text(message: ChatMessage | None) -> str:
     if message is None:
         return ""
     calls = [f"calls {call.name} {call.arguments_json}" for call in message.tool_calls]
-    return "\n".join([f"{message.role}: {message.described}", *calls])
+    return "\n".join([*([message.described] if message.described else []), *calls])
+
+
+def _role(message: ChatMessage | None) -> str:
+    return message.role if message is not None else ""
 
 
 def _shown(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,9 @@ MAX_BYTES: Final = 64 * 1024**2
 _VERSION_KEY: Final = "archon_variant"
 _REQUEST_KEYS: Final = ("temperature", "max_tokens", "is_json", "output_schema", "messages", "tools")
 _KEYS: Final = frozenset({_VERSION_KEY, "model", "origin", "system", "input", *_REQUEST_KEYS})
+_BREAKS: Final = re.compile("[\\r\\x85\\u2028\\u2029]")
+"""Ends of lines that YAML would read as newlines outside of quotes."""
+
 _MARKS: Final = ("system", "input")
 """Keys with the number of a message, from 1."""
 
@@ -34,7 +38,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text_node(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = '"' if _BREAKS.search(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text_node)

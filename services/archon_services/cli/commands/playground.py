@@ -28,11 +28,11 @@ def playground(
     run: RunOrFileArgument,
     task: Annotated[
         str,
-        typer.Argument(metavar="[TASK]", help="A role, a step, or the beginning of the id of a task with model calls."),
+        typer.Argument(metavar="TASK", help="A role, a step, or the beginning of the id of a task with model calls."),
     ] = "",
     call: Annotated[
         int | None,
-        typer.Argument(metavar="[CALL]", help="The number of the model call in its task, from 1; by default the last."),
+        typer.Argument(metavar="CALL", help="The number of the model call in its task, from 1; by default the last."),
     ] = None,
     edit: Annotated[
         bool, typer.Option("--edit", "-e", help="Change the prompt in the editor of VISUAL or EDITOR.")

@@ -71,11 +71,11 @@ def runs(
 def _print(runs: Iterable[tuple[Run, str]], length: int, *, rated: bool) -> None:
     """Prints a table of runs, with a column of stars if one of them is `rated`."""
     rows = [_row(run, length, guide) for run, guide in runs]
-    headers, right, folded = _HEADERS, _RIGHT, _FOLDED
-    if not rated:
-        headers, rows = _without_stars(headers), [_without_stars(row) for row in rows]
-        right, folded = right[:-1], tuple(column - 1 for column in folded)
-    print_table(headers, rows, right=right, folded=folded)
+    if rated:
+        print_table(_HEADERS, rows, right=_RIGHT, folded=_FOLDED)
+        return
+    without = [_without_stars(row) for row in rows]
+    print_table(_without_stars(_HEADERS), without, right=_RIGHT[:-1], folded=[column - 1 for column in _FOLDED])
 
 
 def _without_stars(cells: tuple[str, ...]) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def played_lines(played: Played, *, dry_run: bool = False) -> Iterator[str]:
     if played.stopped:
         yield ""
         yield wrapped(f"Stopped after {counted(len(played.trials), 'answer')}: {played.stopped}")
-    if not played.has_price:
+    if played.max_cost_usd is not None and not played.has_price:
         yield ""
         yield wrapped(
             f"{played.variant.model} has no price: its calls count as free of charge (ARCHON_PRICES names one)."

@@ -12,11 +12,11 @@ import pytest
 
 from archon.errors import FailedPrecondition
 from archon_mesh.agent import Agent
-from archon_mesh.llm import create_model
+from archon_mesh.llm import ModelSpec, create_model
 from archon_mesh.node.sent_record import public_url
 from archon_mesh.playground import curl_command, recorded_calls, sent_bytes
 from archon_mesh.tools import FunctionTool
-from tests.fixtures.anthropic_server import AnthropicServer, start, stop, tool_use
+from tests.fixtures.anthropic_server import AnthropicServer, start, stop, text, tool_use
 from tests.fixtures.media import PNG
 from tests.fixtures.openai_server import Answer, OpenAIServer, completion
 from tests.fixtures.recorded_calls import record_calls
@@ -86,7 +86,8 @@ async def test_the_recorded_request_is_the_bytes_that_were_sent(model: str) -> N
 async def test_a_request_with_a_secret_argument_is_not_recorded() -> None:
     async with AnthropicServer() as server:
         server.script(
-            Answer(events=[start(), *tool_use(0, "c1", "login", '{"user": "ann", "password": "hush"}'), *stop()])
+            Answer(events=[start(), *tool_use(0, "c1", "login", '{"user": "ann", "password": "hush"}'), *stop()]),
+            Answer(events=[start(), *text(0, "Done."), *stop()]),
         )
         client = create_model("anthropic/m", base_url=base_url(server, "anthropic"), api_key=KEY)
         async with Agent("designer", model=client, tools=[FunctionTool(login)]) as agent:
@@ -103,7 +104,8 @@ async def test_a_request_with_a_secret_argument_is_not_recorded() -> None:
 
 async def test_the_contents_of_files_are_not_recorded() -> None:
     async with OpenAIServer() as server:
-        client = create_model("openai/gpt-4o", base_url=server.url, api_key=KEY)
+        spec = ModelSpec("openai/m", server={"media": ["image"]})
+        client = create_model(spec, base_url=server.url, api_key=KEY)
         async with Agent("designer", model=client) as agent:
             (record,) = await record_calls(agent, "What is it?", file=PNG)
     assert b"image_url" in server.received[0].content

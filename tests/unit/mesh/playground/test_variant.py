@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, NotFound
@@ -102,6 +102,7 @@ LINES = st.text(
 )
 
 
+@settings(max_examples=40)
 @given(LINES, LINES)
 def test_a_file_keeps_each_character(content: str, arguments: str) -> None:
     request = ModelRequest(
