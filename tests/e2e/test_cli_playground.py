@@ -4,6 +4,7 @@ print what they show."""
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import stat
 from collections.abc import Iterator
@@ -59,6 +60,7 @@ def test_the_page_prints_what_it_shows(terminal: Terminal, server: ToldModel, tm
     with folder_of(tmp_path):
         for step in shown:
             printed = print_step(terminal, step).replace(server.url, "https://api.openai.com/v1")
+            printed = printed.replace("  --noproxy '*' \\\n", "")  # it is there for a server of this machine
             assert not step.shown or matches(step.shown, printed), f"{step.commands}\n{printed}"
             if step.shown and "--sent" not in step.commands and "--curl" not in step.commands:
                 assert all(len(line) <= WIDTH for line in printed.splitlines()), printed
@@ -131,7 +133,7 @@ def test_the_editor_changes_a_prompt(terminal: Terminal, run: str, tmp_path: Pat
         (["playground", "RUN", "designer", "--temperature", "3"], 2, "the temperature must be from 0 to 2"),
         (["playground", "RUN", "designer", "--max-cost", "0"], 2, "the budget must be from"),
         (["playground", "RUN", "designer", "--max-cost", "0.000001"], 1, ""),
-        (["playground", "RUN", "designer", "--model", "nobody"], 2, "unknown model 'nobody'"),
+        (["playground", "RUN", "designer", "--model", "unheard"], 2, "unknown model 'unheard'"),
         (["playground", "absent.archon"], 4, "cannot read absent.archon"),
         (["prompts", "RUN", "--sent"], 2, "3 tasks have model calls"),
         (["prompts", "RUN", "--sent", "--curl"], 2, "name one of them"),
@@ -153,7 +155,7 @@ def test_a_chat_rates_the_run_of_its_last_answer(terminal: Terminal) -> None:
     assert "error: there is no answer to rate so far" in chat.err and "a rating is /rate up|down [WHY]" in chat.err
     assert ": up (5 of 5)." in chat.err and ": down (1 of 5)." in chat.err
     assert "/rate" not in chat.out and chat.out.count("TaskStore") == 2
-    assert "rated       1 of 5 by dev: too short" in terminal.archon("show", "last").out.replace("anonymous", "dev")
+    assert re.search(r"rated +1 of 5 by \w+: too short\n", terminal.archon("show", "last").out)
     header, *rows = terminal.archon("runs", "--limit", "2").out.splitlines()
     assert "stars" in header and [" 1.0 " in rows[0], " 5.0 " in rows[1]] == [True, True]
 

@@ -96,8 +96,8 @@ def _pieces(text: str, texts: Sequence[str], parts: Mapping[str, Path]) -> Itera
 
 
 def _text(value: Any) -> str | None:
-    """Returns the text by which a part is found, None for one that is too short: a text is marked, because its own text
-    may be that of an object."""
+    """Returns the text by which a part is found, None for one that is too short: a text is marked, because an object
+    may have the same text."""
     if isinstance(value, str):
         return _TEXT + value if len(value) >= MIN_PACKED else None
     if not value or not isinstance(value, (Mapping, Sequence)):

@@ -22,8 +22,8 @@ NO_SECRETS: Final = frozenset({"api-version"})
 
 
 def sent_json(sent: SentRequest, messages: Sequence[ChatMessage], record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the recorded form. `messages` are those of the model request, `record` their recorded form: the source of
-    the packed body."""
+    """Returns the recorded form. `messages` belong to the request of the agent, `record` is its recorded form: the
+    source of the packed body."""
     data: dict[str, Any] = {
         "api": sent.api,
         "url": public_url(sent.url),

@@ -170,7 +170,7 @@ def model_of(variant: Variant, recorded: RecordedCall | None = None) -> ModelCli
 
 
 def answer_text(reply: ModelReply) -> str:
-    """Returns an answer as a text: what the model wrote, then a line for each tool call."""
+    """Returns an answer as a text: the text of the model, then a line for each tool call."""
     calls = [f"calls {call.name} {call.arguments_json}" for call in reply.tool_calls]
     return "\n".join([*([reply.text] if reply.text else []), *calls])
 

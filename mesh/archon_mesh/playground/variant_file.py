@@ -78,8 +78,8 @@ def variant_document(variant: Variant) -> dict[str, Any]:
 
 
 def parse_variant(text: str, name: str = "the variant") -> Variant:
-    """Reads a variant; `name` is its name in errors. Raises InvalidArgument if it is none, FailedPrecondition if it has
-    files without contents."""
+    """Reads a variant; `name` is its name in errors. Raises InvalidArgument for any other text, FailedPrecondition if
+    it has files without contents."""
     try:
         document = json.loads(text) if text.lstrip()[:1] == "{" else plain_yaml(text.encode())
     except (YamlError, ValueError, RecursionError) as error:
@@ -120,8 +120,8 @@ def read_variant(path: Path | str) -> Variant:
 
 
 def write_variant(variant: Variant, path: Path | str) -> None:
-    """Writes a variant: as JSON if the name ends with .json, else as YAML. The file is private: a prompt has what the
-    agents were told. Raises OSError."""
+    """Writes a variant: as JSON if the name ends with .json, else as YAML. The file is private, as the contents of
+    prompts are. Raises OSError."""
     path = Path(path)
     is_json = path.suffix == ".json"
     text = (

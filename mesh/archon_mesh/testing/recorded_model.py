@@ -81,10 +81,10 @@ class RecordedModel:
     ) -> None:
         """`role` may be left out if only one role made model calls; `task` is the beginning of the id of one of its
         tasks. `live` is a client, or the name of a model, whose client is created if it is needed. `normalize` is
-        applied to each line of both requests before they are compared, to replace what differs from day to day.
+        applied to each line of both requests before they are compared, to replace parts that differ from day to day.
 
         Raises InvalidArgument if the file was changed, OSError if it cannot be read, NotFound if it has no calls of the
-        role, FailedPrecondition if their contents were not recorded, or if replies are to be recorded without `live`.
+        role, FailedPrecondition if their contents were not recorded, or if replies shall be recorded without `live`.
         """
         self._path = Path(path)
         self._normalize = normalize
@@ -130,8 +130,11 @@ class RecordedModel:
         return await whole_reply(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
-        live = self._live
-        async with aclosing(stream_of(live, request) if live else stream_reply(self._next(request))) as chunks:
+        if self._live is None:
+            async for chunk in stream_reply(self._next(request)):
+                yield chunk
+            return
+        async with aclosing(stream_of(self._live, request)) as chunks:
             async for chunk in chunks:
                 yield chunk
 

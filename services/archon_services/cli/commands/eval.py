@@ -111,14 +111,14 @@ def eval_(
 
     _check_budget(budget_usd)
     versions = _versions(version or ())
-    cases = _selected(read_cases(file), case or (), file)
-    baseline = read_report(against) if against and against != ORIGIN and Path(against).is_file() else None
-    scored = read_report(score) if score is not None else None
-    if variant is not None and (versions or scored is not None or (against and baseline is None)):
+    if variant is not None and (versions or score is not None or (against and not Path(against).is_file())):
         raise CliError(
             "--variant executes no runs: it goes with neither --version nor --score, and --against takes a file",
             code=USAGE,
         )
+    cases = _selected(read_cases(file), case or (), file)
+    baseline = read_report(against) if against and against != ORIGIN and Path(against).is_file() else None
+    scored = read_report(score) if score is not None else None
     work = _Work(cases, repeat, parallel, budget_usd, versions, str(file))
     with _importing(file.parent):
         work.check_functions()

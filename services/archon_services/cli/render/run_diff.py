@@ -26,6 +26,8 @@ MAX_CHANGES: Final = 20
 SAME: Final = "(same)"
 _BETWEEN: Final = " | "
 _MARKS: Final = {PieceKind.REMOVED: ("[-", "-]"), PieceKind.ADDED: ("{+", "+}")}
+_BEGINNINGS: Final = tuple(begin for begin, _ in _MARKS.values())
+_ENDS: Final = tuple(end for _, end in _MARKS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +152,15 @@ def marked(pieces: Sequence[Piece]) -> tuple[str, str]:
 def marked_inline(pieces: Sequence[Piece]) -> str:
     """Returns both texts as one, with their differences marked, and without parts that are the same and far from a
     difference."""
-    last = len(pieces) - 1
-    return "".join(
-        _shortened(piece.text, is_first=index == 0, is_last=index == last)
-        if piece.kind is PieceKind.SAME
-        else _mark(piece)
-        for index, piece in enumerate(pieces)
-    ).strip("\n")
+    text, last = "", len(pieces) - 1
+    for index, piece in enumerate(pieces):
+        if piece.kind is PieceKind.SAME:
+            text += _shortened(piece.text, is_first=index == 0, is_last=index == last)
+            continue
+        marked_piece = _mark(piece)
+        touches = text.endswith(_ENDS) and marked_piece.startswith(_BEGINNINGS)
+        text += f" {marked_piece}" if touches else marked_piece
+    return text.strip("\n")
 
 
 def _mark(piece: Piece) -> str:

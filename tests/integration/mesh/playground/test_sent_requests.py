@@ -14,12 +14,12 @@ from archon.errors import FailedPrecondition
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ModelSpec, create_model
 from archon_mesh.node.sent_record import public_url
-from archon_mesh.playground import curl_command, recorded_calls, sent_bytes
+from archon_mesh.playground import curl_command, recorded_calls, sent_bytes, sent_request
 from archon_mesh.tools import FunctionTool
 from tests.fixtures.anthropic_server import AnthropicServer, start, stop, text, tool_use
 from tests.fixtures.media import PNG
 from tests.fixtures.openai_server import Answer, OpenAIServer, completion
-from tests.fixtures.recorded_calls import record_calls
+from tests.fixtures.recorded_calls import model_record, record_calls
 from tests.fixtures.responses_server import ResponsesServer
 
 KEY = "sk-a-key-that-no-record-has"
@@ -147,6 +147,14 @@ async def test_a_changed_record_is_refused() -> None:
     (call,) = recorded_calls([record])
     with pytest.raises(FailedPrecondition, match="SHA-256 differs"):
         sent_bytes(call)
+
+
+def test_a_record_that_repeats_a_part_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sent_request, "MAX_BODY", 1024**2)
+    sent = {"api": "openai", "body": {"messages": [{"$": ["messages", 0, "content"]}] * 10_000}, "sha256": ""}
+    record = model_record({"role": "user", "content": "x" * 10_000}, sent=sent)
+    with pytest.raises(FailedPrecondition, match="more than 1 MiB"):
+        sent_bytes(recorded_calls([record])[0])
 
 
 def test_an_address_is_recorded_without_its_secrets() -> None:

@@ -17,6 +17,7 @@ from archon_mesh.playground import (
     parse_variant,
     read_variant,
     recorded_calls,
+    variant_file,
     variant_text,
     write_variant,
 )
@@ -148,6 +149,13 @@ HEAD = "archon_variant: 1\nmodel: m\n"
 def test_a_text_that_is_no_variant_says_why(text: str, words: str) -> None:
     with pytest.raises((InvalidArgument, FailedPrecondition), match=f"v.yaml.*{words}"):
         parse_variant(text, "v.yaml")
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variant_file, "MAX_BYTES", 10)
+    (tmp_path / "v.yaml").write_text(HEAD)
+    with pytest.raises(InvalidArgument, match="has more than 10 bytes"):
+        read_variant(tmp_path / "v.yaml")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, NotFound
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ScriptedModel
+from archon_mesh.llm import ModelClient, ScriptedModel
 from archon_mesh.testing import RecordedModel
 from archon_mesh.tools import FunctionTool
 from tests.fixtures.recorded_calls import model_record, record_calls, write_run_file
 
 PROMPT = "You look at places.\nBe brief."
-REPLIES = [ToolCall("c1", "look", '{"place": "attic", "password": "hush"}'), "A box."]
+REPLIES: list[ToolCall | str] = [ToolCall("c1", "look", '{"place": "attic", "password": "hush"}'), "A box."]
 
 
 def look(place: str, password: str = "") -> str:
@@ -24,7 +24,7 @@ def look(place: str, password: str = "") -> str:
     return f"{place}: a box"
 
 
-def looker(model: object, prompt: str = PROMPT) -> Agent:
+def looker(model: ModelClient, prompt: str = PROMPT) -> Agent:
     return Agent("looker", model=model, system_prompt=prompt, tools=[FunctionTool(look)])
 
 
@@ -83,7 +83,7 @@ async def test_replies_are_recorded_anew_on_demand(file: Path, monkeypatch: pyte
     prompt, before = "Look well.", digest(file)
     with pytest.raises(FailedPrecondition, match="only with `live`"):
         RecordedModel(file)
-    with RecordedModel(file, live=ScriptedModel([*REPLIES[:1], "Two boxes."])) as live:
+    with RecordedModel(file, live=ScriptedModel([REPLIES[0], "Two boxes."])) as live:
         assert await looker(live, prompt).run_async(live.input) == "Two boxes."
         with pytest.raises(FailedPrecondition, match="no recorded answer"):
             _ = live.answer
