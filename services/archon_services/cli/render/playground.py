@@ -83,7 +83,7 @@ def _estimated(played: Played) -> Iterator[str]:
     client = model_of(played.variant, played.recorded)
     tokens, cost = estimate_cost(played.variant, client)
     priced = cost_text(cost) or "no price is known"
-    yield f"Nothing was sent. A call has ~{tokens:,} tokens, of prompt and longest answer: {priced}."
+    yield f"Nothing was sent. A call has up to ~{tokens:,} tokens: {priced}."
 
 
 def _measures(played: Played) -> Iterator[str]:
