@@ -26,12 +26,17 @@ _TEXT: Final = "'"
 MIN_PACKED: Final = 24
 """Characters of a part from which on it is replaced: a path is not much shorter."""
 
+SHORT: Final = 200
+"""Characters of a member up to which it is not worth a search of the whole source."""
+
 Path = list[str | int]
 
 
 def pack(value: Any, source: Any) -> Any:
     """Returns the value with paths in place of the parts that the source has. Equal parts have the same members in the
     same order. Raises RecursionError if one of them is nested too deep."""
+    if (same := _packed_members(value, source)) is not None:
+        return same
     parts: dict[str, Path] = {}
     _index(source, [], parts)
     texts = sorted((part[1:] for part in parts if part[0] == _TEXT), key=len, reverse=True)
@@ -53,13 +58,32 @@ def unpack(value: Any, source: Any) -> Any:
     return [unpack(item, source) for item in value] if isinstance(value, list) else value
 
 
+def _packed_members(value: Any, source: Any) -> dict[str, Any] | None:
+    """Returns an object whose long members are all members of the source, packed: mostly a request is sent as it is
+    recorded. None for any other value, which takes ten times as long."""
+    if not isinstance(value, dict) or not isinstance(source, dict) or value.keys() in _MARKS:
+        return None
+    packed: dict[str, Any] = {}
+    for key, member in value.items():
+        text = _text(member)
+        if text is None and not isinstance(member, (dict, list, tuple)):
+            packed[key] = member
+        elif text is not None and key in source and text == _text(source[key]):
+            packed[key] = {PATH: [key]}
+        elif text is not None and len(text) > SHORT:
+            return None
+        else:
+            packed[key] = _packed(member, {}, ())
+    return packed
+
+
 def _index(value: Any, path: Path, parts: dict[str, Path]) -> None:
     if path and (text := _text(value)) is not None:
         parts.setdefault(text, path)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for key, member in value.items():
             _index(member, [*path, key], parts)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
+    elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             _index(item, [*path, index], parts)
 
@@ -67,10 +91,10 @@ def _index(value: Any, path: Path, parts: dict[str, Path]) -> None:
 def _packed(value: Any, parts: Mapping[str, Path], texts: Sequence[str]) -> Any:
     if (text := _text(value)) is not None and text in parts:
         return {PATH: parts[text]}
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         packed = {key: _packed(member, parts, texts) for key, member in value.items()}
         return {ESCAPED: packed} if value.keys() in _MARKS else packed
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, (list, tuple)):
         return [_packed(item, parts, texts) for item in value]
     if isinstance(value, str) and len(value) > MIN_PACKED:
         pieces = list(_pieces(value, texts, parts))
@@ -100,7 +124,7 @@ def _text(value: Any) -> str | None:
     may have the same text."""
     if isinstance(value, str):
         return _TEXT + value if len(value) >= MIN_PACKED else None
-    if not value or not isinstance(value, (Mapping, Sequence)):
+    if not value or not isinstance(value, (dict, list, tuple)):
         return None
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) >= MIN_PACKED else None

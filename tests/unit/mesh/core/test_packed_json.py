@@ -13,6 +13,7 @@ from archon.errors import InvalidArgument
 from archon_mesh.core.packed_json import pack, unpack
 
 LONG = "a text that is long enough to be replaced"
+LONGER = LONG * 6
 KEYS = st.sampled_from(["$", "$$", "$+", "a", "b"])
 LEAVES = st.sampled_from([None, True, 1, 1.0, 0, "", "short", LONG, LONG + "!", f"{LONG}\n{LONG}?", json.dumps([LONG])])
 VALUES = st.recursive(
@@ -27,8 +28,8 @@ def test_an_unpacked_value_has_the_same_text(value: Any, source: Any) -> None:
 
 
 def test_parts_of_the_source_are_not_repeated() -> None:
-    source = {"messages": [{"role": "user", "content": LONG}]}
-    value = {"input": [{"type": "text", "text": LONG}], "messages": source["messages"]}
+    source = {"messages": [{"role": "user", "content": LONGER}]}
+    value = {"input": [{"type": "text", "text": LONGER}], "messages": source["messages"]}
     packed = pack(value, source)
     assert packed == {
         "input": [{"type": "text", "text": {"$": ["messages", 0, "content"]}}],
