@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from archon import AgentServer, Answer, TaskContext
@@ -16,6 +17,7 @@ from archon_mesh.testing import (
     FaultyModel,
     FaultyTool,
     InProcessMesh,
+    RecordedModel,
     ScriptedModel,
     VirtualTime,
 )
@@ -30,6 +32,20 @@ async def scripted() -> tuple[str, str]:
     model = ScriptedModel([ToolCall("1", "population", '{"city": "Lisbon"}'), "545,000 people."])
     answer = await Agent("guide", model=model, tools=[population]).run_async("How many people live in Lisbon?")
     return answer, model.requests[1].messages[-1].content
+
+
+async def recorded(file: Path) -> str:
+    with RecordedModel(file, "guide") as model:
+        agent = Agent("guide", model=model, system_prompt="You know cities. Be brief.")
+        answer = await agent.run_async(model.input)
+        assert answer == model.answer
+        return answer
+
+
+async def test_the_guide_answers_as_in_march(recorded_model: Callable[..., RecordedModel]) -> None:
+    model = recorded_model("march.archon", "guide", live="openai/gpt-5-mini")
+    answer = await Agent("guide", model=model, system_prompt="You know cities. Be brief.").run_async(model.input)
+    assert "545,000" in answer
 
 
 async def one_handler() -> tuple[str, str, str | None]:

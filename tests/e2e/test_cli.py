@@ -127,7 +127,7 @@ def test_prompts_prints_context_after_the_system_prompt(terminal: Terminal, fini
     assert messages[2]["content"].startswith("Shared context from designer:\n")
     assert messages[3]["content"] == GOAL
     text = terminal.archon("prompts", finished[:12]).out
-    places = [text.index(f"=== {role}, attempt 1") for role in ("requirements", "designer", "implementer")]
+    places = [text.index(f"=== {role}, call 1, attempt 1") for role in ("requirements", "designer", "implementer")]
     assert places == sorted(places)
     assert text.count("Shared context from requirements:") == 2
     assert text.count("Shared context from designer:") == 1

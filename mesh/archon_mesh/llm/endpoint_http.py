@@ -13,6 +13,7 @@ import httpx2
 from archon.errors import InvalidArgument, MessageTooLarge
 from archon.failure_kinds import PROVIDER
 from archon.loopback import is_loopback
+from archon_mesh.llm.exchanges import SentRequest, note_sent
 from archon_mesh.llm.provider_errors import status_error
 
 CONNECT: Final = 10.0
@@ -30,6 +31,9 @@ MAX_STREAM: Final = 256 * 1024 * 1024
 
 MAX_ERROR: Final = 64 * 1024
 """Bytes of the body of an error that are read."""
+
+APIS: Final = {"/chat/completions": "openai", "/responses": "openai-responses", "/v1/messages": "anthropic"}
+"""The APIs by their paths, as names of models begin."""
 
 _LIMITS: Final = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_IDLE)
 _HEADERS: Final = {
@@ -63,6 +67,7 @@ class EndpointHttp:
             raise InvalidArgument(f"invalid base URL {address!r}: expected http://HOST/PATH or https://HOST/PATH")
         self._url = urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix(path) + path, fragment=""))
         self._key = key
+        self._api = APIS.get(path, "")
         try:
             self._client = httpx2.AsyncClient(
                 headers={**_HEADERS, **headers},
@@ -79,7 +84,8 @@ class EndpointHttp:
 
         Raises the error of a status that is not one of success, and the errors of httpx2.
         """
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+        content = encoded(body)
+        note_sent(SentRequest(self._api, self._url, body, content, bool(self._key)))
         limits = httpx2.Timeout(timeout, connect=min(CONNECT, timeout))
         request = self._client.build_request("POST", self._url, content=content, timeout=limits)
         response = await self._client.send(request, stream=True)
@@ -93,6 +99,11 @@ class EndpointHttp:
     async def close(self) -> None:
         """Closes the connections. Idempotent."""
         await self._client.aclose()
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """Returns the bytes of a body as they are sent."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 async def whole(response: httpx2.Response) -> bytes:

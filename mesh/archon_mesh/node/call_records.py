@@ -13,8 +13,10 @@ from archon_mesh.core.masking import masked_arguments, masked_value
 from archon_mesh.core.media import Media
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, Usage
+from archon_mesh.llm.exchanges import SentRequest
 from archon_mesh.llm.wire import call_to_wire, message_to_record, tool_to_wire
 from archon_mesh.node.redaction import redacted_request, redacted_response
+from archon_mesh.node.sent_record import sent_json
 from archon_mesh.tools.result import ToolResult
 
 
@@ -33,9 +35,12 @@ def to_call_usage(usage: Usage | None) -> CallUsage:
     )
 
 
-def request_json(model: str, request: ModelRequest, origins: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the request as it was sent, plus data that is never sent: the `origins` of the messages, one for each,
-    and their `metadata`. Without contents in the mode REDACTED."""
+def request_json(
+    model: str, request: ModelRequest, origins: list[dict[str, Any]], sent: SentRequest | None = None
+) -> dict[str, Any]:
+    """Returns the request of the agent, plus data that is never sent: the `origins` of the messages, one for each, and
+    their `metadata`. `sent` is the request that the client made of it for its provider. Without contents in the mode
+    REDACTED."""
     data: dict[str, Any] = {
         "model": model,
         "messages": [_message_json(message) for message in request.messages],
@@ -47,6 +52,12 @@ def request_json(model: str, request: ModelRequest, origins: list[dict[str, Any]
         data["temperature"] = request.temperature
     if request.max_tokens is not None:
         data["max_tokens"] = request.max_tokens
+    if request.is_json:
+        data["is_json"] = True
+    if request.output_schema is not None:
+        data["output_schema"] = dict(request.output_schema)
+    if sent is not None:
+        data["sent"] = sent_json(sent, request.messages, data)
     return redacted_request(data) if record_mode() is RecordMode.REDACTED else data
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from archon.agent.redaction import redacted_text, redacted_value
 
 _MESSAGE: Final = ("role", "name", "tool_call_id")
+_SENT: Final = ("api", "has_key", "bytes")
 
 
 def redacted_request(request: dict[str, Any]) -> dict[str, Any]:
@@ -21,6 +22,10 @@ def redacted_request(request: dict[str, Any]) -> dict[str, Any]:
     redacted["messages"] = [_message(message) for message in request["messages"]]
     if request.get("tools"):
         redacted["tools"] = [_tool(tool) for tool in request["tools"]]
+    if "output_schema" in request:
+        redacted["output_schema"] = redacted_value(request["output_schema"])
+    if sent := request.get("sent"):
+        redacted["sent"] = {key: sent[key] for key in _SENT if key in sent}
     return redacted
 
 

@@ -161,7 +161,7 @@ class TaskMiddleware(Middleware):
         origins = message_origins(made.request.messages, state.agent.system_prompt, state.run_id)
         self._task.record_model_call(
             model,
-            request_json(model, made.request, origins),
+            request_json(model, made.request, origins, made.sent),
             response,
             started=made.started,
             seconds=made.seconds,

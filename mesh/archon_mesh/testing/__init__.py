@@ -24,6 +24,7 @@ _MODULES: Final = {
     "InjectedFault": "archon_mesh.testing.injected_fault",
     "LocalMesh": "archon_services.testing",
     "ModelFault": "archon_mesh.testing.model_faults",
+    "RecordedModel": "archon_mesh.testing.recorded_model",
     "Reply": "archon.testing",
     "ScriptedModel": "archon_mesh.llm",
     "TaskResult": "archon.testing",

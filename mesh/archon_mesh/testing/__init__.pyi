@@ -12,6 +12,7 @@ from archon_mesh.llm import ScriptedModel as ScriptedModel
 from archon_mesh.testing.injected_fault import InjectedFault as InjectedFault
 from archon_mesh.testing.model_faults import FaultyModel as FaultyModel
 from archon_mesh.testing.model_faults import ModelFault as ModelFault
+from archon_mesh.testing.recorded_model import RecordedModel as RecordedModel
 from archon_mesh.testing.tool_faults import FaultyTool as FaultyTool
 from archon_mesh.testing.tool_faults import ToolFault as ToolFault
 from archon_mesh.testing.virtual_time import VirtualTime as VirtualTime

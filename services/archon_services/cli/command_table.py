@@ -101,6 +101,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "prompts:prompts",
             "Print the model calls of a run so far, message by message: its origin and its tokens.",
         ),
+        "playground": (
+            "playground:playground",
+            "Change a recorded prompt, send it again, and compare the answers with the recorded one.",
+        ),
         "dataset": ("dataset:dataset", "Make data sets for `archon eval` of recorded runs."),
         "eval": ("eval:eval_", "Evaluate the cases of a data set, and compare the results with a baseline."),
         "login": ("login:login", "Sign in at the OpenID provider of a mesh, in a browser on any machine."),

@@ -14,6 +14,13 @@ RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help=f"A run id, a unique prefix of a recent one, or `{LAST}` for the newest run."),
 ]
+RunOrFileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|FILE",
+        help=f"A run id, a unique prefix of a recent one, `{LAST}` for the newest run, or a file of `archon export`.",
+    ),
+]
 OrchestratorOption = Annotated[
     str,
     typer.Option(
@@ -68,6 +75,16 @@ BreakOption = Annotated[
         help="Hold the run before this point, until `archon debug` lets it go on: tool:NAME, model, model:ROLE, "
         "task:ROLE or step:NAME; names are patterns. Repeatable.",
     ),
+]
+TaskOption = Annotated[
+    str,
+    typer.Option(
+        "--task", metavar="TASK", help="The task of the call: a role, a step, or the beginning of the id of a task."
+    ),
+]
+CallOption = Annotated[
+    int | None,
+    typer.Option("--call", min=1, metavar="N", help="The model call with this number in its task, from 1."),
 ]
 WatchOption = Annotated[
     bool, typer.Option("--watch", "-w", help="Show the current state every 2 seconds, until Ctrl-C.")

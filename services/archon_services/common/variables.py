@@ -209,6 +209,13 @@ VARIABLES: Final = (
         "missing",
     ),
     Variable(
+        "ARCHON_RERECORD",
+        "any text",
+        "",
+        (TESTS,),
+        "record the replies of models anew that tests of agents take from the files of runs",
+    ),
+    Variable(
         "ARCHON_SEARCH_URL",
         "URL",
         "",

@@ -1693,6 +1693,19 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_functions_are_evaluated_without_a_mesh", "test_a_wrong_data_set_is_refused_with_line_and_key"],
         ),
         Limit(
+            "The playground: answers to a variant, calls at a time; the file of a variant; a request that is sent again",
+            "{archon_mesh.playground.played:MAX_REPEAT}, {archon_mesh.playground.played:PARALLEL}; "
+            "{archon_mesh.playground.variant_file:MAX_BYTES|bytes}; "
+            "{archon_mesh.playground.sent_request:MAX_BODY|characters}",
+            "`INVALID_ARGUMENT`; the next call waits; `FAILED_PRECONDITION`.",
+            [
+                "test_an_argument_out_of_range_is_refused",
+                "test_no_more_calls_run_at_a_time_than_wanted",
+                "test_a_record_that_repeats_a_part_is_bounded",
+                "test_a_file_that_is_too_large_is_refused",
+            ],
+        ),
+        Limit(
             "Records of a run in progress that `archon show` reads",
             "{archon_services.cli.commands.show:MAX_CALLS}",
             "Further calls are not counted.",

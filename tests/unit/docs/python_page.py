@@ -41,6 +41,7 @@ MODULES: Final = (
     "archon_mesh.node",
     "archon_mesh.people",
     "archon_mesh.planning",
+    "archon_mesh.playground",
     "archon_mesh.recorded",
     "archon_mesh.recovery",
     "archon_mesh.run_diff",

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 
 import pytest
@@ -16,20 +17,24 @@ from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from archon.agent import AgentServer
-from archon.client import answer_text
-from archon.errors import Unavailable
+from archon.client import Client, answer_text
+from archon.errors import FailedPrecondition, Unavailable
 from archon.registry import Tool
 from archon.tools import SharedTool, SharedToolCall
+from archon_mesh import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent, load_rules
 from archon_mesh.llm import ScriptedModel
-from archon_mesh.testing import InProcessMesh
+from archon_mesh.node import Role, agent_from_role, agent_server
+from archon_mesh.testing import InProcessMesh, RecordedModel
 from archon_mesh.tools.mcp.serving.server import create_server
 from archon_mesh.workflows import load_workflow
 from tests.fixtures.media import PNG
+from tests.fixtures.recorded_calls import record_calls, write_run_file
 from tests.fixtures.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
+PAGE_OF_TESTS = ROOT / "docs" / "testing-agents.md"
 EXAMPLES = {"testing-agents": "testing", "attached-agents": "attached_member"}
 """Examples of pages whose files have another name."""
 
@@ -60,6 +65,7 @@ SHARED_TOOLS = load_example("shared_tools")
 FEDERATION = load_example("federation")
 ATTACHED_MEMBER = load_example("attached_member")
 EVALS = load_example("evals")
+PLAYGROUND = load_example("playground")
 
 
 @pytest.mark.parametrize(
@@ -313,7 +319,8 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("federation", 1),
         ("attached-agents", 1),
         ("workflows", 4),
-        ("testing-agents", 9),
+        ("testing-agents", 11),
+        ("playground", 1),
         ("evals", 1),
         ("clients", 2),
     ],
@@ -332,6 +339,32 @@ async def test_the_example_of_evals_passes_and_equals_its_baseline(
 ) -> None:
     monkeypatch.setitem(sys.modules, "evals", EVALS)
     assert await EVALS.greetings(tmp_path) == (True, False)
+
+
+async def test_the_example_of_the_playground_compares_answers(tmp_path: Path) -> None:
+    role = Role("designer", "Be long.", description="Designs.")
+    agent = agent_from_role(role, "offline")
+    async with InProcessMesh(tmp_path) as mesh, agent, agent_server(role, agent, mesh.agent_settings()):
+        run = (await mesh.client.submit("Draw a door.", roles=["designer"], wait=30)).run
+        await eventually(lambda: _recorded(mesh.client, run.run_id))
+        assert len(await PLAYGROUND.tried(mesh.client, run.run_id)) == 2
+
+
+async def _recorded(client: Client, run_id: str) -> bool:
+    return bool([record async for record in client.records(run_id)])
+
+
+async def test_the_example_of_a_recorded_model_answers(tmp_path: Path) -> None:
+    agent = Agent("guide", model=ScriptedModel(["545,000."]), system_prompt="You know cities. Be brief.")
+    records = await record_calls(agent, "How many people live in Lisbon?", role="guide")
+    file = write_run_file(tmp_path / "run.archon", records)
+    assert await TESTING.recorded(file) == "545,000."
+    page = re.search(r"(?s)  ```text\n(  run.archon has no such call.*?)  ```", PAGE_OF_TESTS.read_text())
+    assert page is not None
+    longer = Agent("guide", model=RecordedModel(file), system_prompt="You know cities. Be long.")
+    with pytest.raises(FailedPrecondition) as raised:
+        await longer.run_async("How many people live in Lisbon?")
+    assert str(raised.value).replace(str(file), "run.archon") == dedent(page[1]).strip()
 
 
 async def test_the_examples_of_tests_give_their_answers(tmp_path: Path) -> None:

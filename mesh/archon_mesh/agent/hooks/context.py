@@ -12,7 +12,7 @@ from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelReply, ModelRequest, ToolCallDelta, ToolSpec, Usage
-from archon_mesh.llm.exchanges import Exchange
+from archon_mesh.llm.exchanges import Exchange, SentRequest
 from archon_mesh.tools.result import ToolResult
 
 
@@ -22,7 +22,8 @@ class ModelTry:
 
     A try that succeeded has a reply; one that failed has an error, and in `text` the part that was streamed. `usage` is
     the reply's, or an estimate if the model had begun to reply; None if it had not. `exchanges` are the requests and
-    replies of a client that rewrites requests; the last one has ended as the try.
+    replies of a client that rewrites requests; the last one has ended as the try. `sent` is the last request to the
+    provider; None if none was sent over HTTP.
     """
 
     model: str
@@ -34,6 +35,7 @@ class ModelTry:
     text: str = ""
     usage: Usage | None = None
     exchanges: Sequence[Exchange] = ()
+    sent: SentRequest | None = None
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelClient, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.chunks import noted, whole_reply
-from archon_mesh.llm.exchanges import Exchange, noting
+from archon_mesh.llm.exchanges import Exchange, Noted, noting
 from archon_mesh.llm.prices import usage_of_failed
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 from archon_mesh.llm.text_format.errors import ParsingError
@@ -104,7 +104,7 @@ class ModelCaller:
         """Calls the model once, and adds the try to the call's tries."""
         request, text, written = params.request(), list[str](), list[str]()
         started, started_monotonic = time.time(), time.monotonic()
-        exchanges: list[Exchange] = []
+        requests = Noted()
 
         def note(reply: ModelReply | None = None, error: BaseException | None = None) -> None:
             seconds = time.monotonic() - started_monotonic
@@ -112,16 +112,19 @@ class ModelCaller:
             if (known := reply or unreadable) is not None:
                 usage: Usage | None = known.usage
             else:
-                usage = _usage_of_failed(model, request, "".join(written), exchanges)
+                usage = _usage_of_failed(model, request, "".join(written), requests.exchanges)
             said = unreadable.text if unreadable is not None else "".join(text)
             if (recorder := metrics.recorder()) is not None:
                 model_metrics.record_call(recorder, self._state.agent, model, seconds, usage, error)
-            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, said, usage, exchanges))
+            exchanges, sent = requests.exchanges, requests.sent
+            params.tries.append(
+                ModelTry(model.model, request, started, seconds, reply, error, said, usage, exchanges, sent)
+            )
             name = model.model if reply is None else reply.model or model.model
             log_model_call(name, seconds, agent=self._state.agent_name, usage=usage, error=error)
 
         try:
-            with noting(exchanges):
+            with noting(requests):
                 reply = await self._try(params, noted(deadline.stream(model, request), written), model, text)
         except BaseException as error:
             note(error=error)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archon_services.cli.chat.questions import ChatQuestions
+from archon_services.cli.chat.rating import ChatRating
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.render.output import print_stderr
 
@@ -49,6 +50,15 @@ class FileChat:
     def __init__(self, agent: Agent[Any]) -> None:
         self.name = agent.name
         self._agent = agent
+
+    async def rate(self, rating: ChatRating) -> str:
+        """Raises FailedPrecondition: answers of this process belong to no run."""
+        from archon.errors import FailedPrecondition
+
+        raise FailedPrecondition(
+            f"{self.name} answers in this process: its answers belong to no run that could be rated; "
+            "`archon serve` makes it a role of the mesh"
+        )
 
     async def ask(self, line: str, write: Callable[[str], None], questions: ChatQuestions) -> str:
         """Returns the agent's answer. Its text goes to `write` while it is generated. Raises the agent's errors."""

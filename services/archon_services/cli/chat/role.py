@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from archon_services.cli.chat.questions import ChatQuestions
+from archon_services.cli.chat.rating import ChatRating
 
 if TYPE_CHECKING:
     from archon.client import Client
@@ -39,6 +40,17 @@ class RoleChat:
         self._metadata = metadata
         self._history: list[str] = []
         self._stateful = False
+        self._last_run = ""
+
+    async def rate(self, rating: ChatRating) -> str:
+        """Rates the run of the last answer; returns its id. Raises FailedPrecondition if there is none, or if the run
+        has not ended, and the errors of the call."""
+        from archon.errors import FailedPrecondition
+
+        if not self._last_run:
+            raise FailedPrecondition("there is no answer to rate so far")
+        await self._client.rate(self._last_run, rating.stars, rating.comment)
+        return self._last_run
 
     async def ask(self, line: str, write: Callable[[str], None], questions: ChatQuestions) -> str:
         """Returns the answer of the role. Its text goes to `write` while it is generated. Raises the failure of the run
@@ -56,6 +68,7 @@ class RoleChat:
             session_id=self._session_id,
             metadata=self._metadata,
         )
+        self._last_run = handle.run_id
         prompts, view = _Prompts(client, handle.run_id, questions), RunView()
         try:
             async for event in handle.events():

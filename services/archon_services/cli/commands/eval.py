@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from archon_services.cli.errors import FAILED, USAGE, CliError
+from archon_services.cli.interrupts import Signals
 from archon_services.cli.options import JsonOption, OrchestratorOption
 from archon_services.cli.render.output import console, print_json
 from archon_services.cli.target.eval_runs import baseline_runs
@@ -22,6 +23,7 @@ from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 if TYPE_CHECKING:
     from archon.client import Client
     from archon_mesh.evals import Case, Comparison, EvalReport, Trial
+    from archon_mesh.evals.targets import CaseFunction
     from archon_mesh.llm import ModelClient
 
 ORIGIN: Final = "origin"
@@ -81,6 +83,14 @@ def eval_(
             help="Execute nothing: score the runs of this file of --save again, as rated since.",
         ),
     ] = None,
+    variant: Annotated[
+        Path | None,
+        typer.Option(
+            "--variant",
+            metavar="FILE",
+            help="Answer each case by one call of this prompt, a file of `archon playground --save`, without a mesh.",
+        ),
+    ] = None,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Also write the results, a baseline of later evals.")
     ] = None,
@@ -101,6 +111,11 @@ def eval_(
 
     _check_budget(budget_usd)
     versions = _versions(version or ())
+    if variant is not None and (versions or score is not None or (against and not Path(against).is_file())):
+        raise CliError(
+            "--variant executes no runs: it goes with neither --version nor --score, and --against takes a file",
+            code=USAGE,
+        )
     cases = _selected(read_cases(file), case or (), file)
     baseline = read_report(against) if against and against != ORIGIN and Path(against).is_file() else None
     scored = read_report(score) if score is not None else None
@@ -108,7 +123,10 @@ def eval_(
     with _importing(file.parent):
         work.check_functions()
         named = against if baseline is None else ""
-        report, found = asyncio.run(work.run(orchestrator, judge, named, scored))
+        if variant is not None:
+            report, found = asyncio.run(work.of_variant(variant, judge)), None
+        else:
+            report, found = asyncio.run(work.run(orchestrator, judge, named, scored))
     baseline = baseline or found
     gates = [_METRICS[each] for each in gate or ()]
     comparison = compare(report, baseline, also=gates) if baseline is not None else None
@@ -172,6 +190,21 @@ class _Work:
             if model is not None:
                 await model.close()
 
+    async def of_variant(self, variant: Path, judge: str) -> EvalReport:
+        """Returns the results of one prompt, without a mesh."""
+        from archon_mesh.llm import create_model
+        from archon_mesh.playground import read_variant, variant_target
+
+        prompt = read_variant(variant)
+        model, judging = create_model(prompt.model), _judge(judge)
+        try:
+            with Signals() as signals:
+                return await signals.guard(self._evaluate(variant_target(prompt, model), judging, None))
+        finally:
+            await model.close()
+            if judging is not None:
+                await judging.close()
+
     async def _baseline(self, client: Client, against: str, judge: ModelClient | None) -> EvalReport | None:
         """Scores the runs that --against names, before anything is spent on the eval."""
         from archon_mesh.evals import score_runs
@@ -181,16 +214,20 @@ class _Work:
         runs = await baseline_runs(client, self._cases, against, is_origin=against == ORIGIN)
         return await score_runs(self._cases, client, runs, judge=judge, name=against)
 
-    async def _evaluate(self, client: Client, judge: ModelClient | None, scored: EvalReport | None) -> EvalReport:
+    async def _evaluate(
+        self, target: Client | CaseFunction, judge: ModelClient | None, scored: EvalReport | None
+    ) -> EvalReport:
+        from archon.client import Client
         from archon_mesh.evals import evaluate, score_runs
 
         if scored is not None:
+            assert isinstance(target, Client)
             runs = {case.case_id: [trial.run_id for trial in case.trials if trial.run_id] for case in scored.cases}
-            return await score_runs(self._cases, client, runs, judge=judge, name=self._name)
+            return await score_runs(self._cases, target, runs, judge=judge, name=self._name)
         with _progress(len(self._cases) * self._repeat) as count:
             return await evaluate(
                 self._cases,
-                client,
+                target,
                 repeat=self._repeat,
                 parallel=self._parallel,
                 budget_usd=self._budget_usd,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -27,9 +27,10 @@ AT_ONCE: Final = 16
 GOAL_LENGTH: Final = 120
 """Characters of a goal that are shown."""
 
-_HEADERS: Final = ("run", "state", "age", "strategy", "tokens", "roles", "goal")
-_RIGHT: Final = (2, 4)
-_FOLDED: Final = (5, 6)
+_HEADERS: Final = ("run", "state", "age", "strategy", "tokens", "stars", "roles", "goal")
+_STARS: Final = 5
+_RIGHT: Final = (2, 4, _STARS)
+_FOLDED: Final = (6, 7)
 
 
 def runs(
@@ -62,10 +63,23 @@ def runs(
         else:
             length = short_length([run.run_id for run in listed])
             shown = in_tree(listed) if tree else ((run, "") for run in listed)
-            rows = [_row(run, length, guide) for run, guide in shown]
-            print_table(_HEADERS, rows, right=_RIGHT, folded=_FOLDED)
+            _print(shown, length, rated=any(run.ratings for run in listed))
 
     repeat(show, watch=watch)
+
+
+def _print(runs: Iterable[tuple[Run, str]], length: int, *, rated: bool) -> None:
+    """Prints a table of runs, with a column of stars if one of them is `rated`."""
+    rows = [_row(run, length, guide) for run, guide in runs]
+    if rated:
+        print_table(_HEADERS, rows, right=_RIGHT, folded=_FOLDED)
+        return
+    without = [_without_stars(row) for row in rows]
+    print_table(_without_stars(_HEADERS), without, right=_RIGHT[:-1], folded=[column - 1 for column in _FOLDED])
+
+
+def _without_stars(cells: tuple[str, ...]) -> tuple[str, ...]:
+    return (*cells[:_STARS], *cells[_STARS + 1 :])
 
 
 async def _list(orchestrator: str, wanted: RunFilter) -> list[Run]:
@@ -125,6 +139,7 @@ def _row(run: Run, id_length: int, guide: str = "") -> tuple[str, ...]:
         age(time.time() - to_seconds(run.create_time)),
         strategy_name(run.strategy) or "-",
         token_count(usage.input_tokens + usage.output_tokens, usage),
+        f"{sum(rating.stars for rating in run.ratings) / len(run.ratings):.1f}" if run.ratings else "-",
         ", ".join(roles) or "-",
         one_line(parts_text(run.goal), GOAL_LENGTH) or "-",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 
 class PromptOutput(Protocol):
-    """Receives the model calls of a run in order; then `end`, with a text about calls that are not recorded."""
+    """Receives the model calls of a run in order, each with its number in its task; then `end`, with a text about calls
+    that are not recorded, and advice that concerns all calls."""
 
-    def call(self, record: RunRecord, prompt: Prompt) -> None: ...
+    def call(self, record: RunRecord, prompt: Prompt, number: int) -> None: ...
 
-    def end(self, note: str) -> None: ...
+    def end(self, note: str, advice: Sequence[str] = ()) -> None: ...
 
 
 class _Stream:
@@ -74,13 +76,13 @@ class JsonOutput(PromptOutput):
         self._separator = "["
 
     @override
-    def call(self, record: RunRecord, prompt: Prompt) -> None:
-        document = json.dumps(record_document(record, prompt), indent=2, ensure_ascii=False)
+    def call(self, record: RunRecord, prompt: Prompt, number: int) -> None:
+        document = json.dumps(record_document(record, prompt, number), indent=2, ensure_ascii=False)
         self._stream.write(f"{self._separator}\n{textwrap.indent(document, '  ')}")
         self._separator = ","
 
     @override
-    def end(self, note: str) -> None:
+    def end(self, note: str, advice: Sequence[str] = ()) -> None:
         self._stream.write("[]\n" if self._separator == "[" else "\n]\n")
         self._stream.close()
 
@@ -94,12 +96,14 @@ class TextOutput(PromptOutput):
         self._console: Console | None = console() if file is None and is_terminal() else None
 
     @override
-    def call(self, record: RunRecord, prompt: Prompt) -> None:
-        for line in record_lines(record, prompt, with_text=self._with_text):
+    def call(self, record: RunRecord, prompt: Prompt, number: int) -> None:
+        for line in record_lines(record, prompt, number, with_text=self._with_text):
             self._line(line)
 
     @override
-    def end(self, note: str) -> None:
+    def end(self, note: str, advice: Sequence[str] = ()) -> None:
+        for line in advice:
+            self._line((f"suggestion: {line}", "cyan"))
         if note:
             self._line((note, ""))
         self._stream.close()

@@ -28,16 +28,17 @@ Line = tuple[str, str]
 """A text, and its style."""
 
 TOTAL: Final = "all"
-_NOT_PRINTED = ("messages", "origins", "tools", "model")
+CACHED: Final = "  of them cached"
+_NOT_PRINTED = ("messages", "origins", "tools", "model", "sent")
 
 
-def record_lines(record: RunRecord, prompt: Prompt, *, with_text: bool = True) -> Iterator[Line]:
+def record_lines(record: RunRecord, prompt: Prompt, number: int, *, with_text: bool = True) -> Iterator[Line]:
     """Yields the sections, and `with_text` the contents of messages unchanged, and tool calls with one argument per
     line."""
     request = request_of(record)
     usage = record.usage
     head = (
-        f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
+        f"{record.role}, call {number}, attempt {record.task.attempt}: model {record.target}, "
         f"{duration(to_seconds(record.duration))}, {tokens_text(usage, ' tokens')}"
         f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
     )
@@ -77,19 +78,22 @@ def recorded_text(recorded: int, made: int, role: str = "", *, ended: bool = Tru
     )
 
 
-def record_document(record: RunRecord, prompt: Prompt) -> dict[str, Any]:
+def record_document(record: RunRecord, prompt: Prompt, number: int) -> dict[str, Any]:
     """Returns the JSON of a model call: the request and response as recorded, and the analysis of the prompt."""
     return {
         "run_id": record.task.run_id,
         "task_id": record.task.task_id,
         "attempt": record.task.attempt,
         "role": record.role,
+        "call": number,
         "ordinal": record.ordinal,
         "model": record.target,
         "seconds": to_seconds(record.duration),
         "input_tokens": record.usage.input_tokens,
         "output_tokens": record.usage.output_tokens,
         "cached_input_tokens": record.usage.cached_input_tokens,
+        "uncached_input_tokens": max(0, record.usage.input_tokens - record.usage.cached_input_tokens),
+        "cache_write_tokens": record.usage.cache_write_tokens,
         "cost_micro_usd": record.usage.cost_micro_usd,
         "estimated": record.usage.estimated,
         "context_window": prompt.window or None,
@@ -114,6 +118,8 @@ def _section_lines(prompt: Prompt) -> Iterator[Line]:
     rows = [(section.label, f"~{section.tokens:,}", section.tokens, _number(section)) for section in prompt.sections]
     window = f"of a context window of {prompt.window:,}" if prompt.window else ""
     rows.append((TOTAL, f"{mark}{prompt.tokens:,}", prompt.tokens, window))
+    if prompt.cached:
+        rows.append((CACHED, f"{mark}{prompt.cached:,}", prompt.cached, f"{prompt.tokens - prompt.cached:,} are not"))
     name, count = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
     for label, number, tokens, note in rows:
         share = f"  {tokens / prompt.window:>6.1%}" if prompt.window else ""

@@ -94,6 +94,10 @@ class Prompt:
     estimated: bool
     window: int
     warnings: list[str] = field(default_factory=list)
+    cached: int = 0
+    """Tokens that the provider read from its cache."""
+    advice: list[str] = field(default_factory=list)
+    """Advice that follows from other prompts of the run."""
 
 
 def read_prompt(record: run_pb2.RunRecord, window: int, expected: Expected | None = None) -> Prompt:
@@ -104,7 +108,9 @@ def read_prompt(record: run_pb2.RunRecord, window: int, expected: Expected | Non
     sections = _sections(messages, tools, window)
     estimate = sum(section.tokens for section in sections)
     counted = record.usage.input_tokens
-    prompt = Prompt(messages, sections, counted or estimate, not counted or record.usage.estimated, window)
+    is_estimated = not counted or record.usage.estimated
+    cached = min(counted, record.usage.cached_input_tokens)
+    prompt = Prompt(messages, sections, counted or estimate, is_estimated, window, cached=cached)
     offered = {str((tool.get("function") or {}).get("name", "")) for tool in tools}
     prompt.warnings.extend(_warnings(prompt, expected or Expected(), offered))
     return prompt

@@ -40,7 +40,8 @@ _MISSING: Final = (
 
 def suggestions(prompt: Prompt) -> list[str]:
     """Returns a line per section that something can be done about, each once."""
-    return list(dict.fromkeys([*_of_long(prompt), *_of_repeated(prompt), *_of_cut(prompt), *_of_missing(prompt)]))
+    found = [*_of_long(prompt), *_of_repeated(prompt), *_of_cut(prompt), *_of_missing(prompt), *prompt.advice]
+    return list(dict.fromkeys(found))
 
 
 def _of_long(prompt: Prompt) -> Iterator[str]:

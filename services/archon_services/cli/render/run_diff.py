@@ -26,6 +26,8 @@ MAX_CHANGES: Final = 20
 SAME: Final = "(same)"
 _BETWEEN: Final = " | "
 _MARKS: Final = {PieceKind.REMOVED: ("[-", "-]"), PieceKind.ADDED: ("{+", "+}")}
+_BEGINNINGS: Final = tuple(begin for begin, _ in _MARKS.values())
+_ENDS: Final = tuple(end for _, end in _MARKS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,20 @@ def marked(pieces: Sequence[Piece]) -> tuple[str, str]:
         else:
             right += _mark(piece) if piece.text.strip() or not has_words else piece.text
     return left.strip("\n"), right.strip("\n")
+
+
+def marked_inline(pieces: Sequence[Piece]) -> str:
+    """Returns both texts as one, with their differences marked, and without parts that are the same and far from a
+    difference."""
+    text, last = "", len(pieces) - 1
+    for index, piece in enumerate(pieces):
+        if piece.kind is PieceKind.SAME:
+            text += _shortened(piece.text, is_first=index == 0, is_last=index == last)
+            continue
+        marked_piece = _mark(piece)
+        touches = text.endswith(_ENDS) and marked_piece.startswith(_BEGINNINGS)
+        text += f" {marked_piece}" if touches else marked_piece
+    return text.strip("\n")
 
 
 def _mark(piece: Piece) -> str:

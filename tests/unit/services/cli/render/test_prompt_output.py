@@ -18,7 +18,7 @@ REQUEST = json.dumps({"messages": [{"role": "user", "content": "Go.\nNow."}], "o
 def write_calls(output: PromptOutput, count: int) -> None:
     for number in range(count):
         record = RunRecord(role=f"role-{number}", kind="model", request_json=REQUEST)
-        output.call(record, read_prompt(record, 0))
+        output.call(record, read_prompt(record, 0), 1)
     output.end("a note" if not count else "")
 
 

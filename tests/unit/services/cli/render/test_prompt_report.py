@@ -20,7 +20,7 @@ def call(number: str, name: str, arguments: Any) -> dict[str, Any]:
 
 
 def report(record: RunRecord, window: int = 0, *, with_text: bool = True) -> str:
-    return "\n".join(text for text, _ in record_lines(record, read_prompt(record, window), with_text=with_text))
+    return "\n".join(text for text, _ in record_lines(record, read_prompt(record, window), 1, with_text=with_text))
 
 
 def text_of(request: dict[str, Any], window: int = 0, *, with_text: bool = True) -> str:
@@ -47,7 +47,7 @@ def request() -> dict[str, Any]:
 
 def test_report_has_sections_messages_tool_calls_and_tools() -> None:
     head, _, rest = text_of(request(), 1_000).partition("\n")
-    assert head.startswith("=== lead, attempt 0: model offline, ")
+    assert head.startswith("=== lead, call 1, attempt 0: model offline, ")
     assert rest == (
         "  own system prompt          ~3 tokens    0.3%\n"
         "  awareness of other roles  ~61 tokens    6.1%\n"
@@ -101,9 +101,9 @@ def test_unknown_request_format_is_printed_unchanged(recorded: str) -> None:
 
 def test_document_has_the_record_and_its_analysis() -> None:
     record = RunRecord(role="lead", kind="model", target="offline", request_json=json.dumps(request()))
-    document = record_document(record, read_prompt(record, 1_000))
+    document = record_document(record, read_prompt(record, 1_000), 2)
     assert document["request"] == request()
-    assert document["context_window"] == 1_000
+    assert (document["context_window"], document["call"]) == (1_000, 2)
     assert document["messages"][1] == {
         "number": 2,
         "role": "system",
