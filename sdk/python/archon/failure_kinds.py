@@ -146,6 +146,8 @@ _REASONS: Final = {
         "UNIMPLEMENTED",
         "UNKNOWN_FRAME",
         "RUN_EXPIRED",
+        "LEARNED_VERSION_DECIDED",
+        "LEARNING_OFF",
         "PROTOCOL_MISMATCH",
     ),
     "input.not_found": (
@@ -154,6 +156,7 @@ _REASONS: Final = {
         "UNKNOWN_ROLE",
         "UNKNOWN_CAPABILITY",
         "NO_RECEIVER",
+        "UNKNOWN_LEARNED_VERSION",
     ),
     "input.permission": (
         "PERMISSION_DENIED",

@@ -40,25 +40,41 @@ def inbox(
 
 
 def _show(address: str, *, answer: bool, as_json: bool) -> None:
-    questions = sorted(asyncio.run(_list(address)), key=_order)
+    listed, proposed = asyncio.run(_list(address))
+    questions = sorted(listed, key=_order)
     if as_json:
         from google.protobuf import json_format
 
         print_json([json_format.MessageToDict(each, preserving_proto_field_name=True) for each in questions])
     elif not questions:
-        print("No run asks a question.")
+        print(_proposal(proposed) if proposed else "No run asks a question.")
     elif answer:
         _answer_each(address, questions)
     else:
         _print(questions)
+        if proposed:
+            print(_proposal(proposed))
 
 
-async def _list(orchestrator: str) -> list[Question]:
+async def _list(orchestrator: str) -> tuple[list[Question], int]:
+    """Returns the open questions, and the version of the learned weights that waits for a person, 0 if none does."""
     from archon.client import Client
+    from archon.errors import LearningOff, Unimplemented
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return [question.proto for question in await client.list_questions()]
+            questions = [question.proto for question in await client.list_questions()]
+            try:
+                versions = await client.learned_versions(limit=1)
+            except (LearningOff, Unimplemented):
+                return questions, 0
+            return questions, next((each.version for each in versions if each.origin == "proposed"), 0)
+
+
+def _proposal(version: int) -> str:
+    from archon_services.cli.commands.learning import decision_commands
+
+    return f"Version {version} of the learned weights waits for a person: {decision_commands(version)}"
 
 
 async def _send(orchestrator: str, question: Question, answer: Goal, decision: str) -> Run:

@@ -44,6 +44,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
         run = await self._commands.run(request.run_id)
         await self._commands.ratings.add_to(run)
+        await self._commands.marks.add_to(run)
         return pb.GetRunResponse(run=bounded(run))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[Any]:
@@ -161,6 +162,25 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         self, request: pb.ListInstanceMetricsRequest, context: Any
     ) -> pb.ListInstanceMetricsResponse:
         return self._commands.ratings.list_metrics(request)
+
+    async def MarkRun(self, request: pb.MarkRunRequest, context: Any) -> pb.MarkRunResponse:
+        await self._commands.marks.mark(await self._commands.row(request.run_id), request)
+        return pb.MarkRunResponse()
+
+    async def ListLearnedVersions(
+        self, request: pb.ListLearnedVersionsRequest, context: Any
+    ) -> pb.ListLearnedVersionsResponse:
+        return await self._commands.learning.page(request)
+
+    async def DecideLearnedVersion(
+        self, request: pb.DecideLearnedVersionRequest, context: Any
+    ) -> pb.DecideLearnedVersionResponse:
+        return pb.DecideLearnedVersionResponse(version=await self._commands.learning.decide(request))
+
+    async def RevertLearnedVersion(
+        self, request: pb.RevertLearnedVersionRequest, context: Any
+    ) -> pb.RevertLearnedVersionResponse:
+        return pb.RevertLearnedVersionResponse(version=await self._commands.learning.revert(request))
 
     async def GetQuotas(self, request: pb.GetQuotasRequest, context: Any) -> pb.GetQuotasResponse:
         return self._commands.quotas.page(request)

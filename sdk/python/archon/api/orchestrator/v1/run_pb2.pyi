@@ -109,6 +109,8 @@ class Run(_message.Message):
     RATINGS_FIELD_NUMBER: _builtins.int
     IDENTITY_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
+    DETAILS_REMOVED_FIELD_NUMBER: _builtins.int
+    MARKS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run's id, created by the server."""
     tenant: _builtins.str
@@ -135,6 +137,8 @@ class Run(_message.Message):
     """Output only. The identity on whose behalf the run was submitted; empty if the mesh knows no identities."""
     actor: _builtins.str
     """Output only. The identity of the caller that submitted the run, if that is another one."""
+    details_removed: _builtins.bool
+    """Output only. True if retention has removed the run's events and recorded calls: this summary is what is left."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
@@ -187,6 +191,10 @@ class Run(_message.Message):
     def ratings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Rating]:
         """Output only. Ratings by people, oldest first."""
 
+    @_builtins.property
+    def marks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mark]:
+        """Output only. Marks by people, oldest first."""
+
     def __init__(
         self,
         *,
@@ -215,14 +223,48 @@ class Run(_message.Message):
         ratings: _abc.Iterable[Global___Rating] | None = ...,
         identity: _builtins.str = ...,
         actor: _builtins.str = ...,
+        details_removed: _builtins.bool = ...,
+        marks: _abc.Iterable[Global___Mark] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "plan", b"plan", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "identity", b"identity", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "ratings", b"ratings", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "details_removed", b"details_removed", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "identity", b"identity", "last_seq", b"last_seq", "marks", b"marks", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "ratings", b"ratings", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class Mark(_message.Message):
+    """A person's mark of a run that is of interest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MARK_TIME_FIELD_NUMBER: _builtins.int
+    identity: _builtins.str
+    """Who marked it; each identity has one mark per run, its newest."""
+    reason: _builtins.str
+    """Why the run is of interest; may be empty."""
+    @_builtins.property
+    def mark_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the mark."""
+
+    def __init__(
+        self,
+        *,
+        identity: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        mark_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["mark_time", b"mark_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "mark_time", b"mark_time", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Mark: _TypeAlias = Mark  # noqa: Y015
 
 @_typing.final
 class Rating(_message.Message):
