@@ -35,8 +35,8 @@ from archon.submission import Goal, RunOptions, content, fork_request, submit_re
 from archon.types.budget import Budget
 from archon.types.forked_task import ForkedTask, ForkPreview
 from archon.types.instance_metrics import InstanceMetrics
-from archon.types.plan import Plan
 from archon.types.learned_version import LearnedVersion
+from archon.types.plan import Plan
 from archon.types.quota_use import QuotaUse
 from archon.types.run import Run
 from archon.types.run_answer import RunAnswer

@@ -24,7 +24,7 @@ MAX_VARIANTS: Final = 10
 """Prompt variants of a role besides `default`."""
 
 
-VARIANT: Final = re.compile(r"(?!default$)[a-z][a-z0-9-]{0,19}")
+VARIANT: Final = re.compile(r"[a-z][a-z0-9-]{0,19}")
 """The form of a variant's name."""
 
 

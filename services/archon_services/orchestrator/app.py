@@ -126,7 +126,9 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
         _start_channels(settings, runs, clock, stack)
-        commands = Commands(runs, journal, roles, forwarder, SystemClock(clock.now()).now, recall, pool.standing, rules, learner=learner)
+        commands = Commands(
+            runs, journal, roles, forwarder, SystemClock(clock.now()).now, recall, pool.standing, rules, learner=learner
+        )
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server

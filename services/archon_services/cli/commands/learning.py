@@ -31,7 +31,9 @@ _WEIGHTS: Final = ("kind", "role", "name", "weight", "before", "outcomes", "scor
 
 T = TypeVar("T")
 
-VersionArgument = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="A number of `archon learning history`.")]
+VersionArgument = Annotated[
+    int, typer.Argument(metavar="VERSION", min=1, help="A number of `archon learning history`.")
+]
 CommentOption = Annotated[str, typer.Option(metavar="TEXT", help="A comment, at most 4,096 characters.")]
 
 
@@ -122,9 +124,7 @@ def revert(
 
 def _decide(version: int, comment: str, identity: str, orchestrator: str, *, approve: bool) -> None:
     with calling_as(identity, orchestrator):
-        stored = _call(
-            orchestrator, lambda client: client.decide_learned(version, approve=approve, comment=comment)
-        )
+        stored = _call(orchestrator, lambda client: client.decide_learned(version, approve=approve, comment=comment))
     done = "Approved" if approve else "Rejected"
     print(f"{done} version {version}; version {stored.version} is in use.")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from archon.learning import CHOICES_KEY, LearnedChoices, read_choices
 from archon.api.common.v1 import common_pb2, failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.learning import CHOICES_KEY, LearnedChoices, read_choices
 from archon.run_view import RunView, TaskState, Usage, convert
 from archon.wire import to_seconds
 from archon_services.cli.render.decision_text import bid_text, winning_bid

@@ -23,19 +23,17 @@ from archon.errors import (
     Unavailable,
     UnknownRun,
 )
+from archon.learning import CHOICES_KEY, variants_of
 from archon.principal import DEFAULT_TENANT
 from archon.wire import text_of
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.engine.types import PLAN, WITHOUT_PLANNER, Submission
 from archon_services.common.tenants import role_key
-from archon_services.orchestrator.api.learning import LearnedVersions
-from archon_services.orchestrator.api.marks import RunMarks
-from archon_services.orchestrator.learning.choice import write_choices
-from archon_services.orchestrator.learning.learner import Learner
-from archon.learning import CHOICES_KEY, variants_of
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
 from archon_services.orchestrator.api.given_plan import given_plan, has_planner
+from archon_services.orchestrator.api.learning import LearnedVersions
+from archon_services.orchestrator.api.marks import RunMarks
 from archon_services.orchestrator.api.plan_preview import PlanPreview
 from archon_services.orchestrator.api.plans import RunPlans
 from archon_services.orchestrator.api.questions import OpenQuestions
@@ -52,6 +50,8 @@ from archon_services.orchestrator.convert.run import session_context_from_proto
 from archon_services.orchestrator.convert.run_view import Standing, row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
+from archon_services.orchestrator.learning.choice import write_choices
+from archon_services.orchestrator.learning.learner import Learner
 from archon_services.orchestrator.observability.context import begin_trace, write_submitter
 from archon_services.orchestrator.roles.pinning import pinned
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch

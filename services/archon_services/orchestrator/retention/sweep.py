@@ -9,9 +9,9 @@ from typing import Final
 from archon.api.orchestrator.v1 import run_pb2
 from archon.background import BackgroundLoop
 from archon.errors import DataLoss, ResourceExhausted, Unavailable
+from archon_mesh.engine import RunState
 from archon_services.orchestrator.convert.event_revision import REVISION
 from archon_services.orchestrator.convert.run_view import run_to_proto
-from archon_mesh.engine import RunState
 from archon_services.orchestrator.journal import DetailedRun, Journal
 from archon_services.orchestrator.ports import Clock
 from archon_services.orchestrator.retention.rules import FOREVER, RetentionRules, RunFacts, default_rules

@@ -176,9 +176,7 @@ learned_evidence: Final = Table(
     "learned_evidence", metadata, _text("tenant", key=True), _number("revision"), _bytes("data")
 )
 
-learned_outcomes: Final = Table(
-    "learned_outcomes", metadata, _text("run_id", key=True), _text("source", key=True)
-)
+learned_outcomes: Final = Table("learned_outcomes", metadata, _text("run_id", key=True), _text("source", key=True))
 
 daily_usage: Final = Table(
     "daily_usage",

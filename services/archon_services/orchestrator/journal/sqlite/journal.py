@@ -417,6 +417,7 @@ class SqliteJournal(SqliteTrackRecords, SqliteLearning, SqliteRetained, SqliteDa
         self, ended_before: float, now: float, request_ttl: float, *, turns_before: float | None = None
     ) -> int:
         turns_before = ended_before if turns_before is None else turns_before
+
         def expire(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM requests WHERE expires_at > 0 AND expires_at < ?", (now,))
             db.execute("DELETE FROM turns WHERE time < ?", (turns_before,))

@@ -85,7 +85,9 @@ async def test_outcomes_of_tasks_tools_and_variants_move_weights() -> None:
     [version], in_use = await one.page(TENANT, 0, 10)
     assert (version.number, version.origin, in_use) == (1, Origin.LEARNED, 1)
     assert version.weights[brief()] > 1 > version.weights[brief("default")]
-    assert version.weights[Subject("tool", "writer", "search")] < 1 < version.weights[Subject("tool", "writer", "clock")]
+    assert (
+        version.weights[Subject("tool", "writer", "search")] < 1 < version.weights[Subject("tool", "writer", "clock")]
+    )
     assert version.evidence[brief()].count == 10
     assert Subject("role", "writer") not in version.weights, "it is alone"
     choices = one.choices(TENANT, "r", {"writer": ["brief", "default"]}, [])
