@@ -98,8 +98,8 @@ class AgentConfig:
     With `messages` the agent has tools by which it exchanges messages with the other agents of its run: True, or the
     topics whose messages it reads besides those for its task, `broadcast` (the same as True) or `type:TYPE`.
 
-    `prompt_variants` are system prompts by name, among which a mesh that learns chooses one for each run; `system_prompt`
-    is the variant `default`. Without such a mesh they do nothing.
+    `prompt_variants` are system prompts by name, among which a mesh that learns chooses one for each run;
+    `system_prompt` is the variant `default`. Without such a mesh they do nothing.
 
     `rules` say before which calls of tools a person is asked; they hold for sub-agents, too.
 

@@ -116,8 +116,12 @@ def _verb_of(verb: str) -> str:
 _NUMBER: Final = re.compile(r"(?<![\w.])\d[\d.,:]*(?<![.,:])")
 _NOT: Final = re.compile(r"\b(?:not|never|no longer)\b")
 _UNSURE: Final = re.compile(r"\s*(?:if|suppose|imagine|assume|perhaps|maybe|when|unless|until)\b", re.I)
-_ARTICLES: Final = frozenset(["a", "an", "the", "now", "currently", "really", "very", "also", "strictly", "still", "always"])
-_UNKNOWN: Final = frozenset(map(stem, ["it", "this", "that", "these", "those", "he", "she", "they", "there", "here", "what", "who", "which"]))
+_ARTICLES: Final = frozenset(
+    ["a", "an", "the", "now", "currently", "really", "very", "also", "strictly", "still", "always"]
+)
+_UNKNOWN: Final = frozenset(
+    map(stem, ["it", "this", "that", "these", "those", "he", "she", "they", "there", "here", "what", "who", "which"])
+)
 _CONTRACTIONS: Final = tuple(
     (re.compile(pattern), words_of_it)
     for pattern, words_of_it in (
@@ -156,15 +160,13 @@ _VERB: Final = re.compile(
     r"(?:(?:do|does|can|will) )?(?P<never>never )?(?P<not>not )?"
     r"(?P<verb>" + "|".join(_FORMS[name] for name in _PREDICATES) + r")(?P<after> not| never)? (?P<value>.+)"
 )
-_IS: Final = r"(?P<verb>(?:is|are|was set to|equals)(?: now)?(?: not| never)?)"
-_ATTRIBUTES: Final = (
-    (re.compile(r"(?P<owner>[\w-]+(?: [\w-]+)?)'s (?P<name>[\w-]+(?: [\w-]+){0,2}) " + _IS + r" (?P<value>.+)"), "is"),
-    (re.compile(r"(?P<owner>my|our) (?P<name>[\w-]+(?: [\w-]+){0,2}) " + _IS + r" (?P<value>.+)"), "is"),
-    (
-        re.compile(
-            r"the (?P<name>[\w-]+(?: [\w-]+)?) of (?P<owner>(?:the )?[\w-]+(?: [\w-]+)?) " + _IS + r" (?P<value>.+)"
-        ),
-        "is",
-    ),
-    (re.compile(r"(?P<name>[\w.-]+(?: [\w.-]+){0,2})(?P<owner>)(?P<verb>:| =) (?P<value>\S+(?: \S+){0,2})$"), "is"),
+_IS: Final = r"(?P<verb>(?:is|are|was set to|equals)(?: now)?(?: not| never)?) (?P<value>.+)"
+_ATTRIBUTES: Final = tuple(
+    (re.compile(pattern), "is")
+    for pattern in (
+        r"(?P<owner>[\w-]+(?: [\w-]+)?)'s (?P<name>[\w-]+(?: [\w-]+){0,2}) " + _IS,
+        r"(?P<owner>my|our) (?P<name>[\w-]+(?: [\w-]+){0,2}) " + _IS,
+        r"the (?P<name>[\w-]+(?: [\w-]+)?) of (?P<owner>(?:the )?[\w-]+(?: [\w-]+)?) " + _IS,
+        r"(?P<name>[\w.-]+(?: [\w.-]+){0,2})(?P<owner>)(?P<verb>:| =) (?P<value>\S+(?: \S+){0,2})$",
+    )
 )

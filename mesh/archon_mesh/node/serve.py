@@ -11,6 +11,7 @@ from typing import Final
 
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
+from archon.learning import VARIANTS_TAG, variants_tag
 from archon.process_input import clean_environment, open_standard_streams
 from archon.registry import Capability
 from archon.telemetry import logs

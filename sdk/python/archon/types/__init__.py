@@ -63,6 +63,8 @@ __all__ = [
     "HelpRequest",
     "InformationShare",
     "InstanceMetrics",
+    "LearnedVersion",
+    "LearnedWeight",
     "MemoryRef",
     "Message",
     "MessageContent",

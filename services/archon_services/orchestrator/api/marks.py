@@ -39,7 +39,11 @@ class RunMarks:
         await self._audit.add(self._audit.row("run.mark", run_id=row.run_id))
 
     async def add_to(self, run: run_pb2.Run) -> None:
-        """Adds the marks to a run. Raises the errors of the journal."""
+        """Adds the marks to a run, and whether its details were removed, which a state in memory does not know. Raises
+        the errors of the journal."""
+        if run.HasField("end_time") and not run.details_removed:
+            row = await self._journal.run(run.run_id)
+            run.details_removed = row is not None and row.compacted
         for mark in await self._journal.marks(run.run_id):
             out = run.marks.add(identity=mark.identity, reason=mark.reason)
             set_seconds(out.mark_time, mark.time)

@@ -22,7 +22,7 @@ class SqliteRetained(SqliteOwners):
         self, ended_before: float, after: tuple[float, str], limit: int, *, revision: int = 1
     ) -> list[DetailedRun]:
         rows = await self._read(_DETAILED, (ended_before, *after, revision, limit))
-        return [DetailedRun(*row[:4], marked=bool(row[4])) for row in rows]
+        return [DetailedRun(row[0], row[1], row[2], row[3], bool(row[4])) for row in rows]
 
     async def mark(self, run_id: str, mark: MarkRow) -> None:
         def work(db: sqlite3.Connection) -> None:

@@ -96,7 +96,7 @@ def test_a_sample_grows_without_losing_runs() -> None:
     ],
 )
 def test_a_wrong_file_is_refused_with_its_key(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(InvalidArgument, match="retention.yaml") as caught:
+    with pytest.raises(InvalidArgument, match=r"retention\.yaml") as caught:
         rules_of(tmp_path, text)
     assert words in str(caught.value)
 
