@@ -43,8 +43,8 @@ def check_variants(variants: Mapping[str, str], owner: str) -> None:
 @dataclass(frozen=True, slots=True)
 class RoleChoice:
     """The choices for one role: the prompt variant (empty: none was chosen) with the weights of all variants, and the
-    tools that are offered last. `weight` is that of the role, `instances` has those of its instances, if they are not
-    1."""
+    tools that are offered last. `weight` is the role's own, `instances` has the weights of its instances, if they are
+    not 1."""
 
     variant: str = ""
     weights: Mapping[str, float] = field(default_factory=dict)

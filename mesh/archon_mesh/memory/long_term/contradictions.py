@@ -27,12 +27,12 @@ MAX_BATCH: Final = 20
 """Entries of a batch above which none is compared: a batch is an import, not a finding."""
 
 UNCOMPARED: Final = frozenset({"turn", "finding", "outcome", "summary"})
-"""Types of entries that report what happened once, and are not compared."""
+"""Types of entries of reports about one event, which are not compared."""
 
 SUBJECT: Final = "subject"
 PREDICATE: Final = "predicate"
-"""Keys of metadata by which a caller states what an entry is about: two entries with the same pair contradict each
-other if their texts differ."""
+"""Keys of metadata that say which fact an entry holds: two entries with the same pair contradict each other if their
+texts differ."""
 
 Judge = Callable[[str, str], Awaitable[bool]]
 """Says whether two texts contradict each other."""

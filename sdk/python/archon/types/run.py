@@ -136,7 +136,7 @@ class Run(MessageView[run_pb2.Run]):
 
     @property
     def details_removed(self) -> bool:
-        """Whether retention has removed the run's events and recorded calls: this summary is what is left."""
+        """Whether retention has removed the run's events and recorded calls: only this summary is left."""
         return self.proto.details_removed
 
     @property

@@ -80,7 +80,7 @@ def _proposal(version: int) -> list[str]:
 
     if not version:
         return []
-    return [f"Version {version} of the learned weights waits for a person: {decision_commands(version)}"]
+    return [f"Version {version} of the learned weights waits for a person.", decision_commands(version)]
 
 
 async def _contradictions() -> list[str]:

@@ -50,7 +50,7 @@ def show(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show the weights in use, or those of a version, with the outcomes that they follow from."""
+    """Show the weights in use, or the weights of a version, with the outcomes that they follow from."""
     versions = _versions(orchestrator)
     waiting = next((each for each in versions if each.origin == "proposed" and each is versions[0]), None)
     shown = next((each for each in versions if (each.version == version if version else each.in_use)), None)
@@ -69,7 +69,7 @@ def show(
         print(f"Version {shown.version}, {_origin(shown)} {_time(shown)}, {use}\n")
         print_table(_WEIGHTS, [_weight_row(each) for each in shown.weights], right=range(3, 7))
     if waiting is not None and not as_json and shown is not waiting:
-        print(f"\nVersion {waiting.version} waits for a person: {decision_commands(waiting.version)}")
+        print(f"\nVersion {waiting.version} waits for a person.\n{decision_commands(waiting.version)}")
 
 
 @learning.command()
@@ -131,7 +131,7 @@ def _decide(version: int, comment: str, identity: str, orchestrator: str, *, app
 
 def decision_commands(version: int) -> str:
     """Returns the commands that decide about a proposed version."""
-    return f"`archon learning show {version}`, then `approve {version}` or `reject {version}`."
+    return f"`archon learning show {version}` shows it, `approve {version}` and `reject {version}` decide."
 
 
 def _versions(orchestrator: str) -> list[LearnedVersion]:

@@ -84,7 +84,7 @@ def run_report(
         ("forked from", run.parent_run_id),
         ("learned", choices_text(read_choices(run.metadata))),
         *((f"metadata {key}", value) for key, value in sorted(run.metadata.items()) if key != CHOICES_KEY),
-        ("details", "removed by retention: this summary is what is left" if run.details_removed else ""),
+        ("details", "removed by retention: only this summary is left" if run.details_removed else ""),
     ]
     for name, value in facts:
         if value:

@@ -32,7 +32,7 @@ class EvidenceRow:
 @value
 class UnlearnedRow:
     """An outcome that no evidence holds: the end of a run if `identity` and `stars` are empty, else a rating of it.
-    `time` is that of the end or of the rating, in wall seconds."""
+    `time` is when the run ended or was rated, in wall seconds."""
 
     run_id: str
     tenant: str
@@ -43,7 +43,7 @@ class UnlearnedRow:
 
     @property
     def source(self) -> str:
-        """Names the outcome among those of its run."""
+        """Names the outcome within its run."""
         return f"rating/{self.identity}" if self.rated else ""
 
 
@@ -63,8 +63,8 @@ class LearningStore(Protocol):
         ...
 
     async def unlearned(self, after: float, limit: int) -> list[UnlearnedRow]:
-        """Returns outcomes after a time (wall seconds), oldest first, that no evidence holds: first the ends of runs,
-        then ratings, up to `limit` of each. An identity's rating counts once, however often it is replaced."""
+        """Returns outcomes after a time (wall seconds), oldest first, that no evidence holds: first the ends of runs
+        with details, then ratings, up to `limit` of each. An identity's rating counts once, even if it is replaced."""
         ...
 
     async def learn(
@@ -75,8 +75,8 @@ class LearningStore(Protocol):
         outcomes: Sequence[UnlearnedRow] = (),
         version: LearnedRow | None = None,
     ) -> bool:
-        """Stores evidence in place of that of `revision`, the marks of the outcomes that it holds in addition, and a
-        new version, in one transaction, durable on return. Returns False, and stores nothing, if the evidence has
+        """Stores evidence in place of the one with `revision`, marks of the outcomes that it holds in addition, and a new
+        version, in one transaction, durable on return. Returns False, and stores nothing, if the evidence has
         another revision, an outcome is marked already, or the version exists: another replica was first. Keeps the
         newest MAX_VERSIONS versions."""
         ...

@@ -32,7 +32,7 @@ class DetailedRun:
 
 
 class RetentionStore(Protocol):
-    """The part of a journal that keeps marks, and lists what retention decides about. Raises the errors of the
+    """The part of a journal that keeps marks, and lists the runs that retention decides about. Raises the errors of the
     journal."""
 
     async def detailed_runs(

@@ -74,7 +74,7 @@ def _instances(role: str, weights: Weights) -> dict[str, float]:
 
 
 def write_choices(choices: Mapping[str, Any], metadata: Any) -> None:
-    """Records the choices in the metadata of a run, in place of what the caller put there."""
+    """Records the choices in the metadata of a run, in place of an entry by the caller."""
     metadata.pop(CHOICES_KEY, None)
     if choices:
         metadata[CHOICES_KEY] = json.dumps(choices, separators=(",", ":"), sort_keys=True)

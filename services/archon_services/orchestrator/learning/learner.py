@@ -11,6 +11,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, LearnedVersionDecided, ResourceExhausted, Unavailable
 from archon.errors import UnknownLearnedVersion as UnknownVersion
+from archon_services.orchestrator.convert import from_journal
+from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import Journal, LearnedRow, UnlearnedRow
 from archon_services.orchestrator.learning import versions as ver
 from archon_services.orchestrator.learning.choice import choices_of
@@ -42,8 +44,8 @@ ATTEMPTS: Final = 5
 
 
 class Learner:
-    """`now` returns wall seconds by the journal's clock. A change of a weight of more than `approve_above` from what a
-    person approved last waits for a person."""
+    """`now` returns wall seconds by the journal's clock. A change of a weight of more than `approve_above` from the
+    weight that a person approved last waits for a person."""
 
     def __init__(self, journal: Journal, now: Callable[[], float], *, approve_above: float) -> None:
         self._journal = journal
@@ -103,7 +105,7 @@ class Learner:
                 learned += len(outcomes)
             else:
                 waiting.append(min(row.time for row in outcomes))
-        # What waits for a person is seen again, and so are at most BATCH outcomes of the others beside it.
+        # Outcomes that wait for a person are seen again, and so are at most BATCH others besides them.
         newest = max((row.time for row in rows), default=self._now())
         full = max(sum(1 for row in rows if row.rated == rated) for rated in (False, True)) >= BATCH
         reached = min(waiting) if not full else min(min(waiting), newest)
@@ -134,11 +136,11 @@ class Learner:
             return {}
 
     async def _outcomes(self, row: UnlearnedRow) -> list[Outcome]:
-        """The outcomes of a row; none of a run that cannot be read."""
+        """Returns the outcomes of a row; a run that cannot be read has none."""
         try:
-            run = await load_run(self._journal, row.run_id)
             if row.rated:
-                return of_rating(run, row.stars)
+                return of_rating(await self._summary(row.run_id), row.stars)
+            run = await load_run(self._journal, row.run_id)
             records = await self._journal.records(row.run_id, limit=MAX_RECORDS)
         except (Unavailable, ResourceExhausted):
             raise  # the journal's error, not the run's
@@ -151,6 +153,12 @@ class Learner:
         except ValueError as error:
             _log.warning("records of run %s cannot be read: %s", row.run_id, error, extra={"run_id": row.run_id})
         return outcomes
+
+    async def _summary(self, run_id: str) -> run_pb2.Run:
+        stored = await self._journal.run(run_id)
+        if stored is not None and stored.compacted:
+            return from_journal(run_pb2.Run, stored.summary, run_id)
+        return run_to_proto(await load_run(self._journal, run_id))
 
     # Decisions of people --------------------------------------------------------------------------------------------
 
@@ -187,7 +195,7 @@ class Learner:
         return await self._store(tenant, ver.reverted(newest, to, self._now(), identity, comment))
 
     async def _store(self, tenant: str, version: Version) -> Version:
-        """Stores a person's version, and its evidence in place of what was learned since. Raises LearnedVersionDecided
+        """Stores a person's version, and its evidence in place of the evidence since then. Raises LearnedVersionDecided
         if another version was stored in the meantime."""
         evidence = ver.encode_evidence(version.evidence)
         for _ in range(ATTEMPTS):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.learning import LearnedChoices, read_choices
 from archon_mesh.engine import RunState
@@ -34,13 +35,14 @@ def of_tasks(run: RunState) -> list[Outcome]:
     return outcomes
 
 
-def of_rating(run: RunState, stars: int) -> list[Outcome]:
-    """Returns the outcomes of a rating: of everything that took part in a task that completed, once."""
-    choices = _choices(run)
+def of_rating(run: run_pb2.Run, stars: int) -> list[Outcome]:
+    """Returns the outcomes of a rating: of everything that took part in a task that completed, once. The summary of a
+    run is sufficient."""
+    choices = read_choices(run.metadata)
     subjects = {
         subject
-        for task in run.tasks.values()
-        if task.instance_id and task.state is TaskState.COMPLETED
+        for task in run.tasks
+        if task.instance_id and task.state == common_pb2.TASK_STATE_COMPLETED
         for subject in _subjects(task.role, task.instance_id, choices)
     }
     score = (min(_STARS, max(1, stars)) - 1) / (_STARS - 1)

@@ -26,7 +26,7 @@ from archon_services.orchestrator.learning.weights import (
 
 
 class Origin(IntEnum):
-    """How a version came about; the numbers are those of `LearnedOrigin` of the contract."""
+    """How a version came about; the numbers are as in `LearnedOrigin` of the contract."""
 
     LEARNED = 1
     PROPOSED = 2

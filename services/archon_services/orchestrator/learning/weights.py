@@ -66,7 +66,7 @@ class Outcome:
 
 @value
 class Tally:
-    """Outcomes of a subject: their number, the sum of their scores, and the time as of which they count."""
+    """Outcomes of a subject: their number, the sum of their scores, and the time up to which they were aged."""
 
     count: float
     score: float
@@ -127,7 +127,7 @@ def moved(weights: Weights, evidence: Evidence) -> dict[Subject, float]:
 
 
 def bounded(weight: float) -> float:
-    """Returns the nearest multiple of STEP within the bounds; NEUTRAL for a number that is none."""
+    """Returns the nearest multiple of STEP within the bounds; NEUTRAL instead of NaN."""
     if weight != weight:  # not a number
         return NEUTRAL
     return round(round(min(MOST, max(LEAST, weight)) / STEP) * STEP, 2)

@@ -87,6 +87,7 @@ async def test_choices_follow_outcomes_and_wait_for_a_person(learning_mesh: Mesh
         assert (run.state.name == "FAILED") == (choice.variant == "default")
     used = {read_choices(run.metadata).of("writer").variant for run in runs}
     assert used == {"brief", "default", "plain"}
+
     async def proposed() -> bool:
         return any(version.origin == "proposed" for version in await mesh.client.learned_versions())
 

@@ -33,7 +33,7 @@ class MemoryLearning(MemoryTrackRecords):
         ratings = [
             UnlearnedRow(run_id, self._rows[run_id].tenant, rating.time, True, rating.identity, rating.stars)
             for run_id, by_identity in self._ratings.items()
-            if run_id in self._rows and not self._rows[run_id].compacted
+            if run_id in self._rows
             for rating in by_identity.values()
             if rating.time > after
         ]

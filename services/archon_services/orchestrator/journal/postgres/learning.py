@@ -18,7 +18,7 @@ WHERE ended_at > 0 AND ended_at > $1 AND NOT compacted AND NOT EXISTS (
 _RATINGS: Final = """
 SELECT g.run_id, r.tenant, g.time, true, g.identity, g.stars
 FROM archon_journal.ratings AS g JOIN archon_journal.runs AS r ON r.run_id = g.run_id
-WHERE g.time > $1 AND NOT r.compacted AND NOT EXISTS (
+WHERE g.time > $1 AND NOT EXISTS (
   SELECT 1 FROM archon_journal.learned_outcomes AS o WHERE o.run_id = g.run_id AND o.source = 'rating/' || g.identity
 ) ORDER BY g.time, g.run_id, g.identity LIMIT $2
 """

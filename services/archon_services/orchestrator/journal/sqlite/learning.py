@@ -15,7 +15,7 @@ SELECT run_id, tenant, ended_at FROM runs WHERE ended_at > 0 AND ended_at > ?1 A
 """
 _RATINGS = """
 SELECT g.run_id, r.tenant, g.time, 1, g.identity, g.stars FROM ratings AS g JOIN runs AS r ON r.run_id = g.run_id
-WHERE g.time > ?1 AND r.compacted = 0 AND NOT EXISTS (
+WHERE g.time > ?1 AND NOT EXISTS (
   SELECT 1 FROM learned_outcomes AS o WHERE o.run_id = g.run_id AND o.source = 'rating/' || g.identity
 ) ORDER BY g.time, g.run_id, g.identity LIMIT ?2
 """

@@ -138,7 +138,7 @@ class Run(_message.Message):
     actor: _builtins.str
     """Output only. The identity of the caller that submitted the run, if that is another one."""
     details_removed: _builtins.bool
-    """Output only. True if retention has removed the run's events and recorded calls: this summary is what is left."""
+    """Output only. True if retention has removed the run's events and recorded calls: only this summary is left."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
