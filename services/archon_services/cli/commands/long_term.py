@@ -151,7 +151,7 @@ def conflicts(user: UserOption = "", as_json: JsonOption = False, address: Memor
             for entry in each.earlier:
                 print(f"  earlier  {one_line(entry.content, _SHOWN)}")
             print(f"  new      {one_line(each.entry.content, _SHOWN)}")
-        print("\n`archon memory resolve ID --keep new`, `old` or `both`, or `--merge TEXT`, decides.")
+        print("\n`archon memory resolve ID` decides: `--keep new`, `old` or `both`, or `--merge`.")
 
 
 @memory.command("resolve")

@@ -70,7 +70,9 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.ListRunsResponse(runs=[row_to_proto(row) for row in page], next_page_token=token)
 
     async def ListRunRecords(self, request: pb.ListRunRecordsRequest, context: Any) -> pb.ListRunRecordsResponse:
-        await self._commands.row(request.run_id)
+        row = await self._commands.row(request.run_id)
+        if row.compacted:
+            raise RunExpired(f"the records of run {row.run_id} have been deleted", metadata={"run_id": row.run_id})
         filters = (request.run_id, request.role)
         after = read_token(request.page_token, "records", *filters, like=0) or 0
         size = page_size(request.page_size)

@@ -75,8 +75,8 @@ class LearningStore(Protocol):
         outcomes: Sequence[UnlearnedRow] = (),
         version: LearnedRow | None = None,
     ) -> bool:
-        """Stores evidence in place of the one with `revision`, marks of the outcomes that it holds in addition, and a new
-        version, in one transaction, durable on return. Returns False, and stores nothing, if the evidence has
+        """Stores evidence in place of the one with `revision`, marks of the outcomes that it adds, and a new version,
+        in one transaction, durable on return. Returns False, and stores nothing, if the evidence has
         another revision, an outcome is marked already, or the version exists: another replica was first. Keeps the
         newest MAX_VERSIONS versions."""
         ...
