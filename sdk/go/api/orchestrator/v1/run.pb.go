@@ -136,7 +136,11 @@ type Run struct {
 	// Output only. The identity on whose behalf the run was submitted; empty if the mesh knows no identities.
 	Identity string `protobuf:"bytes,24,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Output only. The identity of the caller that submitted the run, if that is another one.
-	Actor         string `protobuf:"bytes,25,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor string `protobuf:"bytes,25,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Output only. True if retention has removed the run's events and recorded calls: only this summary is left.
+	DetailsRemoved bool `protobuf:"varint,26,opt,name=details_removed,json=detailsRemoved,proto3" json:"details_removed,omitempty"`
+	// Output only. Marks by people, oldest first.
+	Marks         []*Mark `protobuf:"bytes,27,rep,name=marks,proto3" json:"marks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +350,84 @@ func (x *Run) GetActor() string {
 	return ""
 }
 
+func (x *Run) GetDetailsRemoved() bool {
+	if x != nil {
+		return x.DetailsRemoved
+	}
+	return false
+}
+
+func (x *Run) GetMarks() []*Mark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+// A person's mark of a run that is of interest.
+type Mark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who marked it; each identity has one mark per run, its newest.
+	Identity string `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Why the run is of interest; may be empty.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The time of the mark.
+	MarkTime      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=mark_time,json=markTime,proto3" json:"mark_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mark) Reset() {
+	*x = Mark{}
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mark) ProtoMessage() {}
+
+func (x *Mark) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
+func (*Mark) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Mark) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Mark) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Mark) GetMarkTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MarkTime
+	}
+	return nil
+}
+
 // A person's rating of a run.
 type Rating struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -363,7 +445,7 @@ type Rating struct {
 
 func (x *Rating) Reset() {
 	*x = Rating{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +457,7 @@ func (x *Rating) String() string {
 func (*Rating) ProtoMessage() {}
 
 func (x *Rating) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +470,7 @@ func (x *Rating) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rating.ProtoReflect.Descriptor instead.
 func (*Rating) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Rating) GetIdentity() string {
@@ -458,7 +540,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +552,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +565,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Question) GetInputId() string {
@@ -633,7 +715,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +727,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +740,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Task) GetTaskId() string {
@@ -790,7 +872,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +884,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +897,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Answer) GetRole() string {
@@ -900,7 +982,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +994,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1007,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunEvent) GetRunId() string {
@@ -1534,7 +1616,7 @@ type Submitted struct {
 
 func (x *Submitted) Reset() {
 	*x = Submitted{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1628,7 @@ func (x *Submitted) String() string {
 func (*Submitted) ProtoMessage() {}
 
 func (x *Submitted) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1641,7 @@ func (x *Submitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Submitted.ProtoReflect.Descriptor instead.
 func (*Submitted) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Submitted) GetRequestId() string {
@@ -1789,7 +1871,7 @@ type InterceptionRule struct {
 
 func (x *InterceptionRule) Reset() {
 	*x = InterceptionRule{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1883,7 @@ func (x *InterceptionRule) String() string {
 func (*InterceptionRule) ProtoMessage() {}
 
 func (x *InterceptionRule) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1896,7 @@ func (x *InterceptionRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterceptionRule.ProtoReflect.Descriptor instead.
 func (*InterceptionRule) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *InterceptionRule) GetTrigger() v1.Trigger {
@@ -1907,7 +1989,7 @@ type SessionContext struct {
 
 func (x *SessionContext) Reset() {
 	*x = SessionContext{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2001,7 @@ func (x *SessionContext) String() string {
 func (*SessionContext) ProtoMessage() {}
 
 func (x *SessionContext) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2014,7 @@ func (x *SessionContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContext.ProtoReflect.Descriptor instead.
 func (*SessionContext) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SessionContext) GetItem() *v1.ContextItem {
@@ -1964,7 +2046,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2058,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2071,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Target) GetRole() string {
@@ -2028,7 +2110,7 @@ type Want struct {
 
 func (x *Want) Reset() {
 	*x = Want{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2122,7 @@ func (x *Want) String() string {
 func (*Want) ProtoMessage() {}
 
 func (x *Want) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2135,7 @@ func (x *Want) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Want.ProtoReflect.Descriptor instead.
 func (*Want) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Want) GetRole() string {
@@ -2092,7 +2174,7 @@ type RunStateChanged struct {
 
 func (x *RunStateChanged) Reset() {
 	*x = RunStateChanged{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2186,7 @@ func (x *RunStateChanged) String() string {
 func (*RunStateChanged) ProtoMessage() {}
 
 func (x *RunStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2199,7 @@ func (x *RunStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStateChanged.ProtoReflect.Descriptor instead.
 func (*RunStateChanged) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunStateChanged) GetState() v1.TaskState {
@@ -2167,7 +2249,7 @@ type TaskStateChanged struct {
 
 func (x *TaskStateChanged) Reset() {
 	*x = TaskStateChanged{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2261,7 @@ func (x *TaskStateChanged) String() string {
 func (*TaskStateChanged) ProtoMessage() {}
 
 func (x *TaskStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2274,7 @@ func (x *TaskStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStateChanged.ProtoReflect.Descriptor instead.
 func (*TaskStateChanged) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskStateChanged) GetRole() string {
@@ -2271,7 +2353,7 @@ type Planned struct {
 
 func (x *Planned) Reset() {
 	*x = Planned{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2365,7 @@ func (x *Planned) String() string {
 func (*Planned) ProtoMessage() {}
 
 func (x *Planned) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2378,7 @@ func (x *Planned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Planned.ProtoReflect.Descriptor instead.
 func (*Planned) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Planned) GetPlan() *v1.Plan {
@@ -2359,7 +2441,7 @@ type Dispatched struct {
 
 func (x *Dispatched) Reset() {
 	*x = Dispatched{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2453,7 @@ func (x *Dispatched) String() string {
 func (*Dispatched) ProtoMessage() {}
 
 func (x *Dispatched) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2466,7 @@ func (x *Dispatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dispatched.ProtoReflect.Descriptor instead.
 func (*Dispatched) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Dispatched) GetRole() string {
@@ -2454,7 +2536,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2548,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2561,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Placement) GetReason() string {
@@ -2520,7 +2602,7 @@ type PlacementCandidate struct {
 
 func (x *PlacementCandidate) Reset() {
 	*x = PlacementCandidate{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2614,7 @@ func (x *PlacementCandidate) String() string {
 func (*PlacementCandidate) ProtoMessage() {}
 
 func (x *PlacementCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2627,7 @@ func (x *PlacementCandidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementCandidate.ProtoReflect.Descriptor instead.
 func (*PlacementCandidate) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PlacementCandidate) GetInstanceId() string {
@@ -2611,7 +2693,7 @@ type InstanceMetrics struct {
 
 func (x *InstanceMetrics) Reset() {
 	*x = InstanceMetrics{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2705,7 @@ func (x *InstanceMetrics) String() string {
 func (*InstanceMetrics) ProtoMessage() {}
 
 func (x *InstanceMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2718,7 @@ func (x *InstanceMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceMetrics.ProtoReflect.Descriptor instead.
 func (*InstanceMetrics) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InstanceMetrics) GetRole() string {
@@ -2750,7 +2832,7 @@ type MessageSent struct {
 
 func (x *MessageSent) Reset() {
 	*x = MessageSent{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2844,7 @@ func (x *MessageSent) String() string {
 func (*MessageSent) ProtoMessage() {}
 
 func (x *MessageSent) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2857,7 @@ func (x *MessageSent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageSent.ProtoReflect.Descriptor instead.
 func (*MessageSent) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MessageSent) GetRole() string {
@@ -2826,7 +2908,7 @@ type Subscribed struct {
 
 func (x *Subscribed) Reset() {
 	*x = Subscribed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2920,7 @@ func (x *Subscribed) String() string {
 func (*Subscribed) ProtoMessage() {}
 
 func (x *Subscribed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +2933,7 @@ func (x *Subscribed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribed.ProtoReflect.Descriptor instead.
 func (*Subscribed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Subscribed) GetTopics() []string {
@@ -2901,7 +2983,7 @@ type Delegated struct {
 
 func (x *Delegated) Reset() {
 	*x = Delegated{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2913,7 +2995,7 @@ func (x *Delegated) String() string {
 func (*Delegated) ProtoMessage() {}
 
 func (x *Delegated) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,7 +3008,7 @@ func (x *Delegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delegated.ProtoReflect.Descriptor instead.
 func (*Delegated) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Delegated) GetDelegationId() string {
@@ -3026,7 +3108,7 @@ type DelegationCancelled struct {
 
 func (x *DelegationCancelled) Reset() {
 	*x = DelegationCancelled{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3120,7 @@ func (x *DelegationCancelled) String() string {
 func (*DelegationCancelled) ProtoMessage() {}
 
 func (x *DelegationCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3133,7 @@ func (x *DelegationCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelegationCancelled.ProtoReflect.Descriptor instead.
 func (*DelegationCancelled) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DelegationCancelled) GetDelegationId() string {
@@ -3085,7 +3167,7 @@ type BudgetReserved struct {
 
 func (x *BudgetReserved) Reset() {
 	*x = BudgetReserved{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3179,7 @@ func (x *BudgetReserved) String() string {
 func (*BudgetReserved) ProtoMessage() {}
 
 func (x *BudgetReserved) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3192,7 @@ func (x *BudgetReserved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetReserved.ProtoReflect.Descriptor instead.
 func (*BudgetReserved) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BudgetReserved) GetBudget() *v1.Budget {
@@ -3154,7 +3236,7 @@ type PublishedToMemory struct {
 
 func (x *PublishedToMemory) Reset() {
 	*x = PublishedToMemory{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3248,7 @@ func (x *PublishedToMemory) String() string {
 func (*PublishedToMemory) ProtoMessage() {}
 
 func (x *PublishedToMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3261,7 @@ func (x *PublishedToMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishedToMemory.ProtoReflect.Descriptor instead.
 func (*PublishedToMemory) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PublishedToMemory) GetRole() string {
@@ -3216,7 +3298,7 @@ type ItemPublished struct {
 
 func (x *ItemPublished) Reset() {
 	*x = ItemPublished{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3310,7 @@ func (x *ItemPublished) String() string {
 func (*ItemPublished) ProtoMessage() {}
 
 func (x *ItemPublished) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3323,7 @@ func (x *ItemPublished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemPublished.ProtoReflect.Descriptor instead.
 func (*ItemPublished) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ItemPublished) GetRole() string {
@@ -3311,7 +3393,7 @@ type ResultReceived struct {
 
 func (x *ResultReceived) Reset() {
 	*x = ResultReceived{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3405,7 @@ func (x *ResultReceived) String() string {
 func (*ResultReceived) ProtoMessage() {}
 
 func (x *ResultReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3418,7 @@ func (x *ResultReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultReceived.ProtoReflect.Descriptor instead.
 func (*ResultReceived) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResultReceived) GetRole() string {
@@ -3446,7 +3528,7 @@ type InputRequested struct {
 
 func (x *InputRequested) Reset() {
 	*x = InputRequested{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3540,7 @@ func (x *InputRequested) String() string {
 func (*InputRequested) ProtoMessage() {}
 
 func (x *InputRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3553,7 @@ func (x *InputRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputRequested.ProtoReflect.Descriptor instead.
 func (*InputRequested) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InputRequested) GetInputId() string {
@@ -3568,7 +3650,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3580,7 +3662,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3593,7 +3675,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApprovalRequested) GetInputId() string {
@@ -3662,7 +3744,7 @@ type QuestionTimedOut struct {
 
 func (x *QuestionTimedOut) Reset() {
 	*x = QuestionTimedOut{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3756,7 @@ func (x *QuestionTimedOut) String() string {
 func (*QuestionTimedOut) ProtoMessage() {}
 
 func (x *QuestionTimedOut) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3769,7 @@ func (x *QuestionTimedOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionTimedOut.ProtoReflect.Descriptor instead.
 func (*QuestionTimedOut) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *QuestionTimedOut) GetInputId() string {
@@ -3739,7 +3821,7 @@ type InputGiven struct {
 
 func (x *InputGiven) Reset() {
 	*x = InputGiven{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3833,7 @@ func (x *InputGiven) String() string {
 func (*InputGiven) ProtoMessage() {}
 
 func (x *InputGiven) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3846,7 @@ func (x *InputGiven) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputGiven.ProtoReflect.Descriptor instead.
 func (*InputGiven) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InputGiven) GetInputId() string {
@@ -3820,7 +3902,7 @@ type RunPaused struct {
 
 func (x *RunPaused) Reset() {
 	*x = RunPaused{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3832,7 +3914,7 @@ func (x *RunPaused) String() string {
 func (*RunPaused) ProtoMessage() {}
 
 func (x *RunPaused) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3845,7 +3927,7 @@ func (x *RunPaused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPaused.ProtoReflect.Descriptor instead.
 func (*RunPaused) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunPaused) GetIdentity() string {
@@ -3866,7 +3948,7 @@ type RunResumed struct {
 
 func (x *RunResumed) Reset() {
 	*x = RunResumed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +3960,7 @@ func (x *RunResumed) String() string {
 func (*RunResumed) ProtoMessage() {}
 
 func (x *RunResumed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +3973,7 @@ func (x *RunResumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResumed.ProtoReflect.Descriptor instead.
 func (*RunResumed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RunResumed) GetIdentity() string {
@@ -3920,7 +4002,7 @@ type RetryScheduled struct {
 
 func (x *RetryScheduled) Reset() {
 	*x = RetryScheduled{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4014,7 @@ func (x *RetryScheduled) String() string {
 func (*RetryScheduled) ProtoMessage() {}
 
 func (x *RetryScheduled) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4027,7 @@ func (x *RetryScheduled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryScheduled.ProtoReflect.Descriptor instead.
 func (*RetryScheduled) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RetryScheduled) GetRole() string {
@@ -3997,7 +4079,7 @@ type Recorded struct {
 
 func (x *Recorded) Reset() {
 	*x = Recorded{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4091,7 @@ func (x *Recorded) String() string {
 func (*Recorded) ProtoMessage() {}
 
 func (x *Recorded) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4104,7 @@ func (x *Recorded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
 func (*Recorded) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Recorded) GetCount() int32 {
@@ -4052,7 +4134,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4146,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4159,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Lost) GetInstanceId() string {
@@ -4109,7 +4191,7 @@ type RejectedByInstance struct {
 
 func (x *RejectedByInstance) Reset() {
 	*x = RejectedByInstance{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4121,7 +4203,7 @@ func (x *RejectedByInstance) String() string {
 func (*RejectedByInstance) ProtoMessage() {}
 
 func (x *RejectedByInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4134,7 +4216,7 @@ func (x *RejectedByInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedByInstance.ProtoReflect.Descriptor instead.
 func (*RejectedByInstance) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RejectedByInstance) GetInstanceId() string {
@@ -4171,7 +4253,7 @@ type DiscardedResult struct {
 
 func (x *DiscardedResult) Reset() {
 	*x = DiscardedResult{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4265,7 @@ func (x *DiscardedResult) String() string {
 func (*DiscardedResult) ProtoMessage() {}
 
 func (x *DiscardedResult) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4278,7 @@ func (x *DiscardedResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedResult.ProtoReflect.Descriptor instead.
 func (*DiscardedResult) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DiscardedResult) GetReason() v1.ErrorReason {
@@ -4231,7 +4313,7 @@ type CancelRequested struct {
 
 func (x *CancelRequested) Reset() {
 	*x = CancelRequested{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4325,7 @@ func (x *CancelRequested) String() string {
 func (*CancelRequested) ProtoMessage() {}
 
 func (x *CancelRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4338,7 @@ func (x *CancelRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequested.ProtoReflect.Descriptor instead.
 func (*CancelRequested) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CancelRequested) GetIdentity() string {
@@ -4302,7 +4384,7 @@ type CheckpointTaken struct {
 
 func (x *CheckpointTaken) Reset() {
 	*x = CheckpointTaken{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4314,7 +4396,7 @@ func (x *CheckpointTaken) String() string {
 func (*CheckpointTaken) ProtoMessage() {}
 
 func (x *CheckpointTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4327,7 +4409,7 @@ func (x *CheckpointTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointTaken.ProtoReflect.Descriptor instead.
 func (*CheckpointTaken) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckpointTaken) GetSize() int64 {
@@ -4366,7 +4448,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4378,7 +4460,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4391,7 +4473,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Claimed) GetOwner() string {
@@ -4429,7 +4511,7 @@ type ClockOrigin struct {
 
 func (x *ClockOrigin) Reset() {
 	*x = ClockOrigin{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +4523,7 @@ func (x *ClockOrigin) String() string {
 func (*ClockOrigin) ProtoMessage() {}
 
 func (x *ClockOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +4536,7 @@ func (x *ClockOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockOrigin.ProtoReflect.Descriptor instead.
 func (*ClockOrigin) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClockOrigin) GetBootId() string {
@@ -4486,7 +4568,7 @@ type TextDelta struct {
 
 func (x *TextDelta) Reset() {
 	*x = TextDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4498,7 +4580,7 @@ func (x *TextDelta) String() string {
 func (*TextDelta) ProtoMessage() {}
 
 func (x *TextDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4511,7 +4593,7 @@ func (x *TextDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextDelta.ProtoReflect.Descriptor instead.
 func (*TextDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TextDelta) GetRole() string {
@@ -4553,7 +4635,7 @@ type ToolArgumentsDelta struct {
 
 func (x *ToolArgumentsDelta) Reset() {
 	*x = ToolArgumentsDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4565,7 +4647,7 @@ func (x *ToolArgumentsDelta) String() string {
 func (*ToolArgumentsDelta) ProtoMessage() {}
 
 func (x *ToolArgumentsDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4578,7 +4660,7 @@ func (x *ToolArgumentsDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolArgumentsDelta.ProtoReflect.Descriptor instead.
 func (*ToolArgumentsDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ToolArgumentsDelta) GetRole() string {
@@ -4622,7 +4704,7 @@ type ThinkingDelta struct {
 
 func (x *ThinkingDelta) Reset() {
 	*x = ThinkingDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4634,7 +4716,7 @@ func (x *ThinkingDelta) String() string {
 func (*ThinkingDelta) ProtoMessage() {}
 
 func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4647,7 +4729,7 @@ func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkingDelta.ProtoReflect.Descriptor instead.
 func (*ThinkingDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ThinkingDelta) GetRole() string {
@@ -4685,7 +4767,7 @@ type ToolActivity struct {
 
 func (x *ToolActivity) Reset() {
 	*x = ToolActivity{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +4779,7 @@ func (x *ToolActivity) String() string {
 func (*ToolActivity) ProtoMessage() {}
 
 func (x *ToolActivity) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +4792,7 @@ func (x *ToolActivity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolActivity.ProtoReflect.Descriptor instead.
 func (*ToolActivity) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ToolActivity) GetRole() string {
@@ -4784,7 +4866,7 @@ type RunRecord struct {
 
 func (x *RunRecord) Reset() {
 	*x = RunRecord{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4796,7 +4878,7 @@ func (x *RunRecord) String() string {
 func (*RunRecord) ProtoMessage() {}
 
 func (x *RunRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,7 +4891,7 @@ func (x *RunRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRecord.ProtoReflect.Descriptor instead.
 func (*RunRecord) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RunRecord) GetTask() *v1.TaskRef {
@@ -4886,7 +4968,8 @@ var File_archon_api_orchestrator_v1_run_proto protoreflect.FileDescriptor
 
 const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\t\n" +
+	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb2\n" +
+	"\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1d\n" +
@@ -4915,10 +4998,16 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x10closed_questions\x18\x16 \x03(\v2$.archon.api.orchestrator.v1.QuestionR\x0fclosedQuestions\x12<\n" +
 	"\aratings\x18\x17 \x03(\v2\".archon.api.orchestrator.v1.RatingR\aratings\x12\x1a\n" +
 	"\bidentity\x18\x18 \x01(\tR\bidentity\x12\x14\n" +
-	"\x05actor\x18\x19 \x01(\tR\x05actor\x1a;\n" +
+	"\x05actor\x18\x19 \x01(\tR\x05actor\x12'\n" +
+	"\x0fdetails_removed\x18\x1a \x01(\bR\x0edetailsRemoved\x126\n" +
+	"\x05marks\x18\x1b \x03(\v2 .archon.api.orchestrator.v1.MarkR\x05marks\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\x04Mark\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x127\n" +
+	"\tmark_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bmarkTime\"\x8d\x01\n" +
 	"\x06Rating\x12\x1a\n" +
 	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x14\n" +
 	"\x05stars\x18\x02 \x01(\x05R\x05stars\x12\x18\n" +
@@ -5351,232 +5440,235 @@ func file_archon_api_orchestrator_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_archon_api_orchestrator_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_archon_api_orchestrator_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_archon_api_orchestrator_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_archon_api_orchestrator_v1_run_proto_goTypes = []any{
 	(Strategy)(0),                 // 0: archon.api.orchestrator.v1.Strategy
 	(*Run)(nil),                   // 1: archon.api.orchestrator.v1.Run
-	(*Rating)(nil),                // 2: archon.api.orchestrator.v1.Rating
-	(*Question)(nil),              // 3: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                  // 4: archon.api.orchestrator.v1.Task
-	(*Answer)(nil),                // 5: archon.api.orchestrator.v1.Answer
-	(*RunEvent)(nil),              // 6: archon.api.orchestrator.v1.RunEvent
-	(*Submitted)(nil),             // 7: archon.api.orchestrator.v1.Submitted
-	(*InterceptionRule)(nil),      // 8: archon.api.orchestrator.v1.InterceptionRule
-	(*SessionContext)(nil),        // 9: archon.api.orchestrator.v1.SessionContext
-	(*Target)(nil),                // 10: archon.api.orchestrator.v1.Target
-	(*Want)(nil),                  // 11: archon.api.orchestrator.v1.Want
-	(*RunStateChanged)(nil),       // 12: archon.api.orchestrator.v1.RunStateChanged
-	(*TaskStateChanged)(nil),      // 13: archon.api.orchestrator.v1.TaskStateChanged
-	(*Planned)(nil),               // 14: archon.api.orchestrator.v1.Planned
-	(*Dispatched)(nil),            // 15: archon.api.orchestrator.v1.Dispatched
-	(*Placement)(nil),             // 16: archon.api.orchestrator.v1.Placement
-	(*PlacementCandidate)(nil),    // 17: archon.api.orchestrator.v1.PlacementCandidate
-	(*InstanceMetrics)(nil),       // 18: archon.api.orchestrator.v1.InstanceMetrics
-	(*MessageSent)(nil),           // 19: archon.api.orchestrator.v1.MessageSent
-	(*Subscribed)(nil),            // 20: archon.api.orchestrator.v1.Subscribed
-	(*Delegated)(nil),             // 21: archon.api.orchestrator.v1.Delegated
-	(*DelegationCancelled)(nil),   // 22: archon.api.orchestrator.v1.DelegationCancelled
-	(*BudgetReserved)(nil),        // 23: archon.api.orchestrator.v1.BudgetReserved
-	(*PublishedToMemory)(nil),     // 24: archon.api.orchestrator.v1.PublishedToMemory
-	(*ItemPublished)(nil),         // 25: archon.api.orchestrator.v1.ItemPublished
-	(*ResultReceived)(nil),        // 26: archon.api.orchestrator.v1.ResultReceived
-	(*InputRequested)(nil),        // 27: archon.api.orchestrator.v1.InputRequested
-	(*ApprovalRequested)(nil),     // 28: archon.api.orchestrator.v1.ApprovalRequested
-	(*QuestionTimedOut)(nil),      // 29: archon.api.orchestrator.v1.QuestionTimedOut
-	(*InputGiven)(nil),            // 30: archon.api.orchestrator.v1.InputGiven
-	(*RunPaused)(nil),             // 31: archon.api.orchestrator.v1.RunPaused
-	(*RunResumed)(nil),            // 32: archon.api.orchestrator.v1.RunResumed
-	(*RetryScheduled)(nil),        // 33: archon.api.orchestrator.v1.RetryScheduled
-	(*Recorded)(nil),              // 34: archon.api.orchestrator.v1.Recorded
-	(*Lost)(nil),                  // 35: archon.api.orchestrator.v1.Lost
-	(*RejectedByInstance)(nil),    // 36: archon.api.orchestrator.v1.RejectedByInstance
-	(*DiscardedResult)(nil),       // 37: archon.api.orchestrator.v1.DiscardedResult
-	(*CancelRequested)(nil),       // 38: archon.api.orchestrator.v1.CancelRequested
-	(*CheckpointTaken)(nil),       // 39: archon.api.orchestrator.v1.CheckpointTaken
-	(*Claimed)(nil),               // 40: archon.api.orchestrator.v1.Claimed
-	(*ClockOrigin)(nil),           // 41: archon.api.orchestrator.v1.ClockOrigin
-	(*TextDelta)(nil),             // 42: archon.api.orchestrator.v1.TextDelta
-	(*ToolArgumentsDelta)(nil),    // 43: archon.api.orchestrator.v1.ToolArgumentsDelta
-	(*ThinkingDelta)(nil),         // 44: archon.api.orchestrator.v1.ThinkingDelta
-	(*ToolActivity)(nil),          // 45: archon.api.orchestrator.v1.ToolActivity
-	(*RunRecord)(nil),             // 46: archon.api.orchestrator.v1.RunRecord
-	nil,                           // 47: archon.api.orchestrator.v1.Run.MetadataEntry
-	nil,                           // 48: archon.api.orchestrator.v1.Submitted.MetadataEntry
-	nil,                           // 49: archon.api.orchestrator.v1.ItemPublished.MetadataEntry
-	nil,                           // 50: archon.api.orchestrator.v1.ResultReceived.MetadataEntry
-	(v1.TaskState)(0),             // 51: archon.api.common.v1.TaskState
-	(*v1.Part)(nil),               // 52: archon.api.common.v1.Part
-	(*v1.Failure)(nil),            // 53: archon.api.common.v1.Failure
-	(*v1.Usage)(nil),              // 54: archon.api.common.v1.Usage
-	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
-	(*v1.Edge)(nil),               // 56: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),               // 57: archon.api.common.v1.Plan
-	(v1.QuestionKind)(0),          // 58: archon.api.common.v1.QuestionKind
-	(v1.QuestionState)(0),         // 59: archon.api.common.v1.QuestionState
-	(*v1.QuestionTerms)(nil),      // 60: archon.api.common.v1.QuestionTerms
-	(*v1.Resolution)(nil),         // 61: archon.api.common.v1.Resolution
-	(*v1.TaskRef)(nil),            // 62: archon.api.common.v1.TaskRef
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*v1.TraceContext)(nil),       // 64: archon.api.common.v1.TraceContext
-	(*v1.Budget)(nil),             // 65: archon.api.common.v1.Budget
-	(*v1.PlanTarget)(nil),         // 66: archon.api.common.v1.PlanTarget
-	(v1.Trigger)(0),               // 67: archon.api.common.v1.Trigger
-	(v1.Severity)(0),              // 68: archon.api.common.v1.Severity
-	(*v1.ContextItem)(nil),        // 69: archon.api.common.v1.ContextItem
-	(*v1.MemoryRef)(nil),          // 70: archon.api.common.v1.MemoryRef
-	(*v11.PeerMessage)(nil),       // 71: archon.api.agent.v1.PeerMessage
-	(v1.PropagationPolicy)(0),     // 72: archon.api.common.v1.PropagationPolicy
-	(v1.TimeoutPolicy)(0),         // 73: archon.api.common.v1.TimeoutPolicy
-	(v1.Decision)(0),              // 74: archon.api.common.v1.Decision
-	(v1.ErrorReason)(0),           // 75: archon.api.common.v1.ErrorReason
+	(*Mark)(nil),                  // 2: archon.api.orchestrator.v1.Mark
+	(*Rating)(nil),                // 3: archon.api.orchestrator.v1.Rating
+	(*Question)(nil),              // 4: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                  // 5: archon.api.orchestrator.v1.Task
+	(*Answer)(nil),                // 6: archon.api.orchestrator.v1.Answer
+	(*RunEvent)(nil),              // 7: archon.api.orchestrator.v1.RunEvent
+	(*Submitted)(nil),             // 8: archon.api.orchestrator.v1.Submitted
+	(*InterceptionRule)(nil),      // 9: archon.api.orchestrator.v1.InterceptionRule
+	(*SessionContext)(nil),        // 10: archon.api.orchestrator.v1.SessionContext
+	(*Target)(nil),                // 11: archon.api.orchestrator.v1.Target
+	(*Want)(nil),                  // 12: archon.api.orchestrator.v1.Want
+	(*RunStateChanged)(nil),       // 13: archon.api.orchestrator.v1.RunStateChanged
+	(*TaskStateChanged)(nil),      // 14: archon.api.orchestrator.v1.TaskStateChanged
+	(*Planned)(nil),               // 15: archon.api.orchestrator.v1.Planned
+	(*Dispatched)(nil),            // 16: archon.api.orchestrator.v1.Dispatched
+	(*Placement)(nil),             // 17: archon.api.orchestrator.v1.Placement
+	(*PlacementCandidate)(nil),    // 18: archon.api.orchestrator.v1.PlacementCandidate
+	(*InstanceMetrics)(nil),       // 19: archon.api.orchestrator.v1.InstanceMetrics
+	(*MessageSent)(nil),           // 20: archon.api.orchestrator.v1.MessageSent
+	(*Subscribed)(nil),            // 21: archon.api.orchestrator.v1.Subscribed
+	(*Delegated)(nil),             // 22: archon.api.orchestrator.v1.Delegated
+	(*DelegationCancelled)(nil),   // 23: archon.api.orchestrator.v1.DelegationCancelled
+	(*BudgetReserved)(nil),        // 24: archon.api.orchestrator.v1.BudgetReserved
+	(*PublishedToMemory)(nil),     // 25: archon.api.orchestrator.v1.PublishedToMemory
+	(*ItemPublished)(nil),         // 26: archon.api.orchestrator.v1.ItemPublished
+	(*ResultReceived)(nil),        // 27: archon.api.orchestrator.v1.ResultReceived
+	(*InputRequested)(nil),        // 28: archon.api.orchestrator.v1.InputRequested
+	(*ApprovalRequested)(nil),     // 29: archon.api.orchestrator.v1.ApprovalRequested
+	(*QuestionTimedOut)(nil),      // 30: archon.api.orchestrator.v1.QuestionTimedOut
+	(*InputGiven)(nil),            // 31: archon.api.orchestrator.v1.InputGiven
+	(*RunPaused)(nil),             // 32: archon.api.orchestrator.v1.RunPaused
+	(*RunResumed)(nil),            // 33: archon.api.orchestrator.v1.RunResumed
+	(*RetryScheduled)(nil),        // 34: archon.api.orchestrator.v1.RetryScheduled
+	(*Recorded)(nil),              // 35: archon.api.orchestrator.v1.Recorded
+	(*Lost)(nil),                  // 36: archon.api.orchestrator.v1.Lost
+	(*RejectedByInstance)(nil),    // 37: archon.api.orchestrator.v1.RejectedByInstance
+	(*DiscardedResult)(nil),       // 38: archon.api.orchestrator.v1.DiscardedResult
+	(*CancelRequested)(nil),       // 39: archon.api.orchestrator.v1.CancelRequested
+	(*CheckpointTaken)(nil),       // 40: archon.api.orchestrator.v1.CheckpointTaken
+	(*Claimed)(nil),               // 41: archon.api.orchestrator.v1.Claimed
+	(*ClockOrigin)(nil),           // 42: archon.api.orchestrator.v1.ClockOrigin
+	(*TextDelta)(nil),             // 43: archon.api.orchestrator.v1.TextDelta
+	(*ToolArgumentsDelta)(nil),    // 44: archon.api.orchestrator.v1.ToolArgumentsDelta
+	(*ThinkingDelta)(nil),         // 45: archon.api.orchestrator.v1.ThinkingDelta
+	(*ToolActivity)(nil),          // 46: archon.api.orchestrator.v1.ToolActivity
+	(*RunRecord)(nil),             // 47: archon.api.orchestrator.v1.RunRecord
+	nil,                           // 48: archon.api.orchestrator.v1.Run.MetadataEntry
+	nil,                           // 49: archon.api.orchestrator.v1.Submitted.MetadataEntry
+	nil,                           // 50: archon.api.orchestrator.v1.ItemPublished.MetadataEntry
+	nil,                           // 51: archon.api.orchestrator.v1.ResultReceived.MetadataEntry
+	(v1.TaskState)(0),             // 52: archon.api.common.v1.TaskState
+	(*v1.Part)(nil),               // 53: archon.api.common.v1.Part
+	(*v1.Failure)(nil),            // 54: archon.api.common.v1.Failure
+	(*v1.Usage)(nil),              // 55: archon.api.common.v1.Usage
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
+	(*v1.Edge)(nil),               // 57: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),               // 58: archon.api.common.v1.Plan
+	(v1.QuestionKind)(0),          // 59: archon.api.common.v1.QuestionKind
+	(v1.QuestionState)(0),         // 60: archon.api.common.v1.QuestionState
+	(*v1.QuestionTerms)(nil),      // 61: archon.api.common.v1.QuestionTerms
+	(*v1.Resolution)(nil),         // 62: archon.api.common.v1.Resolution
+	(*v1.TaskRef)(nil),            // 63: archon.api.common.v1.TaskRef
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*v1.TraceContext)(nil),       // 65: archon.api.common.v1.TraceContext
+	(*v1.Budget)(nil),             // 66: archon.api.common.v1.Budget
+	(*v1.PlanTarget)(nil),         // 67: archon.api.common.v1.PlanTarget
+	(v1.Trigger)(0),               // 68: archon.api.common.v1.Trigger
+	(v1.Severity)(0),              // 69: archon.api.common.v1.Severity
+	(*v1.ContextItem)(nil),        // 70: archon.api.common.v1.ContextItem
+	(*v1.MemoryRef)(nil),          // 71: archon.api.common.v1.MemoryRef
+	(*v11.PeerMessage)(nil),       // 72: archon.api.agent.v1.PeerMessage
+	(v1.PropagationPolicy)(0),     // 73: archon.api.common.v1.PropagationPolicy
+	(v1.TimeoutPolicy)(0),         // 74: archon.api.common.v1.TimeoutPolicy
+	(v1.Decision)(0),              // 75: archon.api.common.v1.Decision
+	(v1.ErrorReason)(0),           // 76: archon.api.common.v1.ErrorReason
 }
 var file_archon_api_orchestrator_v1_run_proto_depIdxs = []int32{
 	0,   // 0: archon.api.orchestrator.v1.Run.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	51,  // 1: archon.api.orchestrator.v1.Run.state:type_name -> archon.api.common.v1.TaskState
-	52,  // 2: archon.api.orchestrator.v1.Run.goal:type_name -> archon.api.common.v1.Part
-	4,   // 3: archon.api.orchestrator.v1.Run.tasks:type_name -> archon.api.orchestrator.v1.Task
-	5,   // 4: archon.api.orchestrator.v1.Run.answers:type_name -> archon.api.orchestrator.v1.Answer
-	53,  // 5: archon.api.orchestrator.v1.Run.failure:type_name -> archon.api.common.v1.Failure
-	54,  // 6: archon.api.orchestrator.v1.Run.usage:type_name -> archon.api.common.v1.Usage
-	55,  // 7: archon.api.orchestrator.v1.Run.create_time:type_name -> google.protobuf.Timestamp
-	55,  // 8: archon.api.orchestrator.v1.Run.end_time:type_name -> google.protobuf.Timestamp
-	47,  // 9: archon.api.orchestrator.v1.Run.metadata:type_name -> archon.api.orchestrator.v1.Run.MetadataEntry
-	56,  // 10: archon.api.orchestrator.v1.Run.edges:type_name -> archon.api.common.v1.Edge
-	3,   // 11: archon.api.orchestrator.v1.Run.questions:type_name -> archon.api.orchestrator.v1.Question
-	57,  // 12: archon.api.orchestrator.v1.Run.plan:type_name -> archon.api.common.v1.Plan
-	3,   // 13: archon.api.orchestrator.v1.Run.closed_questions:type_name -> archon.api.orchestrator.v1.Question
-	2,   // 14: archon.api.orchestrator.v1.Run.ratings:type_name -> archon.api.orchestrator.v1.Rating
-	55,  // 15: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
-	52,  // 16: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
-	58,  // 17: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
-	59,  // 18: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
-	60,  // 19: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
-	55,  // 20: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
-	55,  // 21: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
-	57,  // 22: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
-	51,  // 23: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
-	55,  // 24: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	55,  // 25: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	54,  // 26: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
-	53,  // 27: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
-	61,  // 28: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
-	52,  // 29: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
-	55,  // 30: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	62,  // 31: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
-	7,   // 32: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
-	12,  // 33: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
-	13,  // 34: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
-	15,  // 35: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
-	21,  // 36: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
-	24,  // 37: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
-	26,  // 38: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	27,  // 39: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
-	34,  // 40: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
-	35,  // 41: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
-	36,  // 42: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
-	37,  // 43: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
-	38,  // 44: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
-	39,  // 45: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
-	40,  // 46: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
-	23,  // 47: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
-	22,  // 48: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
-	30,  // 49: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
-	31,  // 50: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
-	32,  // 51: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
-	33,  // 52: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
-	25,  // 53: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
-	14,  // 54: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
-	28,  // 55: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
-	29,  // 56: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
-	19,  // 57: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
-	20,  // 58: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
-	42,  // 59: archon.api.orchestrator.v1.RunEvent.text_delta:type_name -> archon.api.orchestrator.v1.TextDelta
-	45,  // 60: archon.api.orchestrator.v1.RunEvent.tool_event:type_name -> archon.api.orchestrator.v1.ToolActivity
-	44,  // 61: archon.api.orchestrator.v1.RunEvent.thinking_delta:type_name -> archon.api.orchestrator.v1.ThinkingDelta
-	43,  // 62: archon.api.orchestrator.v1.RunEvent.tool_arguments_delta:type_name -> archon.api.orchestrator.v1.ToolArgumentsDelta
-	0,   // 63: archon.api.orchestrator.v1.Submitted.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	52,  // 64: archon.api.orchestrator.v1.Submitted.goal:type_name -> archon.api.common.v1.Part
-	56,  // 65: archon.api.orchestrator.v1.Submitted.edges:type_name -> archon.api.common.v1.Edge
-	63,  // 66: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
-	64,  // 67: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
-	48,  // 68: archon.api.orchestrator.v1.Submitted.metadata:type_name -> archon.api.orchestrator.v1.Submitted.MetadataEntry
-	65,  // 69: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
-	11,  // 70: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
-	10,  // 71: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
-	9,   // 72: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
-	53,  // 73: archon.api.orchestrator.v1.Submitted.session_context_failure:type_name -> archon.api.common.v1.Failure
-	63,  // 74: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
-	66,  // 75: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
-	8,   // 76: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
-	41,  // 77: archon.api.orchestrator.v1.Submitted.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	67,  // 78: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
-	60,  // 79: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
-	68,  // 80: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
-	69,  // 81: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
-	51,  // 82: archon.api.orchestrator.v1.RunStateChanged.state:type_name -> archon.api.common.v1.TaskState
-	53,  // 83: archon.api.orchestrator.v1.RunStateChanged.failure:type_name -> archon.api.common.v1.Failure
-	51,  // 84: archon.api.orchestrator.v1.TaskStateChanged.state:type_name -> archon.api.common.v1.TaskState
-	53,  // 85: archon.api.orchestrator.v1.TaskStateChanged.failure:type_name -> archon.api.common.v1.Failure
-	57,  // 86: archon.api.orchestrator.v1.Planned.plan:type_name -> archon.api.common.v1.Plan
-	70,  // 87: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
-	65,  // 88: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
-	16,  // 89: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
-	17,  // 90: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
-	18,  // 91: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	71,  // 92: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
-	53,  // 93: archon.api.orchestrator.v1.MessageSent.failure:type_name -> archon.api.common.v1.Failure
-	52,  // 94: archon.api.orchestrator.v1.Delegated.input:type_name -> archon.api.common.v1.Part
-	63,  // 95: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
-	65,  // 96: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
-	64,  // 97: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
-	53,  // 98: archon.api.orchestrator.v1.Delegated.failure:type_name -> archon.api.common.v1.Failure
-	65,  // 99: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
-	53,  // 100: archon.api.orchestrator.v1.BudgetReserved.failure:type_name -> archon.api.common.v1.Failure
-	70,  // 101: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
-	52,  // 102: archon.api.orchestrator.v1.ItemPublished.parts:type_name -> archon.api.common.v1.Part
-	72,  // 103: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
-	49,  // 104: archon.api.orchestrator.v1.ItemPublished.metadata:type_name -> archon.api.orchestrator.v1.ItemPublished.MetadataEntry
-	51,  // 105: archon.api.orchestrator.v1.ResultReceived.state:type_name -> archon.api.common.v1.TaskState
-	52,  // 106: archon.api.orchestrator.v1.ResultReceived.output:type_name -> archon.api.common.v1.Part
-	53,  // 107: archon.api.orchestrator.v1.ResultReceived.failure:type_name -> archon.api.common.v1.Failure
-	54,  // 108: archon.api.orchestrator.v1.ResultReceived.usage:type_name -> archon.api.common.v1.Usage
-	70,  // 109: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
-	50,  // 110: archon.api.orchestrator.v1.ResultReceived.metadata:type_name -> archon.api.orchestrator.v1.ResultReceived.MetadataEntry
-	61,  // 111: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
-	52,  // 112: archon.api.orchestrator.v1.InputRequested.prompt:type_name -> archon.api.common.v1.Part
-	54,  // 113: archon.api.orchestrator.v1.InputRequested.usage:type_name -> archon.api.common.v1.Usage
-	58,  // 114: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
-	60,  // 115: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
-	60,  // 116: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
-	52,  // 117: archon.api.orchestrator.v1.ApprovalRequested.prompt:type_name -> archon.api.common.v1.Part
-	26,  // 118: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	25,  // 119: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
-	57,  // 120: archon.api.orchestrator.v1.ApprovalRequested.plan:type_name -> archon.api.common.v1.Plan
-	73,  // 121: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
-	52,  // 122: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
-	74,  // 123: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
-	53,  // 124: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
-	55,  // 125: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
-	54,  // 126: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
-	61,  // 127: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
-	53,  // 128: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
-	53,  // 129: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
-	55,  // 130: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
-	75,  // 131: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
-	54,  // 132: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
-	75,  // 133: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
-	53,  // 134: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
-	41,  // 135: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	55,  // 136: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
-	62,  // 137: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
-	55,  // 138: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
-	63,  // 139: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
-	54,  // 140: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
-	141, // [141:141] is the sub-list for method output_type
-	141, // [141:141] is the sub-list for method input_type
-	141, // [141:141] is the sub-list for extension type_name
-	141, // [141:141] is the sub-list for extension extendee
-	0,   // [0:141] is the sub-list for field type_name
+	52,  // 1: archon.api.orchestrator.v1.Run.state:type_name -> archon.api.common.v1.TaskState
+	53,  // 2: archon.api.orchestrator.v1.Run.goal:type_name -> archon.api.common.v1.Part
+	5,   // 3: archon.api.orchestrator.v1.Run.tasks:type_name -> archon.api.orchestrator.v1.Task
+	6,   // 4: archon.api.orchestrator.v1.Run.answers:type_name -> archon.api.orchestrator.v1.Answer
+	54,  // 5: archon.api.orchestrator.v1.Run.failure:type_name -> archon.api.common.v1.Failure
+	55,  // 6: archon.api.orchestrator.v1.Run.usage:type_name -> archon.api.common.v1.Usage
+	56,  // 7: archon.api.orchestrator.v1.Run.create_time:type_name -> google.protobuf.Timestamp
+	56,  // 8: archon.api.orchestrator.v1.Run.end_time:type_name -> google.protobuf.Timestamp
+	48,  // 9: archon.api.orchestrator.v1.Run.metadata:type_name -> archon.api.orchestrator.v1.Run.MetadataEntry
+	57,  // 10: archon.api.orchestrator.v1.Run.edges:type_name -> archon.api.common.v1.Edge
+	4,   // 11: archon.api.orchestrator.v1.Run.questions:type_name -> archon.api.orchestrator.v1.Question
+	58,  // 12: archon.api.orchestrator.v1.Run.plan:type_name -> archon.api.common.v1.Plan
+	4,   // 13: archon.api.orchestrator.v1.Run.closed_questions:type_name -> archon.api.orchestrator.v1.Question
+	3,   // 14: archon.api.orchestrator.v1.Run.ratings:type_name -> archon.api.orchestrator.v1.Rating
+	2,   // 15: archon.api.orchestrator.v1.Run.marks:type_name -> archon.api.orchestrator.v1.Mark
+	56,  // 16: archon.api.orchestrator.v1.Mark.mark_time:type_name -> google.protobuf.Timestamp
+	56,  // 17: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
+	53,  // 18: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
+	59,  // 19: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
+	60,  // 20: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
+	61,  // 21: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
+	56,  // 22: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
+	56,  // 23: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
+	58,  // 24: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
+	52,  // 25: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
+	56,  // 26: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	56,  // 27: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	55,  // 28: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
+	54,  // 29: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
+	62,  // 30: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
+	53,  // 31: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
+	56,  // 32: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	63,  // 33: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
+	8,   // 34: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
+	13,  // 35: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
+	14,  // 36: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
+	16,  // 37: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
+	22,  // 38: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
+	25,  // 39: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
+	27,  // 40: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	28,  // 41: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
+	35,  // 42: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
+	36,  // 43: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
+	37,  // 44: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
+	38,  // 45: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
+	39,  // 46: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
+	40,  // 47: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
+	41,  // 48: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
+	24,  // 49: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
+	23,  // 50: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
+	31,  // 51: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
+	32,  // 52: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
+	33,  // 53: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
+	34,  // 54: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
+	26,  // 55: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
+	15,  // 56: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
+	29,  // 57: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
+	30,  // 58: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
+	20,  // 59: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
+	21,  // 60: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
+	43,  // 61: archon.api.orchestrator.v1.RunEvent.text_delta:type_name -> archon.api.orchestrator.v1.TextDelta
+	46,  // 62: archon.api.orchestrator.v1.RunEvent.tool_event:type_name -> archon.api.orchestrator.v1.ToolActivity
+	45,  // 63: archon.api.orchestrator.v1.RunEvent.thinking_delta:type_name -> archon.api.orchestrator.v1.ThinkingDelta
+	44,  // 64: archon.api.orchestrator.v1.RunEvent.tool_arguments_delta:type_name -> archon.api.orchestrator.v1.ToolArgumentsDelta
+	0,   // 65: archon.api.orchestrator.v1.Submitted.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	53,  // 66: archon.api.orchestrator.v1.Submitted.goal:type_name -> archon.api.common.v1.Part
+	57,  // 67: archon.api.orchestrator.v1.Submitted.edges:type_name -> archon.api.common.v1.Edge
+	64,  // 68: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
+	65,  // 69: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
+	49,  // 70: archon.api.orchestrator.v1.Submitted.metadata:type_name -> archon.api.orchestrator.v1.Submitted.MetadataEntry
+	66,  // 71: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
+	12,  // 72: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
+	11,  // 73: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
+	10,  // 74: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
+	54,  // 75: archon.api.orchestrator.v1.Submitted.session_context_failure:type_name -> archon.api.common.v1.Failure
+	64,  // 76: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
+	67,  // 77: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
+	9,   // 78: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
+	42,  // 79: archon.api.orchestrator.v1.Submitted.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	68,  // 80: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
+	61,  // 81: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
+	69,  // 82: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
+	70,  // 83: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
+	52,  // 84: archon.api.orchestrator.v1.RunStateChanged.state:type_name -> archon.api.common.v1.TaskState
+	54,  // 85: archon.api.orchestrator.v1.RunStateChanged.failure:type_name -> archon.api.common.v1.Failure
+	52,  // 86: archon.api.orchestrator.v1.TaskStateChanged.state:type_name -> archon.api.common.v1.TaskState
+	54,  // 87: archon.api.orchestrator.v1.TaskStateChanged.failure:type_name -> archon.api.common.v1.Failure
+	58,  // 88: archon.api.orchestrator.v1.Planned.plan:type_name -> archon.api.common.v1.Plan
+	71,  // 89: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
+	66,  // 90: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
+	17,  // 91: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
+	18,  // 92: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
+	19,  // 93: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	72,  // 94: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
+	54,  // 95: archon.api.orchestrator.v1.MessageSent.failure:type_name -> archon.api.common.v1.Failure
+	53,  // 96: archon.api.orchestrator.v1.Delegated.input:type_name -> archon.api.common.v1.Part
+	64,  // 97: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
+	66,  // 98: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
+	65,  // 99: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
+	54,  // 100: archon.api.orchestrator.v1.Delegated.failure:type_name -> archon.api.common.v1.Failure
+	66,  // 101: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
+	54,  // 102: archon.api.orchestrator.v1.BudgetReserved.failure:type_name -> archon.api.common.v1.Failure
+	71,  // 103: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
+	53,  // 104: archon.api.orchestrator.v1.ItemPublished.parts:type_name -> archon.api.common.v1.Part
+	73,  // 105: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
+	50,  // 106: archon.api.orchestrator.v1.ItemPublished.metadata:type_name -> archon.api.orchestrator.v1.ItemPublished.MetadataEntry
+	52,  // 107: archon.api.orchestrator.v1.ResultReceived.state:type_name -> archon.api.common.v1.TaskState
+	53,  // 108: archon.api.orchestrator.v1.ResultReceived.output:type_name -> archon.api.common.v1.Part
+	54,  // 109: archon.api.orchestrator.v1.ResultReceived.failure:type_name -> archon.api.common.v1.Failure
+	55,  // 110: archon.api.orchestrator.v1.ResultReceived.usage:type_name -> archon.api.common.v1.Usage
+	71,  // 111: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
+	51,  // 112: archon.api.orchestrator.v1.ResultReceived.metadata:type_name -> archon.api.orchestrator.v1.ResultReceived.MetadataEntry
+	62,  // 113: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
+	53,  // 114: archon.api.orchestrator.v1.InputRequested.prompt:type_name -> archon.api.common.v1.Part
+	55,  // 115: archon.api.orchestrator.v1.InputRequested.usage:type_name -> archon.api.common.v1.Usage
+	59,  // 116: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
+	61,  // 117: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	61,  // 118: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	53,  // 119: archon.api.orchestrator.v1.ApprovalRequested.prompt:type_name -> archon.api.common.v1.Part
+	27,  // 120: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	26,  // 121: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
+	58,  // 122: archon.api.orchestrator.v1.ApprovalRequested.plan:type_name -> archon.api.common.v1.Plan
+	74,  // 123: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
+	53,  // 124: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
+	75,  // 125: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
+	54,  // 126: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 127: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
+	55,  // 128: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
+	62,  // 129: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
+	54,  // 130: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
+	54,  // 131: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 132: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
+	76,  // 133: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
+	55,  // 134: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
+	76,  // 135: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
+	54,  // 136: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
+	42,  // 137: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	56,  // 138: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
+	63,  // 139: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
+	56,  // 140: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
+	64,  // 141: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
+	55,  // 142: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
+	143, // [143:143] is the sub-list for method output_type
+	143, // [143:143] is the sub-list for method input_type
+	143, // [143:143] is the sub-list for extension type_name
+	143, // [143:143] is the sub-list for extension extendee
+	0,   // [0:143] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_run_proto_init() }
@@ -5584,7 +5676,7 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 	if File_archon_api_orchestrator_v1_run_proto != nil {
 		return
 	}
-	file_archon_api_orchestrator_v1_run_proto_msgTypes[5].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_run_proto_msgTypes[6].OneofWrappers = []any{
 		(*RunEvent_Submitted)(nil),
 		(*RunEvent_RunState)(nil),
 		(*RunEvent_TaskState)(nil),
@@ -5617,15 +5709,15 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 		(*RunEvent_ThinkingDelta)(nil),
 		(*RunEvent_ToolArgumentsDelta)(nil),
 	}
-	file_archon_api_orchestrator_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
-	file_archon_api_orchestrator_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_run_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_run_proto_rawDesc), len(file_archon_api_orchestrator_v1_run_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

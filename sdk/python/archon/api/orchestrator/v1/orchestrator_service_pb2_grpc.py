@@ -199,7 +199,8 @@ class OrchestratorServiceServicer(object):
 
     def ListRunRecords(self, request, context):
         """Lists the recorded model and tool calls of a run, in order.
-        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+        INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -333,7 +334,7 @@ class OrchestratorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def MarkRun(self, request, context):
-        """Marks a run, or removes its mark. A mark says that the run is of interest: the retention's rules can keep the details
+        """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
         of marked runs. Called by operators.
         Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
         is full), UNAVAILABLE.

@@ -65,7 +65,8 @@ class OrchestratorServiceStub:
     """
     ListRunRecords: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]
     """Lists the recorded model and tool calls of a run, in order.
-    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+    INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     ListRunSteps: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunStepsRequest, _orchestrator_service_pb2.ListRunStepsResponse]
     """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
@@ -143,7 +144,7 @@ class OrchestratorServiceStub:
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     MarkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.MarkRunRequest, _orchestrator_service_pb2.MarkRunResponse]
-    """Marks a run, or removes its mark. A mark says that the run is of interest: the retention's rules can keep the details
+    """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
     of marked runs. Called by operators.
     Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
     is full), UNAVAILABLE.
@@ -201,7 +202,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """
     ListRunRecords: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]  # type: ignore[assignment]
     """Lists the recorded model and tool calls of a run, in order.
-    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+    INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     ListRunSteps: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunStepsRequest, _orchestrator_service_pb2.ListRunStepsResponse]  # type: ignore[assignment]
     """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
@@ -279,7 +281,7 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     MarkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.MarkRunRequest, _orchestrator_service_pb2.MarkRunResponse]  # type: ignore[assignment]
-    """Marks a run, or removes its mark. A mark says that the run is of interest: the retention's rules can keep the details
+    """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
     of marked runs. Called by operators.
     Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
     is full), UNAVAILABLE.
@@ -364,7 +366,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ListRunRecordsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListRunRecordsResponse]]:
         """Lists the recorded model and tool calls of a run, in order.
-        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+        INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -526,7 +529,7 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.MarkRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.MarkRunResponse, _abc.Awaitable[_orchestrator_service_pb2.MarkRunResponse]]:
-        """Marks a run, or removes its mark. A mark says that the run is of interest: the retention's rules can keep the details
+        """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
         of marked runs. Called by operators.
         Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
         is full), UNAVAILABLE.

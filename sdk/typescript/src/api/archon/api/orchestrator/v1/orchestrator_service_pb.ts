@@ -14,15 +14,15 @@ import type { Decision } from "../../common/v1/question_pb.js";
 import { file_archon_api_common_v1_question } from "../../common/v1/question_pb.js";
 import type { InstanceMetrics, Question, Run, RunEvent, RunRecord, Strategy, Task } from "./run_pb.js";
 import { file_archon_api_orchestrator_v1_run } from "./run_pb.js";
-import type { Duration } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file archon/api/orchestrator/v1/orchestrator_service.proto.
  */
 export const file_archon_api_orchestrator_v1_orchestrator_service: GenFile = /*@__PURE__*/
-  fileDesc("CjVhcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9vcmNoZXN0cmF0b3Jfc2VydmljZS5wcm90bxIaYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEiyAUKEFN1Ym1pdFJ1blJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIoCgRnb2FsGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyb2xlcxgDIAMoCRIUCgxjYXBhYmlsaXRpZXMYBCADKAkSNgoIc3RyYXRlZ3kYBSABKA4yJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdHJhdGVneRISCgpzZXNzaW9uX2lkGAYgASgJEioKB3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEd2FpdBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgZidWRnZXQYCSABKAsyHC5hcmNob24uYXBpLmNvbW1vbi52MS5CdWRnZXQSTAoIbWV0YWRhdGEYCiADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Lk1ldGFkYXRhRW50cnkSMQoFdHJhY2UYCyABKAsyIi5hcmNob24uYXBpLmNvbW1vbi52MS5UcmFjZUNvbnRleHQSTAoIdmVyc2lvbnMYDCADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0LlZlcnNpb25zRW50cnkSDwoHcGxhbm5lchgNIAEoCRIXCg9jaGVja19hbGlnbm1lbnQYDiABKAgSEQoJcGxhbl9qc29uGDIgASgJEhQKDHBpbl92ZXJzaW9ucxgzIAEoCBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLwoNVmVyc2lvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIloKEVN1Ym1pdFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bhIXCg9yZXBlYXRlZF9iZWZvcmUYAiABKAgiSgoPV2F0Y2hSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAMSFAoMZHVyYWJsZV9vbmx5GAMgASgIIkgKEFdhdGNoUnVuUmVzcG9uc2USNAoGZXZlbnRzGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuRXZlbnQiHwoNR2V0UnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiPgoOR2V0UnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIn0KD0xpc3RSdW5zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRISCgpzZXNzaW9uX2lkGAMgASgJEi8KBnN0YXRlcxgEIAMoDjIfLmFyY2hvbi5hcGkuY29tbW9uLnYxLlRhc2tTdGF0ZSJaChBMaXN0UnVuc1Jlc3BvbnNlEi0KBHJ1bnMYASADKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlwKFUxpc3RSdW5SZWNvcmRzUmVxdWVzdBIOCgZydW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSDAoEcm9sZRgEIAEoCSJpChZMaXN0UnVuUmVjb3Jkc1Jlc3BvbnNlEjYKB3JlY29yZHMYASADKAsyJS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5SZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkwKE0xpc3RSdW5TdGVwc1JlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIoQBChRMaXN0UnVuU3RlcHNSZXNwb25zZRIyCgVzdGVwcxgBIAMoCzIjLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1blN0ZXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhAKCGxhc3Rfc2VxGAMgASgDEg0KBWVuZGVkGAQgASgIImMKB1J1blN0ZXASDAoEYmFzZRgBIAEoAxIQCghsYXN0X3NlcRgCIAEoAxIMCgRkYXRhGAMgASgMEg4KBmlucHV0cxgEIAEoDBIMCgRsaW5rGAUgASgMEgwKBHNlYWwYBiABKAwiMgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkEKEUNhbmNlbFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biKjAQoOUmVzcG9uZFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIOCgZydW5faWQYAiABKAkSEAoIaW5wdXRfaWQYAyABKAkSKQoFcGFydHMYBCADKAsyGi5hcmNob24uYXBpLmNvbW1vbi52MS5QYXJ0EjAKCGRlY2lzaW9uGAUgASgOMh4uYXJjaG9uLmFwaS5jb21tb24udjEuRGVjaXNpb24iPwoPUmVzcG9uZFJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biI9ChRMaXN0UXVlc3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJpChVMaXN0UXVlc3Rpb25zUmVzcG9uc2USNwoJcXVlc3Rpb25zGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVlc3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiEKD1BhdXNlUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQAoQUGF1c2VSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iIgoQUmVzdW1lUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQQoRUmVzdW1lUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuImcKDlBsYW5SdW5SZXF1ZXN0EjwKBnN1Ym1pdBgBIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3QSFwoPY2hvb3NlX3N0cmF0ZWd5GDIgASgIIu4BCg9QbGFuUnVuUmVzcG9uc2USLwoFdGFza3MYASADKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5UYXNrEikKBWVkZ2VzGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuRWRnZRIoCgRwbGFuGDIgASgLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGxhbhI2CghzdHJhdGVneRgzIAEoDjIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN0cmF0ZWd5Eg0KBXJvbGVzGDQgAygJEg4KBnJlYXNvbhg1IAEoCSJKCg9FZGl0UGxhblJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhQKDGV4cGVjdGVkX3NlcRgCIAEoAxIRCglwbGFuX2pzb24YAyABKAkiQAoQRWRpdFBsYW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4ikwIKDkZvcmtSdW5SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGcnVuX2lkGAIgASgJEhEKCWFmdGVyX3NlcRgDIAEoAxIoCgRnb2FsGAQgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyZXJ1bhgyIAMoCRJACg5lZGl0ZWRfYW5zd2VycxgzIAMoCzIoLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkVkaXRlZEFuc3dlchI+Cg1lZGl0ZWRfaW5wdXRzGDQgAygLMicuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdGVkSW5wdXQSDwoHZHJ5X3J1bhg1IAEoCCJHCgxFZGl0ZWRBbnN3ZXISDAoEdGFzaxgBIAEoCRIpCgVwYXJ0cxgCIAMoCzIaLmFyY2hvbi5hcGkuY29tbW9uLnYxLlBhcnQiKQoLRWRpdGVkSW5wdXQSDAoEdGFzaxgBIAEoCRIMCgR0ZXh0GAIgASgJIo0BCg9Gb3JrUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuEjUKBXRhc2tzGDIgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya2VkVGFzaxIVCg1wbGFuX3JldmlzaW9uGDMgASgFItIBCgpGb3JrZWRUYXNrEg8KB3Rhc2tfaWQYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdzdGVwX2lkGAMgASgJEhYKDnBhcmVudF90YXNrX2lkGAQgASgJEjoKCGRlY2lzaW9uGAUgASgOMiguYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya0RlY2lzaW9uEg4KBnJlYXNvbhgGIAEoCRIwCgdiZWNhdXNlGAcgASgLMh8uYXJjaG9uLmFwaS5jb21tb24udjEuTWVtb3J5UmVmIkAKDlJhdGVSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRINCgVzdGFycxgCIAEoBRIPCgdjb21tZW50GAMgASgJIhEKD1JhdGVSdW5SZXNwb25zZSJRChpMaXN0SW5zdGFuY2VNZXRyaWNzUmVxdWVzdBIMCgRyb2xlGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInQKG0xpc3RJbnN0YW5jZU1ldHJpY3NSZXNwb25zZRI8CgdtZXRyaWNzGAEgAygLMisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSW5zdGFuY2VNZXRyaWNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKxAgoPQ29udmVyc2VSZXF1ZXN0EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEj4KBnN1Ym1pdBgCIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3RIABI8CgV3YXRjaBgDIAEoCzIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVxdWVzdEgAEj4KBmNhbmNlbBgEIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlcXVlc3RIABI9CgdyZXNwb25kGAUgASgLMiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlcXVlc3RIAEIJCgdjb21tYW5kIoQBChBDb252ZXJzZVJlc3BvbnNlEjoKB3JlcGxpZXMYASADKAsyKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlcGx5EjQKBmV2ZW50cxgCIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkV2ZW50IpIBCg1Db252ZXJzZVJlcGx5EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEi4KA3J1bhgCIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkgAEjAKB2ZhaWx1cmUYAyABKAsyHS5hcmNob24uYXBpLmNvbW1vbi52MS5GYWlsdXJlSABCBwoFcmVwbHkiOQoQR2V0UXVvdGFzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSKSAQoRR2V0UXVvdGFzUmVzcG9uc2USMgoEdXNlcxgBIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlF1b3RhVXNlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIwCg1kYXlfcmVtYWluaW5nGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uInQKCFF1b3RhVXNlEg4KBnRlbmFudBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCRIOCgZ3ZWlnaHQYAyABKAESNgoGY291bnRzGAQgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVvdGFDb3VudCJHCgpRdW90YUNvdW50Eg0KBXF1b3RhGAEgASgJEgwKBHVzZWQYAiABKAESEgoFbGltaXQYAyABKAFIAIgBAUIICgZfbGltaXQqmAEKDEZvcmtEZWNpc2lvbhIdChlGT1JLX0RFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASGAoURk9SS19ERUNJU0lPTl9SRVVTRUQQARIYChRGT1JLX0RFQ0lTSU9OX0VESVRFRBACEhoKFkZPUktfREVDSVNJT05fRVhFQ1VURUQQAxIZChVGT1JLX0RFQ0lTSU9OX1NLSVBQRUQQBDKiDwoTT3JjaGVzdHJhdG9yU2VydmljZRJoCglTdWJtaXRSdW4SLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU3VibWl0UnVuUmVzcG9uc2USZwoIV2F0Y2hSdW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5XYXRjaFJ1blJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5XYXRjaFJ1blJlc3BvbnNlMAESXwoGR2V0UnVuEikuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UnVuUmVxdWVzdBoqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldFJ1blJlc3BvbnNlEmUKCExpc3RSdW5zEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1bnNSZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1bnNSZXNwb25zZRJ3Cg5MaXN0UnVuUmVjb3JkcxIxLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5SZWNvcmRzUmVxdWVzdBoyLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5SZWNvcmRzUmVzcG9uc2UScQoMTGlzdFJ1blN0ZXBzEi8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blN0ZXBzUmVxdWVzdBowLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5TdGVwc1Jlc3BvbnNlEmgKCUNhbmNlbFJ1bhIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5DYW5jZWxSdW5SZXNwb25zZRJ0Cg1MaXN0UXVlc3Rpb25zEjAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFF1ZXN0aW9uc1JlcXVlc3QaMS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UXVlc3Rpb25zUmVzcG9uc2USYgoHUmVzcG9uZBIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3BvbmRSZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlc3BvbnNlEmUKCFBhdXNlUnVuEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGF1c2VSdW5SZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGF1c2VSdW5SZXNwb25zZRJoCglSZXN1bWVSdW4SLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXN1bWVSdW5SZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzdW1lUnVuUmVzcG9uc2USYgoHUGxhblJ1bhIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlBsYW5SdW5SZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGxhblJ1blJlc3BvbnNlEmUKCEVkaXRQbGFuEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdFBsYW5SZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdFBsYW5SZXNwb25zZRJiCgdGb3JrUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya1J1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Gb3JrUnVuUmVzcG9uc2USYgoHUmF0ZVJ1bhIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJhdGVSdW5SZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmF0ZVJ1blJlc3BvbnNlEoYBChNMaXN0SW5zdGFuY2VNZXRyaWNzEjYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdEluc3RhbmNlTWV0cmljc1JlcXVlc3QaNy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SW5zdGFuY2VNZXRyaWNzUmVzcG9uc2USaQoIQ29udmVyc2USKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlc3BvbnNlKAEwARJoCglHZXRRdW90YXMSLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRRdW90YXNSZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UXVvdGFzUmVzcG9uc2VCawoeZGV2LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxUAFaR2dpdGh1Yi5jb20vYXJjaG9uLW1lc2gvYXJjaG9uL3Nkay9nby9hcGkvb3JjaGVzdHJhdG9yL3YxO29yY2hlc3RyYXRvcnYxYgZwcm90bzM", [file_archon_api_common_v1_common, file_archon_api_common_v1_failure, file_archon_api_common_v1_plan, file_archon_api_common_v1_question, file_archon_api_orchestrator_v1_run, file_google_protobuf_duration]);
+  fileDesc("CjVhcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9vcmNoZXN0cmF0b3Jfc2VydmljZS5wcm90bxIaYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEiyAUKEFN1Ym1pdFJ1blJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIoCgRnb2FsGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyb2xlcxgDIAMoCRIUCgxjYXBhYmlsaXRpZXMYBCADKAkSNgoIc3RyYXRlZ3kYBSABKA4yJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdHJhdGVneRISCgpzZXNzaW9uX2lkGAYgASgJEioKB3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEd2FpdBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgZidWRnZXQYCSABKAsyHC5hcmNob24uYXBpLmNvbW1vbi52MS5CdWRnZXQSTAoIbWV0YWRhdGEYCiADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Lk1ldGFkYXRhRW50cnkSMQoFdHJhY2UYCyABKAsyIi5hcmNob24uYXBpLmNvbW1vbi52MS5UcmFjZUNvbnRleHQSTAoIdmVyc2lvbnMYDCADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0LlZlcnNpb25zRW50cnkSDwoHcGxhbm5lchgNIAEoCRIXCg9jaGVja19hbGlnbm1lbnQYDiABKAgSEQoJcGxhbl9qc29uGDIgASgJEhQKDHBpbl92ZXJzaW9ucxgzIAEoCBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLwoNVmVyc2lvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIloKEVN1Ym1pdFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bhIXCg9yZXBlYXRlZF9iZWZvcmUYAiABKAgiSgoPV2F0Y2hSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAMSFAoMZHVyYWJsZV9vbmx5GAMgASgIIkgKEFdhdGNoUnVuUmVzcG9uc2USNAoGZXZlbnRzGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuRXZlbnQiHwoNR2V0UnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiPgoOR2V0UnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIn0KD0xpc3RSdW5zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRISCgpzZXNzaW9uX2lkGAMgASgJEi8KBnN0YXRlcxgEIAMoDjIfLmFyY2hvbi5hcGkuY29tbW9uLnYxLlRhc2tTdGF0ZSJaChBMaXN0UnVuc1Jlc3BvbnNlEi0KBHJ1bnMYASADKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlwKFUxpc3RSdW5SZWNvcmRzUmVxdWVzdBIOCgZydW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSDAoEcm9sZRgEIAEoCSJpChZMaXN0UnVuUmVjb3Jkc1Jlc3BvbnNlEjYKB3JlY29yZHMYASADKAsyJS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5SZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkwKE0xpc3RSdW5TdGVwc1JlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIoQBChRMaXN0UnVuU3RlcHNSZXNwb25zZRIyCgVzdGVwcxgBIAMoCzIjLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1blN0ZXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhAKCGxhc3Rfc2VxGAMgASgDEg0KBWVuZGVkGAQgASgIImMKB1J1blN0ZXASDAoEYmFzZRgBIAEoAxIQCghsYXN0X3NlcRgCIAEoAxIMCgRkYXRhGAMgASgMEg4KBmlucHV0cxgEIAEoDBIMCgRsaW5rGAUgASgMEgwKBHNlYWwYBiABKAwiMgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkEKEUNhbmNlbFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biKjAQoOUmVzcG9uZFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIOCgZydW5faWQYAiABKAkSEAoIaW5wdXRfaWQYAyABKAkSKQoFcGFydHMYBCADKAsyGi5hcmNob24uYXBpLmNvbW1vbi52MS5QYXJ0EjAKCGRlY2lzaW9uGAUgASgOMh4uYXJjaG9uLmFwaS5jb21tb24udjEuRGVjaXNpb24iPwoPUmVzcG9uZFJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biI9ChRMaXN0UXVlc3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJpChVMaXN0UXVlc3Rpb25zUmVzcG9uc2USNwoJcXVlc3Rpb25zGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVlc3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiEKD1BhdXNlUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQAoQUGF1c2VSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iIgoQUmVzdW1lUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQQoRUmVzdW1lUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuImcKDlBsYW5SdW5SZXF1ZXN0EjwKBnN1Ym1pdBgBIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3QSFwoPY2hvb3NlX3N0cmF0ZWd5GDIgASgIIu4BCg9QbGFuUnVuUmVzcG9uc2USLwoFdGFza3MYASADKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5UYXNrEikKBWVkZ2VzGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuRWRnZRIoCgRwbGFuGDIgASgLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGxhbhI2CghzdHJhdGVneRgzIAEoDjIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN0cmF0ZWd5Eg0KBXJvbGVzGDQgAygJEg4KBnJlYXNvbhg1IAEoCSJKCg9FZGl0UGxhblJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhQKDGV4cGVjdGVkX3NlcRgCIAEoAxIRCglwbGFuX2pzb24YAyABKAkiQAoQRWRpdFBsYW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4ikwIKDkZvcmtSdW5SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGcnVuX2lkGAIgASgJEhEKCWFmdGVyX3NlcRgDIAEoAxIoCgRnb2FsGAQgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyZXJ1bhgyIAMoCRJACg5lZGl0ZWRfYW5zd2VycxgzIAMoCzIoLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkVkaXRlZEFuc3dlchI+Cg1lZGl0ZWRfaW5wdXRzGDQgAygLMicuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdGVkSW5wdXQSDwoHZHJ5X3J1bhg1IAEoCCJHCgxFZGl0ZWRBbnN3ZXISDAoEdGFzaxgBIAEoCRIpCgVwYXJ0cxgCIAMoCzIaLmFyY2hvbi5hcGkuY29tbW9uLnYxLlBhcnQiKQoLRWRpdGVkSW5wdXQSDAoEdGFzaxgBIAEoCRIMCgR0ZXh0GAIgASgJIo0BCg9Gb3JrUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuEjUKBXRhc2tzGDIgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya2VkVGFzaxIVCg1wbGFuX3JldmlzaW9uGDMgASgFItIBCgpGb3JrZWRUYXNrEg8KB3Rhc2tfaWQYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdzdGVwX2lkGAMgASgJEhYKDnBhcmVudF90YXNrX2lkGAQgASgJEjoKCGRlY2lzaW9uGAUgASgOMiguYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya0RlY2lzaW9uEg4KBnJlYXNvbhgGIAEoCRIwCgdiZWNhdXNlGAcgASgLMh8uYXJjaG9uLmFwaS5jb21tb24udjEuTWVtb3J5UmVmIkAKDlJhdGVSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRINCgVzdGFycxgCIAEoBRIPCgdjb21tZW50GAMgASgJIhEKD1JhdGVSdW5SZXNwb25zZSJRChpMaXN0SW5zdGFuY2VNZXRyaWNzUmVxdWVzdBIMCgRyb2xlGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInQKG0xpc3RJbnN0YW5jZU1ldHJpY3NSZXNwb25zZRI8CgdtZXRyaWNzGAEgAygLMisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSW5zdGFuY2VNZXRyaWNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKxAgoPQ29udmVyc2VSZXF1ZXN0EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEj4KBnN1Ym1pdBgCIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3RIABI8CgV3YXRjaBgDIAEoCzIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVxdWVzdEgAEj4KBmNhbmNlbBgEIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlcXVlc3RIABI9CgdyZXNwb25kGAUgASgLMiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlcXVlc3RIAEIJCgdjb21tYW5kIoQBChBDb252ZXJzZVJlc3BvbnNlEjoKB3JlcGxpZXMYASADKAsyKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlcGx5EjQKBmV2ZW50cxgCIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkV2ZW50IpIBCg1Db252ZXJzZVJlcGx5EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEi4KA3J1bhgCIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkgAEjAKB2ZhaWx1cmUYAyABKAsyHS5hcmNob24uYXBpLmNvbW1vbi52MS5GYWlsdXJlSABCBwoFcmVwbHkiOQoQR2V0UXVvdGFzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSKSAQoRR2V0UXVvdGFzUmVzcG9uc2USMgoEdXNlcxgBIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlF1b3RhVXNlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIwCg1kYXlfcmVtYWluaW5nGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uInQKCFF1b3RhVXNlEg4KBnRlbmFudBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCRIOCgZ3ZWlnaHQYAyABKAESNgoGY291bnRzGAQgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVvdGFDb3VudCJHCgpRdW90YUNvdW50Eg0KBXF1b3RhGAEgASgJEgwKBHVzZWQYAiABKAESEgoFbGltaXQYAyABKAFIAIgBAUIICgZfbGltaXQiQAoOTWFya1J1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCRIOCgZyZW1vdmUYAyABKAgiEQoPTWFya1J1blJlc3BvbnNlInoKDUxlYXJuZWRXZWlnaHQSDAoEa2luZBgBIAEoCRIMCgRyb2xlGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGd2VpZ2h0GAQgASgBEg4KBmJlZm9yZRgFIAEoARIQCghvdXRjb21lcxgGIAEoARINCgVzY29yZRgHIAEoASKQAgoOTGVhcm5lZFZlcnNpb24SDwoHdmVyc2lvbhgBIAEoAxI5CgZvcmlnaW4YAiABKA4yKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MZWFybmVkT3JpZ2luEi8KC2NyZWF0ZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpvZl92ZXJzaW9uGAQgASgDEhAKCGlkZW50aXR5GAUgASgJEg8KB2NvbW1lbnQYBiABKAkSDgoGaW5fdXNlGAcgASgIEjoKB3dlaWdodHMYCCADKAsyKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MZWFybmVkV2VpZ2h0IkMKGkxpc3RMZWFybmVkVmVyc2lvbnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIoYBChtMaXN0TGVhcm5lZFZlcnNpb25zUmVzcG9uc2USPAoIdmVyc2lvbnMYASADKAsyKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MZWFybmVkVmVyc2lvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSEAoIbGVhcm5pbmcYAyABKAgiUAobRGVjaWRlTGVhcm5lZFZlcnNpb25SZXF1ZXN0Eg8KB3ZlcnNpb24YASABKAMSDwoHYXBwcm92ZRgCIAEoCBIPCgdjb21tZW50GAMgASgJIlsKHERlY2lkZUxlYXJuZWRWZXJzaW9uUmVzcG9uc2USOwoHdmVyc2lvbhgBIAEoCzIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxlYXJuZWRWZXJzaW9uIj8KG1JldmVydExlYXJuZWRWZXJzaW9uUmVxdWVzdBIPCgd2ZXJzaW9uGAEgASgDEg8KB2NvbW1lbnQYAiABKAkiWwocUmV2ZXJ0TGVhcm5lZFZlcnNpb25SZXNwb25zZRI7Cgd2ZXJzaW9uGAEgASgLMiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGVhcm5lZFZlcnNpb24qmAEKDEZvcmtEZWNpc2lvbhIdChlGT1JLX0RFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASGAoURk9SS19ERUNJU0lPTl9SRVVTRUQQARIYChRGT1JLX0RFQ0lTSU9OX0VESVRFRBACEhoKFkZPUktfREVDSVNJT05fRVhFQ1VURUQQAxIZChVGT1JLX0RFQ0lTSU9OX1NLSVBQRUQQBCq/AQoNTGVhcm5lZE9yaWdpbhIeChpMRUFSTkVEX09SSUdJTl9VTlNQRUNJRklFRBAAEhoKFkxFQVJORURfT1JJR0lOX0xFQVJORUQQARIbChdMRUFSTkVEX09SSUdJTl9QUk9QT1NFRBACEhsKF0xFQVJORURfT1JJR0lOX0FQUFJPVkVEEAMSGwoXTEVBUk5FRF9PUklHSU5fUkVKRUNURUQQBBIbChdMRUFSTkVEX09SSUdJTl9SRVZFUlRFRBAFMqcTChNPcmNoZXN0cmF0b3JTZXJ2aWNlEmgKCVN1Ym1pdFJ1bhIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXNwb25zZRJnCghXYXRjaFJ1bhIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVxdWVzdBosLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVzcG9uc2UwARJfCgZHZXRSdW4SKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRSdW5SZXF1ZXN0GiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UnVuUmVzcG9uc2USZQoITGlzdFJ1bnMSKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuc1JlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuc1Jlc3BvbnNlEncKDkxpc3RSdW5SZWNvcmRzEjEuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blJlY29yZHNSZXF1ZXN0GjIuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blJlY29yZHNSZXNwb25zZRJxCgxMaXN0UnVuU3RlcHMSLy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuU3RlcHNSZXF1ZXN0GjAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blN0ZXBzUmVzcG9uc2USaAoJQ2FuY2VsUnVuEiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuQ2FuY2VsUnVuUmVxdWVzdBotLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlc3BvbnNlEnQKDUxpc3RRdWVzdGlvbnMSMC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UXVlc3Rpb25zUmVxdWVzdBoxLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RRdWVzdGlvbnNSZXNwb25zZRJiCgdSZXNwb25kEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXNwb25kUmVzcG9uc2USZQoIUGF1c2VSdW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QYXVzZVJ1blJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QYXVzZVJ1blJlc3BvbnNlEmgKCVJlc3VtZVJ1bhIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3VtZVJ1blJlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXN1bWVSdW5SZXNwb25zZRJiCgdQbGFuUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGxhblJ1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QbGFuUnVuUmVzcG9uc2USZQoIRWRpdFBsYW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5FZGl0UGxhblJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5FZGl0UGxhblJlc3BvbnNlEmIKB0ZvcmtSdW4SKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Gb3JrUnVuUmVxdWVzdBorLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkZvcmtSdW5SZXNwb25zZRJiCgdSYXRlUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmF0ZVJ1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SYXRlUnVuUmVzcG9uc2UShgEKE0xpc3RJbnN0YW5jZU1ldHJpY3MSNi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SW5zdGFuY2VNZXRyaWNzUmVxdWVzdBo3LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RJbnN0YW5jZU1ldHJpY3NSZXNwb25zZRJpCghDb252ZXJzZRIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNvbnZlcnNlUmVxdWVzdBosLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNvbnZlcnNlUmVzcG9uc2UoATABEmgKCUdldFF1b3RhcxIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldFF1b3Rhc1JlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRRdW90YXNSZXNwb25zZRJiCgdNYXJrUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTWFya1J1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5NYXJrUnVuUmVzcG9uc2UShgEKE0xpc3RMZWFybmVkVmVyc2lvbnMSNi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0TGVhcm5lZFZlcnNpb25zUmVxdWVzdBo3LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RMZWFybmVkVmVyc2lvbnNSZXNwb25zZRKJAQoURGVjaWRlTGVhcm5lZFZlcnNpb24SNy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5EZWNpZGVMZWFybmVkVmVyc2lvblJlcXVlc3QaOC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5EZWNpZGVMZWFybmVkVmVyc2lvblJlc3BvbnNlEokBChRSZXZlcnRMZWFybmVkVmVyc2lvbhI3LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJldmVydExlYXJuZWRWZXJzaW9uUmVxdWVzdBo4LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJldmVydExlYXJuZWRWZXJzaW9uUmVzcG9uc2VCawoeZGV2LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxUAFaR2dpdGh1Yi5jb20vYXJjaG9uLW1lc2gvYXJjaG9uL3Nkay9nby9hcGkvb3JjaGVzdHJhdG9yL3YxO29yY2hlc3RyYXRvcnYxYgZwcm90bzM", [file_archon_api_common_v1_common, file_archon_api_common_v1_failure, file_archon_api_common_v1_plan, file_archon_api_common_v1_question, file_archon_api_orchestrator_v1_run, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Request message for SubmitRun.
@@ -1570,6 +1570,358 @@ export const QuotaCountSchema: GenMessage<QuotaCount> = /*@__PURE__*/
   messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 42);
 
 /**
+ * Request message for MarkRun.
+ *
+ * @generated from message archon.api.orchestrator.v1.MarkRunRequest
+ */
+export type MarkRunRequest = Message<"archon.api.orchestrator.v1.MarkRunRequest"> & {
+  /**
+   * The run to mark.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Why the run is of interest, at most 4,096 characters; may be empty.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * True: the mark is removed.
+   *
+   * @generated from field: bool remove = 3;
+   */
+  remove: boolean;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.MarkRunRequest.
+ * Use `create(MarkRunRequestSchema)` to create a new message.
+ */
+export const MarkRunRequestSchema: GenMessage<MarkRunRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 43);
+
+/**
+ * Response message for MarkRun.
+ *
+ * @generated from message archon.api.orchestrator.v1.MarkRunResponse
+ */
+export type MarkRunResponse = Message<"archon.api.orchestrator.v1.MarkRunResponse"> & {
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.MarkRunResponse.
+ * Use `create(MarkRunResponseSchema)` to create a new message.
+ */
+export const MarkRunResponseSchema: GenMessage<MarkRunResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 44);
+
+/**
+ * One weight of a version.
+ *
+ * @generated from message archon.api.orchestrator.v1.LearnedWeight
+ */
+export type LearnedWeight = Message<"archon.api.orchestrator.v1.LearnedWeight"> & {
+  /**
+   * Kind of the subject: role, instance, tool or variant.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The role whose instance, tool or prompt variant it is; the role itself for the kind role.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+
+  /**
+   * The instance's id, or the name of the tool or the variant; empty for the kind role.
+   *
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * The weight, from 0.5 to 2; 1 is neutral.
+   *
+   * @generated from field: double weight = 4;
+   */
+  weight: number;
+
+  /**
+   * The weight in the version in use before; 1 if it had none.
+   *
+   * @generated from field: double before = 5;
+   */
+  before: number;
+
+  /**
+   * Outcomes that the weight follows from; older ones count less.
+   *
+   * @generated from field: double outcomes = 6;
+   */
+  outcomes: number;
+
+  /**
+   * Mean score of these outcomes, from 0 to 1.
+   *
+   * @generated from field: double score = 7;
+   */
+  score: number;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.LearnedWeight.
+ * Use `create(LearnedWeightSchema)` to create a new message.
+ */
+export const LearnedWeightSchema: GenMessage<LearnedWeight> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 45);
+
+/**
+ * A version of the learned weights of a tenant. Subjects without a weight have 1.
+ *
+ * @generated from message archon.api.orchestrator.v1.LearnedVersion
+ */
+export type LearnedVersion = Message<"archon.api.orchestrator.v1.LearnedVersion"> & {
+  /**
+   * Number of the version, from 1.
+   *
+   * @generated from field: int64 version = 1;
+   */
+  version: bigint;
+
+  /**
+   * Origin of the version.
+   *
+   * @generated from field: archon.api.orchestrator.v1.LearnedOrigin origin = 2;
+   */
+  origin: LearnedOrigin;
+
+  /**
+   * When it was stored.
+   *
+   * @generated from field: google.protobuf.Timestamp create_time = 3;
+   */
+  createTime?: Timestamp | undefined;
+
+  /**
+   * The version that was approved, rejected or gone back to; 0 if outcomes made this version, or if it went back to the
+   * neutral weights of the beginning.
+   *
+   * @generated from field: int64 of_version = 4;
+   */
+  ofVersion: bigint;
+
+  /**
+   * The identity that approved, rejected or went back; empty if outcomes made the version.
+   *
+   * @generated from field: string identity = 5;
+   */
+  identity: string;
+
+  /**
+   * The comment of that identity.
+   *
+   * @generated from field: string comment = 6;
+   */
+  comment: string;
+
+  /**
+   * Whether new runs use this version.
+   *
+   * @generated from field: bool in_use = 7;
+   */
+  inUse: boolean;
+
+  /**
+   * The weights, by kind, role and name.
+   *
+   * @generated from field: repeated archon.api.orchestrator.v1.LearnedWeight weights = 8;
+   */
+  weights: LearnedWeight[];
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.LearnedVersion.
+ * Use `create(LearnedVersionSchema)` to create a new message.
+ */
+export const LearnedVersionSchema: GenMessage<LearnedVersion> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 46);
+
+/**
+ * Request message for ListLearnedVersions.
+ *
+ * @generated from message archon.api.orchestrator.v1.ListLearnedVersionsRequest
+ */
+export type ListLearnedVersionsRequest = Message<"archon.api.orchestrator.v1.ListLearnedVersionsRequest"> & {
+  /**
+   * Maximum number of versions in the response; 0: 100.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * Token from the previous page; empty for the first page.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.ListLearnedVersionsRequest.
+ * Use `create(ListLearnedVersionsRequestSchema)` to create a new message.
+ */
+export const ListLearnedVersionsRequestSchema: GenMessage<ListLearnedVersionsRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 47);
+
+/**
+ * Response message for ListLearnedVersions.
+ *
+ * @generated from message archon.api.orchestrator.v1.ListLearnedVersionsResponse
+ */
+export type ListLearnedVersionsResponse = Message<"archon.api.orchestrator.v1.ListLearnedVersionsResponse"> & {
+  /**
+   * Versions, newest first.
+   *
+   * @generated from field: repeated archon.api.orchestrator.v1.LearnedVersion versions = 1;
+   */
+  versions: LearnedVersion[];
+
+  /**
+   * Token for the next page; empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * Whether the orchestrator learns; if not, no version is in use.
+   *
+   * @generated from field: bool learning = 3;
+   */
+  learning: boolean;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.ListLearnedVersionsResponse.
+ * Use `create(ListLearnedVersionsResponseSchema)` to create a new message.
+ */
+export const ListLearnedVersionsResponseSchema: GenMessage<ListLearnedVersionsResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 48);
+
+/**
+ * Request message for DecideLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.DecideLearnedVersionRequest
+ */
+export type DecideLearnedVersionRequest = Message<"archon.api.orchestrator.v1.DecideLearnedVersionRequest"> & {
+  /**
+   * The proposed version.
+   *
+   * @generated from field: int64 version = 1;
+   */
+  version: bigint;
+
+  /**
+   * Whether the proposed weights come into use.
+   *
+   * @generated from field: bool approve = 2;
+   */
+  approve: boolean;
+
+  /**
+   * A comment, at most 4,096 characters.
+   *
+   * @generated from field: string comment = 3;
+   */
+  comment: string;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.DecideLearnedVersionRequest.
+ * Use `create(DecideLearnedVersionRequestSchema)` to create a new message.
+ */
+export const DecideLearnedVersionRequestSchema: GenMessage<DecideLearnedVersionRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 49);
+
+/**
+ * Response message for DecideLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.DecideLearnedVersionResponse
+ */
+export type DecideLearnedVersionResponse = Message<"archon.api.orchestrator.v1.DecideLearnedVersionResponse"> & {
+  /**
+   * The version that the decision stored.
+   *
+   * @generated from field: archon.api.orchestrator.v1.LearnedVersion version = 1;
+   */
+  version?: LearnedVersion | undefined;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.DecideLearnedVersionResponse.
+ * Use `create(DecideLearnedVersionResponseSchema)` to create a new message.
+ */
+export const DecideLearnedVersionResponseSchema: GenMessage<DecideLearnedVersionResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 50);
+
+/**
+ * Request message for RevertLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.RevertLearnedVersionRequest
+ */
+export type RevertLearnedVersionRequest = Message<"archon.api.orchestrator.v1.RevertLearnedVersionRequest"> & {
+  /**
+   * The version to go back to; 0: the neutral weights of the beginning.
+   *
+   * @generated from field: int64 version = 1;
+   */
+  version: bigint;
+
+  /**
+   * A comment, at most 4,096 characters.
+   *
+   * @generated from field: string comment = 2;
+   */
+  comment: string;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.RevertLearnedVersionRequest.
+ * Use `create(RevertLearnedVersionRequestSchema)` to create a new message.
+ */
+export const RevertLearnedVersionRequestSchema: GenMessage<RevertLearnedVersionRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 51);
+
+/**
+ * Response message for RevertLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.RevertLearnedVersionResponse
+ */
+export type RevertLearnedVersionResponse = Message<"archon.api.orchestrator.v1.RevertLearnedVersionResponse"> & {
+  /**
+   * The version that was stored.
+   *
+   * @generated from field: archon.api.orchestrator.v1.LearnedVersion version = 1;
+   */
+  version?: LearnedVersion | undefined;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.RevertLearnedVersionResponse.
+ * Use `create(RevertLearnedVersionResponseSchema)` to create a new message.
+ */
+export const RevertLearnedVersionResponseSchema: GenMessage<RevertLearnedVersionResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 52);
+
+/**
  * What a fork does with a task.
  *
  * @generated from enum archon.api.orchestrator.v1.ForkDecision
@@ -1616,6 +1968,61 @@ export enum ForkDecision {
  */
 export const ForkDecisionSchema: GenEnum<ForkDecision> = /*@__PURE__*/
   enumDesc(file_archon_api_orchestrator_v1_orchestrator_service, 0);
+
+/**
+ * Origin of a version of the learned weights.
+ *
+ * @generated from enum archon.api.orchestrator.v1.LearnedOrigin
+ */
+export enum LearnedOrigin {
+  /**
+   * The origin is not set.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Outcomes moved weights within the bound of a change without approval.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_LEARNED = 1;
+   */
+  LEARNED = 1,
+
+  /**
+   * Outcomes would move a weight beyond that bound: the version is not in use, and waits for a person.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_PROPOSED = 2;
+   */
+  PROPOSED = 2,
+
+  /**
+   * A person approved the proposed version before.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_APPROVED = 3;
+   */
+  APPROVED = 3,
+
+  /**
+   * A person rejected the proposed version before: the weights are the ones that were in use.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_REJECTED = 4;
+   */
+  REJECTED = 4,
+
+  /**
+   * A person went back to an earlier version.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_REVERTED = 5;
+   */
+  REVERTED = 5,
+}
+
+/**
+ * Describes the enum archon.api.orchestrator.v1.LearnedOrigin.
+ */
+export const LearnedOriginSchema: GenEnum<LearnedOrigin> = /*@__PURE__*/
+  enumDesc(file_archon_api_orchestrator_v1_orchestrator_service, 1);
 
 /**
  * Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run.
@@ -1683,7 +2090,8 @@ export const OrchestratorService: GenService<{
   },
   /**
    * Lists the recorded model and tool calls of a run, in order.
-   * Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+   * Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+   * INVALID_PAGE_TOKEN, UNAVAILABLE.
    *
    * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.ListRunRecords
    */
@@ -1857,6 +2265,55 @@ export const OrchestratorService: GenService<{
     methodKind: "unary";
     input: typeof GetQuotasRequestSchema;
     output: typeof GetQuotasResponseSchema;
+  },
+  /**
+   * Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+   * of marked runs. Called by operators.
+   * Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+   * is full), UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.MarkRun
+   */
+  markRun: {
+    methodKind: "unary";
+    input: typeof MarkRunRequestSchema;
+    output: typeof MarkRunResponseSchema;
+  },
+  /**
+   * Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+   * Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions
+   */
+  listLearnedVersions: {
+    methodKind: "unary";
+    input: typeof ListLearnedVersionsRequestSchema;
+    output: typeof ListLearnedVersionsResponseSchema;
+  },
+  /**
+   * Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+   * or those that were in use. Called by operators.
+   * Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+   * wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion
+   */
+  decideLearnedVersion: {
+    methodKind: "unary";
+    input: typeof DecideLearnedVersionRequestSchema;
+    output: typeof DecideLearnedVersionResponseSchema;
+  },
+  /**
+   * Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+   * version is rejected thereby. Called by operators.
+   * Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion
+   */
+  revertLearnedVersion: {
+    methodKind: "unary";
+    input: typeof RevertLearnedVersionRequestSchema;
+    output: typeof RevertLearnedVersionResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_archon_api_orchestrator_v1_orchestrator_service, 0);
